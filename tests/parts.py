@@ -21,6 +21,7 @@ from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.execution.sandbox.base import Policy, Process, Sandbox, SandboxCommand
 from goclaw.execution.tasks.base import NoTasks, Tasks
 from goclaw.llm.base import ChatModel, Looking
+from goclaw.llm.served import ServedModels
 from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.net.pages.base import NoWeb, Web
 from goclaw.sessions.models import AvailableModel, Models
@@ -108,6 +109,7 @@ class GivenModels(Models):
 
     def __init__(self, main: ChatModel, summary: ChatModel | None = None, spec: str = "ollama:qwen2.5:7b") -> None:
         self._main, self._given_summary = main, summary
+        self.served = ServedModels()
         self.sentence = f"Model: {main.spec}, as the test wants it."
         self.summary_specs = (spec,) if summary else ()
 

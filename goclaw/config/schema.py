@@ -234,6 +234,12 @@ class ModelsSettings(Section):
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
+    local_wait: float = Field(
+        120,
+        ge=0,
+        le=3_600,
+        description="Seconds that a server is waited for which loads its model, or on this machine starts anew.",
+    )
     first_byte_seconds: float = Field(
         300,
         gt=0,

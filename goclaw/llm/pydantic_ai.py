@@ -10,7 +10,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from goclaw.config.keys import closest
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.config.servers import DOUBLE_NAMES, SERVERS
+from goclaw.core import catalog
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
@@ -22,6 +25,8 @@ from goclaw.net import check_reachable
 if TYPE_CHECKING:
     from goclaw.llm.pydantic_ai_bridge import Bridge
 
+NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
+"""Lines of the catalogue that no one writes before a model's name, and second names of servers."""
 INSTALL = "pip install 'goclaw[providers]'"
 
 
@@ -69,6 +74,14 @@ class PydanticAIModel(KnownModel):
         return Bridge(self.spec, self._settings, self._ports.load_image, lambda: self.sees_images)
 
 
+def unknown(provider: str) -> str:
+    """Return what is said of a provider that does not exist: the nearest of those that do, and all of them."""
+    names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
+    near = closest(provider, names)
+    meant = f" Did you mean `{near}:`?" if near else ""
+    return f"no provider is called {provider!r}.{meant} There are {', '.join(names)}."
+
+
 def open_pydantic_ai(
     spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
 ) -> PydanticAIModel:
@@ -79,7 +92,7 @@ def open_pydantic_ai(
     """
     provider = spec.partition(":")[0]
     if find_spec("pydantic_ai") is None:
-        raise ConfigError(f"{spec}: {provider!r} is none of our providers; for more of them: {INSTALL}")
+        raise ConfigError(f"{spec}: {unknown(provider)} For more providers: {INSTALL}")
     check_reachable((settings.base_url and urlsplit(settings.base_url).hostname) or provider)
     return PydanticAIModel(spec, settings, options, ports)
 

@@ -22,6 +22,7 @@ from goclaw.llm.open import (
     pick_default,
     pick_summary,
     prepare,
+    server_finder,
     unplaceable,
 )
 from goclaw.store.settings import Settings
@@ -62,6 +63,8 @@ class Models:
         """The same, with nothing behind them."""
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
+        self.served = ports.served
+        """What servers say of their models."""
         self.sentence = "Model: still being selected."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()
@@ -140,7 +143,11 @@ class Models:
 
     async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
         """Return the models that could answer, current ones first, and providers with a key but no obvious model."""
-        found = await find_models(self._config, ollama_finder(self._config, self._ports))
+        found = await find_models(
+            self._config,
+            ollama_finder(self._config, self._ports),
+            find_servers=server_finder(self._config, self._ports),
+        )
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found by itself"
@@ -223,7 +230,7 @@ class Models:
         return self._chains[specs]
 
     def _chained(self, models: Sequence[ChatModel]) -> ModelChain:
-        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches)
+        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches, self._ports.local_wait)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
         """Return the models of `specs`, each opened once, with their known properties.

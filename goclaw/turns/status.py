@@ -120,6 +120,8 @@ class SessionStatus:
     """The agent that answers and why, where that is not `main` by default."""
     agents: Sequence[str] = ()
     """The tree of agents that work for the turn that runs, a line each."""
+    window_origin: str = ""
+    """Where the size of the window comes from, for admins; empty: the model's server has said nothing of it."""
     reserve: int = 0
     """Tokens of the window that are kept free for the answer."""
     shortage: str = ""
@@ -161,7 +163,8 @@ class SessionStatus:
         """Whether it works at all: daemon, model, Telegram."""
         told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
         short = f"  Window: {self.shortage} /context says what helps." if self.shortage else ""
-        lines = (told.get(DAEMON), self._model_line(), told.get(TELEGRAM), short)
+        window = f"  Model window: {self.window_origin}" if self.window_origin else ""
+        lines = (told.get(DAEMON), self._model_line(), window, told.get(TELEGRAM), short)
         return [line for line in lines if line]
 
     def _model_line(self) -> str:
@@ -203,6 +206,7 @@ class SessionStatus:
             "messages": self.messages,
             "tokens": self.tokens,
             "context_window": self.context_window,
+            "context_window_origin": self.window_origin,
             "reserve": self.reserve,
             "fits": not self.shortage,
             "compactions": self.compactions,
@@ -279,6 +283,7 @@ class SessionInspection:
             messages=len(session.window.entries),
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
+            window_origin=models.served.of(model).window_words(context_window) if self._is_admin(actor) else "",
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
             compactions=await self.context.ports.transcripts.compactions(key),
@@ -296,6 +301,10 @@ class SessionInspection:
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
+
+    def _is_admin(self, actor: Actor | None) -> bool:
+        access = self.context.ports.approvals.access
+        return actor is None or access.authorize(actor, "command.admin", "status").allowed
 
     async def _workspace(self, key: str, actor: Actor | None) -> list[tuple[str, str]]:
         """Say that the actor has a workspace of their own in the session, where that is so."""

@@ -14,14 +14,16 @@ from typing import Any, TypeVar
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
-from goclaw.core.events import Delivery, Inbound, MessageStored, StreamRestarted, TextStreamed, ThinkingStreamed
+from goclaw.core.events import Delivery, Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
 from goclaw.core.redact import Masking, mask_known
 from goclaw.engine.base import PreparedStep, Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
+    Emptiness,
     Finished,
     ModelEvent,
+    ModelLoading,
     Request,
     Restarted,
     TextDelta,
@@ -35,7 +37,7 @@ from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
-from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked
+from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked, may_be_too_long, may_continue
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
 
@@ -56,6 +58,7 @@ STOPPED_HERE = "[stopped here]"
 """Appended to an answer that a /stop, a limit or a failure cut."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
 STOPPED = "Stopped."
+LOADING = "The model is loading."
 
 
 class TurnRun:
@@ -72,13 +75,17 @@ class TurnRun:
         self._partial: list[str] = []
         """The pieces of an unrecorded answer that the person was shown."""
         self.cut = False
-        """The output limit cut the last answer."""
+        """The last answer was cut."""
+        self.empty: Emptiness | None = None
+        """Why the last answer is empty."""
         self.said: list[str] = []
         """Texts before tool calls, which are no part of the last answer."""
         self._begun = ""
         """The beginning of an answer whose rest was requested."""
         self._last = ""
         """The text of the latest answer."""
+        self._may_continue = False
+        """The rest of the last answer may be requested."""
         self._continued = 0
         """Number of requests for the rest of an answer."""
         self._joined: list[Inbound] = []
@@ -199,6 +206,8 @@ class TurnRun:
         self._reminding = []
         self.withheld = message.withheld
         self.cut = is_cut(step.value)
+        self.empty = step.value.empty
+        self._may_continue = may_continue(step.value)
 
     def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
         """Return the delivery of an interim text; None where it is held for later, or empty."""
@@ -255,7 +264,7 @@ class TurnRun:
 
     async def goes_on(self, number: int) -> bool:
         """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
-        if not self.cut or self._continued >= self._services.continuations:
+        if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
         self._begun = self.answered
@@ -352,7 +361,8 @@ class TurnRun:
         """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)
-            if is_cut(done) and self._continued >= self._services.continuations:
+            goes_on = may_continue(done) and self._continued < self._services.continuations
+            if is_cut(done) and not goes_on:
                 text = f"{done.message.text}\n\n{cut_line(done)}".strip()
                 done = replace(done, message=replace(done.message, text=text))
             message = await self._services.hooks.said(self._turn.inbound, done.message)
@@ -387,13 +397,15 @@ class TurnRun:
         planning = self._services.planning(step, opening.model)
         try:
             async with planning.request(tokens):
-                return await self._stream(number, opening, tokens, reminder)
+                done = await self._stream(number, opening, tokens, reminder)
+            if done.empty is not Emptiness.WINDOW:
+                return done
         except ModelError as error:
-            if error.kind is not ModelErrorKind.OVERFLOW:
+            if not may_be_too_long(error, tokens, opening.model.context_window):
                 raise
-            tokens = await self._services.make_room(too_long=True)
-            async with planning.request(tokens):
-                return await self._stream(number, opening, tokens, reminder)
+        tokens = await self._services.make_room(too_long=True)
+        async with planning.request(tokens):
+            return await self._stream(number, opening, tokens, reminder)
 
     async def _take_in(self, number: int) -> None:
         """Let what joins the turn join it, until none is left or one has to wait."""
@@ -434,6 +446,8 @@ class TurnRun:
                 self._services.publish(TextStreamed(turn, session, text))
             case ThinkingDelta(text) if text:
                 self._services.publish(ThinkingStreamed(turn, session, text))
+            case ModelLoading():
+                self._services.publish(Notice(session, LOADING, turn))
             case Restarted():
                 self._partial.clear()
                 self._services.publish(StreamRestarted(turn, session, event.reason))

@@ -17,7 +17,7 @@ from goclaw.core.messages import AssistantMessage, Message, ToolResult, UserMess
 from goclaw.core.records import record
 from goclaw.core.redact import mask
 from goclaw.errors import ModelError, ModelErrorKind
-from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
+from goclaw.llm.base import DECLINED, UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.token_counts import estimate_text
 
 SHORTEST_SUMMARY = 40
@@ -274,9 +274,9 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
         raise SummaryFailed(f"{model.spec} ended without an answer")
     await spent(finished)
     text = finished.message.text.strip()
-    if finished.stop is Stop.REFUSAL:
+    if finished.stop in DECLINED:
         raise SummaryFailed(f"{finished.spec} refused")
-    if finished.stop is Stop.LENGTH:
+    if finished.stop in (Stop.LENGTH, Stop.WINDOW):
         raise SummaryFailed(f"the summary by {finished.spec} was cut")
     if not text:
         raise SummaryFailed(f"{finished.spec} gave an empty answer")

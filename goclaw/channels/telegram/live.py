@@ -29,6 +29,7 @@ from goclaw.core.events import (
     GatewayPort,
     Inbound,
     MessageStored,
+    Notice,
     QuestionAnswered,
     QuestionAsked,
     StreamRestarted,
@@ -230,10 +231,10 @@ class LiveViews:
                 view.tool_finished(event.call_id, event.hint)
             case TodosChanged():
                 view.todos_changed(event.todos)
-            case QuestionAsked():
-                view.asking = True
-            case QuestionAnswered():
-                view.asking = False
+            case QuestionAsked() | QuestionAnswered():
+                view.asking = isinstance(event, QuestionAsked)
+            case Notice():
+                view.noticed(event.text)
 
     def _start(self, event: TurnStarted) -> None:
         view = self._views.get(event.turn)

@@ -145,6 +145,11 @@ class TurnView:
         self.outcome = sign_line("✓", hint) if hint else ""
         self.changed.set()
 
+    def noticed(self, text: str) -> None:
+        """Show a line of the runtime until something else happens."""
+        self.outcome = sign_line("…", text)
+        self.changed.set()
+
     def todos_changed(self, todos: Sequence[Todo]) -> None:
         """Note another to-do list; an empty one removes it."""
         done = sum(todo.status == "completed" for todo in todos)

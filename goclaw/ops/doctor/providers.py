@@ -24,6 +24,7 @@ from goclaw.errors import ConfigError, EmbeddingError, ModelError, ToolError
 from goclaw.llm.base import ChatModel, Loading, Looking, ModelPorts
 from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default
 from goclaw.llm.probes import ping
+from goclaw.llm.served import NO_TOOLS, ServedModel
 from goclaw.memory.embedding import choose_embedder, open_embedder
 from goclaw.net import open_client
 from goclaw.net.search.open import search
@@ -72,7 +73,7 @@ async def check_model(
             if not is_free(model.spec, config):
                 tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
             asked = await _ask_model(model, sentence)
-        return [asked, _window(found)]
+        return [asked, *_tools(ports.served.of(model.spec), model.spec), _window(found, ports.served.of(model.spec))]
 
 
 async def _ask_model(model: ChatModel, sentence: str) -> Finding:
@@ -132,12 +133,20 @@ async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
         yield workspace
 
 
-def _window(found: ContextBudget) -> Finding:
-    """Report the use of the window, and the remedy where that is too much."""
+def _tools(served: ServedModel, spec: str) -> list[Finding]:
+    """Report a model that cannot call tools."""
+    if served.tools is not False:
+        return []
+    return [Finding("tools", "warning", NO_TOOLS.format(spec=spec), "`goclaw model` chooses another one")]
+
+
+def _window(found: ContextBudget, served: ServedModel) -> Finding:
+    """Report the use of the window and where its size comes from, and the remedy where the use is too much."""
     if not found.fits:
         return Finding("window", "problem", found.sentence(), " ".join(found.advice()))
     share = percent(found.overhead, found.window)
-    return Finding("window", "ok", f"{found.sentence()} Before anything is said {share} of it is taken.")
+    origin = f" Its size: {words}." if (words := served.window_words(found.window)) else ""
+    return Finding("window", "ok", f"{found.sentence()} Before anything is said {share} of it is taken.{origin}")
 
 
 async def _no_image(key: str) -> bytes:

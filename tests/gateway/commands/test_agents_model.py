@@ -12,6 +12,7 @@ import pytest
 from goclaw.auth.users import User
 from goclaw.core.events import Actor
 from goclaw.llm.base import ModelPorts
+from goclaw.llm.served import NO_TOOLS
 from goclaw.sessions import models as models_module
 from goclaw.sessions.models import Models
 from goclaw.store.open import open_database
@@ -70,6 +71,13 @@ async def answer(core: Core, **options: Any) -> str:
     await core.say("who are you?", **options)
     await core.settled()
     return str(getattr((await core.messages(options.get("session", "memory:here")))[-1], "text", ""))
+
+
+async def test_it_tells_that_a_model_calls_no_tools(tmp_path: Path) -> None:
+    async with choosing(tmp_path) as core:
+        spec = f"scripted:{tmp_path}/first.json"
+        core.world.models.served.open(spec, "http://here").learn(tools=False)
+        assert NO_TOOLS.format(spec=spec) in await core.command("/model")
 
 
 async def test_it_tells_who_answers_and_who_could(tmp_path: Path) -> None:
