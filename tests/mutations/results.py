@@ -1,0 +1,64 @@
+"""Bugs in what becomes of results that are not as declared: those of MCP servers, plugins and tools."""
+
+from tests.mutations.bug import Bug, bug
+
+BUGS: list[Bug] = [
+    bug(
+        "one MCP tool that cannot be read takes the server's other tools away",
+        "issue 43: a schema that is null",
+        "goclaw/mcp/salvage.py",
+        "[each for each in entries[:MAX_SALVAGED] if self._keeps(method, field, each)]",
+        "entries",
+        "tests/tools/test_mcp_source.py::test_a_tool_that_cannot_be_read_takes_no_other_with_it",
+    ),
+    bug(
+        "an MCP answer that is odd in one part is lost after its effect",
+        "issue 43: a part of an unknown type",
+        "goclaw/mcp/salvage.py",
+        "each if self._fits(method, {field: [each]}) else _as_text(method, each)",
+        "each",
+        "tests/tools/test_mcp_source.py::test_an_odd_part_of_an_answer_costs_no_more_than_that_part",
+    ),
+    bug(
+        "an MCP reply that cannot be decoded waits for the timeout",
+        "issue 43: half an emoji",
+        "goclaw/mcp/salvage.py",
+        "            message = _reply_in(message) or message\n",
+        "            return message\n",
+        "tests/tools/test_mcp_source.py::test_a_reply_that_is_no_result_fails_its_call_at_once",
+    ),
+    bug(
+        "a result that breaks its declaration is withheld after the tool's effect",
+        "issue 43: a bounded result without a hint",
+        "goclaw/toolkit/dispatcher.py",
+        "content, failed, as_declared = await self._undeclared(error, watch), False, False",
+        "content, failed, as_declared = error_text(str(error)), True, False",
+        "tests/toolkit/test_dispatcher_steps.py::"
+        "test_a_result_that_is_not_as_declared_reaches_the_model_with_a_line_that_says_so",
+    ),
+    bug(
+        "a program gets the fields of a result that breaks its declaration",
+        "issue 43: an MCP client whose schema it breaks",
+        "goclaw/toolkit/dispatcher.py",
+        "not failed and not watch.refused and as_declared and content == whole",
+        "not failed and not watch.refused and content == whole",
+        "tests/servers/mcp/test_tools.py::test_a_result_that_breaks_its_schema_is_an_error_that_says_that_the_tool_ran",
+    ),
+    bug(
+        "an argument of the wrong type crashes `goclaw declare check`",
+        'issue 43: attribute("key", "string")',
+        "goclaw/declare/shapes.py",
+        "    if fault := _kind_fault(kind):\n",
+        '    if fault := "":\n',
+        "tests/toolkit/test_plugin_loading.py::test_an_argument_of_the_wrong_type_is_named_with_its_place_and_remedy",
+    ),
+    bug(
+        "an agent of a plugin removes the built-in kind",
+        "issue 43: a plugin that declares any agent",
+        "goclaw/config/packaged.py",
+        "        if of_packages and not",
+        "        if not of_packages and not",
+        "tests/config/test_packaged.py::"
+        "test_an_agent_of_a_package_leaves_the_built_in_kind_and_one_of_the_operator_replaces_it",
+    ),
+]
