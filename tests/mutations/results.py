@@ -1,4 +1,4 @@
-"""Bugs in what becomes of results that are not as declared: those of MCP servers, plugins and tools."""
+"""Bugs in what becomes of results that are not as declared: those of MCP servers, plugins and commands."""
 
 from tests.mutations.bug import Bug, bug
 
@@ -60,5 +60,29 @@ BUGS: list[Bug] = [
         "        if not of_packages and not",
         "tests/config/test_packaged.py::"
         "test_an_agent_of_a_package_leaves_the_built_in_kind_and_one_of_the_operator_replaces_it",
+    ),
+    bug(
+        "one long line hides the output before it",
+        "issue 43: ERROR, a line of 40 kB, END",
+        "goclaw/tools/text.py",
+        '    end = text.find("\\n", start, start + most // WITHIN) + 1\n',
+        '    end = text.find("\\n", start) + 1\n',
+        "tests/tools/test_exec.py::test_one_long_line_hides_nothing_around_it",
+    ),
+    bug(
+        "the head of a long output is lost",
+        "issue 43: what comes first is the error",
+        "goclaw/tools/exec_run.py",
+        "first_lines(mask(head), self._limit // HEAD)",
+        "first_lines(mask(head), 0)",
+        "tests/tools/test_exec.py::test_one_long_line_hides_nothing_around_it",
+    ),
+    bug(
+        "a progress bar is a thousand lines",
+        "issue 43: \\\\r and cursor movement",
+        "goclaw/tools/exec_run.py",
+        "        await self._keep(await self._screen.write(chunk))\n",
+        "        await self._keep(chunk)\n",
+        "tests/tools/test_exec.py::test_a_progress_bar_is_shown_at_its_end_and_kept_so",
     ),
 ]
