@@ -55,7 +55,7 @@ class ExecResult(Result):
 
     output: Annotated[
         str,
-        Field(description="Standard output and error, merged, as a terminal shows them; of a long one head and tail."),
+        Field(description="Standard output and error, merged; of a long one head and tail."),
     ]
     exit_code: Annotated[int | None, Field(description="Of a command that ended.")] = None
     task: Annotated[str, Field(description="Id of the task that goes on in the background.")] = ""

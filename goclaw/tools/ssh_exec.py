@@ -70,7 +70,7 @@ class SshResult(Result):
     host: str
     output: Annotated[
         str,
-        Field(description="Standard output and error, merged, as a terminal shows them; of a long one head and tail."),
+        Field(description="Standard output and error, merged; of a long one head and tail."),
     ]
     exit_code: int
 
