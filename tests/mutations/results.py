@@ -85,4 +85,39 @@ BUGS: list[Bug] = [
         "        await self._keep(chunk)\n",
         "tests/tools/test_exec.py::test_a_progress_bar_is_shown_at_its_end_and_kept_so",
     ),
+    bug(
+        "a search says that nothing matches while its index is behind",
+        "issue 43: a large backlog",
+        "goclaw/memory/service.py",
+        "shown, more, talk.gap(connection))",
+        "shown, more)",
+        "tests/memory/test_service_backlog.py::"
+        "test_the_newest_messages_are_found_at_once_and_those_that_are_missing_are_said",
+    ),
+    bug(
+        "of a backlog the newest messages come last",
+        "issue 43: a large backlog",
+        "goclaw/memory/transcript_indexer.py",
+        "                if end - self._seen <= BACKLOG:\n",
+        "                if end:\n",
+        "tests/memory/test_service_backlog.py::"
+        "test_the_newest_messages_are_found_at_once_and_those_that_are_missing_are_said",
+    ),
+    bug(
+        "the newest messages stay in the index twice",
+        "issue 43: a large backlog",
+        "goclaw/memory/index/talk.py",
+        "        row = max(known + 1 if session.endswith(NEWEST_MARK) else 0,",
+        "        row = max(0,",
+        "tests/memory/test_service_backlog.py::"
+        "test_a_backlog_is_indexed_to_its_end_over_restarts_and_nothing_is_found_twice",
+    ),
+    bug(
+        "German without its own keys is not found",
+        "issue 43: Schluessel",
+        "goclaw/memory/query_terms.py",
+        "    terms += [spelt for word in",
+        "    terms += [word for word in () for word in",
+        "tests/tools/test_memory_files_search.py::test_a_note_is_found_however_its_words_and_numbers_are_written",
+    ),
 ]
