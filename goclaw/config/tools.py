@@ -293,7 +293,9 @@ class ExecSettings(Section):
         (), description="Commands that may not run, in the same form, whatever options stand before the words."
     )
     timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
-    output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
+    output_limit: int = Field(
+        30_000, ge=1_000, description="Characters of output the model sees; its head and tail are kept."
+    )
     compress_output: bool | None = Field(
         None,
         description="Shorten what well-known commands say (`ls`, `git`, `grep`, `pytest` …); not set: only for local "

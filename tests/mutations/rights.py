@@ -268,7 +268,7 @@ BUGS: list[Bug] = [
         "a result of the wrong type is an unexpected failure without a field",
         "class declaration: an error that names nothing",
         "goclaw/toolkit/binding.py",
-        "        except ValidationError as error:\n            raise WrongResult(in_words(error)) from None",
+        "        except ValidationError as error:\n            raise WrongResult(in_words(error), found) from None",
         "        except ZeroDivisionError as error:\n            raise WrongResult(str(error)) from None",
         "tests/declare/test_tools.py::test_a_result_of_the_wrong_type_names_its_field",
     ),
