@@ -47,6 +47,8 @@ END_SECONDS = 15.0
 SURE = 0.75
 """The part of the time after which a process counts as dead for which it is sure to live: what it begins to send by the
 end of that arrives before another process has its sessions."""
+PAUSED_SECONDS = 1.0
+"""Seconds since a fence was asked after which it is asked again: the process was paused meanwhile."""
 EXPIRED_SECONDS = 0.01
 """Seconds behind the moment when a heartbeat becomes too old at which it is looked at: it is surely too old then."""
 UNFORESEEN_SECONDS = 1.0
@@ -142,6 +144,16 @@ class PostgresOwnership:
         if lease is None or lease.is_lost or epoch not in (None, lease.fence.epoch):
             return False
         return self._clock.awake_or_not() - self._seen_at < self._stall * SURE
+
+    async def check(self, fence: Fence) -> None:
+        asked = -math.inf  # the process may be paused in each wait
+        while not self.is_sure_of(fence.session, fence.epoch):
+            if self._clock.awake_or_not() - asked < PAUSED_SECONDS:
+                return
+            asked = self._clock.awake_or_not()
+            with fenced(fence):
+                asking = self._database.write()
+            await asking
 
     async def _was_seen(self, sent_at: float) -> None:
         """Take it that the others see a heartbeat; after a pause, look first what they have taken over meanwhile."""
