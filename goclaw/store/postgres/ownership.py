@@ -216,7 +216,9 @@ class PostgresOwnership:
             await connection.execute(SEARCH_PATH, (f'"{place.schema}", pg_temp',))
             await connection.commit()
 
-        options = parameters(place) | {"application_name": self._database.application_name}
+        def options() -> dict[str, Any]:
+            return parameters(place) | {"application_name": self._database.application_name}
+
         connector = PsycopgConnector(
             pool_factory=AsyncConnectionPool,
             kwargs=options,
@@ -324,11 +326,13 @@ class PostgresOwnership:
                     await connection.execute(forget)
                 while True:
                     asked = self._clock.awake_or_not()
-                    self._database.clock.seen(await single(connection, _SEE, *row), asked)
-                    [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
+                    async with connection.transaction():  # one commit, which also shows that the duties are held
+                        self._database.clock.seen(await single(connection, _SEE, *row), asked)
+                        [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
+                    self._duties.seen(connection)
                     for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})
-                    period = self._stall / HEARTBEATS / 2
+                    period = self._stall / HEARTBEATS
                     # The next look comes when a heartbeat has become too old: a takeover waits no longer than it must.
                     await self._clock.sleep(min(period, next_death + EXPIRED_SECONDS))
         except (psycopg.Error, OSError) as error:
