@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from goclaw.gateway.shared_gateway import NOT_ANSWERED
 from tests.acceptance.books import Seen, read_chat
 from tests.acceptance.model import END, QUESTION
 from tests.acceptance.waiting import clock
@@ -155,9 +156,9 @@ class People:
             await self._write(chat, "red", user)
 
     async def _approve(self, chat: Chat, question: str, seen: Sequence[Seen], *, about: str) -> None:
-        """Approve; again where the answer was that there is no such question, though the call has not run."""
+        """Approve; again where the answer was that there is no such question, or that its process does not answer."""
         names = re.findall(r"m\d+c\d+", about)
-        refusals = sum(message.text.startswith(GONE) for message in seen)
+        refusals = sum(message.text.startswith((GONE, NOT_ANSWERED)) for message in seen)
         is_refused = refusals > chat.refused.get(question, refusals) and not self.answered(chat) & set(names)
         if not chat.reacted[question] or (is_refused and chat.reacted[question] < TRIES):
             chat.reacted[question] += 1

@@ -220,7 +220,8 @@ class PostgresOwnership:
             return parameters(place) | {"application_name": self._database.application_name}
 
         connector = PsycopgConnector(
-            pool_factory=AsyncConnectionPool,
+            # Without the check of each connection before each use: what a lost one fails, `Jobs` tries again.
+            pool_factory=lambda **given: AsyncConnectionPool(**given | {"check": None}),
             kwargs=options,
             configure=configure,
             min_size=1,
