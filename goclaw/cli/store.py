@@ -10,7 +10,7 @@ import typer
 from goclaw.cli.base import show
 from goclaw.cli.options import load
 from goclaw.config.schema import Config
-from goclaw.config.values import check_store
+from goclaw.config.values import PostgresPlace, check_store
 from goclaw.core.clock import RealClock
 from goclaw.ops.store_copy import Place, StoreCopied, copy_store, shown
 
@@ -55,7 +55,7 @@ def _place(given: str, config: Config, option: str) -> Place:
     if given == FILE:
         return config.database_path
     try:
-        return config.postgres_place(check_store(given))
+        return PostgresPlace.of(check_store(given), config.store_password, config.state_dir)
     except ValueError as error:
         raise typer.BadParameter(f"{error}; or `{FILE}`", param_hint=option) from None
 

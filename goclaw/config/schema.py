@@ -21,7 +21,6 @@ from goclaw.config.schedules import ConfiguredSchedules
 from goclaw.config.section import Section, Sections
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
-    CONTAINER_SECRETS,
     ChatName,
     Files,
     Folder,
@@ -488,12 +487,7 @@ class Config(Sections):
     @property
     def store_place(self) -> Path | PostgresPlace:
         """Where the database is: a file, or a schema of Postgres."""
-        return self.postgres_place(self.store) if self.store else self.database_path
-
-    def postgres_place(self, address: str) -> PostgresPlace:
-        """Return a schema of Postgres by its address, with the password that is set."""
-        folders = (self.state_dir / "secrets", CONTAINER_SECRETS)
-        return PostgresPlace.of(address, self.store_password, [folder / "store_password" for folder in folders])
+        return PostgresPlace.of(self.store, self.store_password, self.state_dir) if self.store else self.database_path
 
     @property
     def tokens_path(self) -> Path:

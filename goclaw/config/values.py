@@ -6,7 +6,7 @@ import.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -342,21 +342,21 @@ class PostgresPlace:
     """Where the password came from. It is read again for each connection: a new one takes effect without a restart."""
 
     @classmethod
-    def of(
-        cls, address: str, password: SecretStr | None = None, password_files: Sequence[Path] = ()
-    ) -> "PostgresPlace":
+    def of(cls, address: str, password: SecretStr | None = None, state_dir: Path | None = None) -> "PostgresPlace":
         """Take a checked address apart.
 
         Args:
             address: with the schema behind `?`, if that has another name than usual.
             password: the one that is set; None: libpq looks for it.
-            password_files: where it may have come from; the first one that says the same is read again.
+            state_dir: has `secrets/store_password`; where that or the container's file says the same, it is read again.
         """
         query = parse_qsl(urlsplit(address).query, keep_blank_values=True)
         schema = dict(query).get("schema", DEFAULT_SCHEMA)
         rest = urlencode([(name, value) for name, value in query if name != "schema"])
         bare = address.partition("?")[0]
-        source = next((file for file in password_files if password and _content(file) == password), None)
+        folders = [CONTAINER_SECRETS] if state_dir is None else [state_dir / "secrets", CONTAINER_SECRETS]
+        files = [folder / "store_password" for folder in folders]
+        source = next((file for file in files if password and _content(file) == password), None)
         return cls(f"{bare}?{rest}" if rest else bare, schema, password, source)
 
     def current_password(self) -> str | None:

@@ -1,5 +1,6 @@
 """The password of Postgres is read anew for each connection."""
 
+import asyncio
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,8 @@ def ask_for_passwords(hba: Path) -> None:
 
 
 async def test_a_password_that_was_changed_is_read_again_for_a_new_connection(tmp_path: Path) -> None:
-    file = tmp_path / "store_password"
+    file = tmp_path / "secrets" / "store_password"
+    await asyncio.to_thread(file.parent.mkdir)
     file.write_text("old\n")
     with running() as server:
         with psycopg.connect(server.url, autocommit=True) as admin:
@@ -26,7 +28,7 @@ async def test_a_password_that_was_changed_is_read_again_for_a_new_connection(tm
             ask_for_passwords(Path(admin.execute("SHOW hba_file").fetchall()[0][0]))
             admin.execute("SELECT pg_reload_conf()")
             address = server.url.replace("goclaw@", "app@", 1)
-            place = PostgresPlace.of(address, SecretStr("old"), [tmp_path / "missing", file])
+            place = PostgresPlace.of(address, SecretStr("old"), tmp_path)
             async with opened(place) as found:
                 await found.write(session("a"))
                 admin.execute("ALTER ROLE app PASSWORD 'new'")
