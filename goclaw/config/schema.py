@@ -493,7 +493,7 @@ class Config(Sections):
     @property
     def store_place(self) -> Path | PostgresPlace:
         """Where the database is: a file, or a schema of Postgres."""
-        return PostgresPlace.of(self.store, self.store_password) if self.store else self.database_path
+        return PostgresPlace.of(self.store, self.store_password, self.state_dir) if self.store else self.database_path
 
     @property
     def tokens_path(self) -> Path:

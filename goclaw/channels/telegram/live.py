@@ -16,7 +16,7 @@ from goclaw.channels.telegram.outgoing import ChatTarget, Part, target_of
 from goclaw.channels.telegram.previews import Preview, Previews, TurnView, draft_id
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
-from goclaw.channels.telegram.request import Flood
+from goclaw.channels.telegram.request import Flood, call
 from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core.clock import Clock
@@ -43,7 +43,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.records import BoundedDict
 from goclaw.core.supervise import set_within
-from goclaw.errors import DeliveryError, StateError
+from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
 
@@ -273,6 +273,7 @@ class LiveViews:
         return view
 
     async def _keep_typing(self, view: TurnView) -> None:
+        self._previews.guard(view)
         while not view.ended.is_set() and self._is_alive(view):
             await self._type(view)
             await self._either(view.ended, TYPING_SECONDS)
@@ -294,7 +295,10 @@ class LiveViews:
             return
         self._typed_at[target] = now
         try:
-            await self._bot.send_chat_action(target.chat, "typing", message_thread_id=target.thread)
+            parameters = {"chat_id": target.chat, "action": "typing", "message_thread_id": target.thread}
+            await call(self._bot, "sendChatAction", parameters)
+        except OwnershipLost:
+            view.end()
         except Flood as error:
             self._limiter.hold_shows(target.chat, error.seconds)
         except TelegramError as error:
