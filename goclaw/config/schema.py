@@ -234,17 +234,9 @@ class ModelsSettings(Section):
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
-    local_wait: float = Field(
-        120,
-        ge=0,
-        le=3_600,
-        description="Seconds that a server is waited for which loads its model, or on this machine starts anew.",
-    )
+    local_wait: float = Field(120, ge=0, le=3_600, description="How many seconds a loading local server is waited for.")
     first_byte_seconds: float = Field(
-        300,
-        gt=0,
-        le=3_600,
-        description="How long a model's server may take until its answer begins; then 60 s of silence end it.",
+        300, gt=0, le=3_600, description="How long a model's server may take to begin; then 60 s of silence end it."
     )
 
 

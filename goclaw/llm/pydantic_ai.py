@@ -10,23 +10,19 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from goclaw.config.keys import closest
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.config.servers import DOUBLE_NAMES, SERVERS
-from goclaw.core import catalog
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.failures import fail, flagged
 from goclaw.llm.http_streams import promptly
+from goclaw.llm.known_providers import unknown
 from goclaw.llm.token_counts import estimate_request
 from goclaw.net import check_reachable
 
 if TYPE_CHECKING:
     from goclaw.llm.pydantic_ai_bridge import Bridge
 
-NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
-"""Lines of the catalogue that no one writes before a model's name, and second names of servers."""
 INSTALL = "pip install 'goclaw[providers]'"
 
 
@@ -72,14 +68,6 @@ class PydanticAIModel(KnownModel):
         from goclaw.llm.pydantic_ai_bridge import Bridge
 
         return Bridge(self.spec, self._settings, self._ports.load_image, lambda: self.sees_images)
-
-
-def unknown(provider: str) -> str:
-    """Return what is said of a provider that does not exist: the nearest of those that do, and all of them."""
-    names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
-    near = closest(provider, names)
-    meant = f" Did you mean `{near}:`?" if near else ""
-    return f"no provider is called {provider!r}.{meant} There are {', '.join(names)}."
 
 
 def open_pydantic_ai(

@@ -12,7 +12,7 @@ import pytest
 from goclaw.auth.users import User
 from goclaw.core.events import Actor
 from goclaw.llm.base import ModelPorts
-from goclaw.llm.served import NO_TOOLS
+from goclaw.llm.served import NO_TOOLS, ServedModels
 from goclaw.sessions import models as models_module
 from goclaw.sessions.models import Models
 from goclaw.store.open import open_database
@@ -48,13 +48,13 @@ def script(folder: Path, name: str, *answers: dict[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def choosing(folder: Path, **models: Any) -> AsyncIterator[Core]:
+async def choosing(folder: Path, served: ServedModels | None = None, **models: Any) -> AsyncIterator[Core]:
     """A core on real models; `first` is configured, `second` is known by its options."""
     first, second = script(folder, "first"), script(folder, "second")
     settings = {"agent": [first], "options": {second: {"context_window": 50_000}}, "summary": [], **models}
     world = World(folder, users=USERS, models=settings)
     async with aiohttp.ClientSession() as http, open_database(folder / "goclaw.db") as database:
-        ports = ModelPorts(http, no_image, world.clock)
+        ports = ModelPorts(http, no_image, world.clock, served=served or ServedModels())
         found = Models(world.config, ports, lambda line: None, Settings(database))
         await found.resolve()
         world.models = found
@@ -74,9 +74,9 @@ async def answer(core: Core, **options: Any) -> str:
 
 
 async def test_it_tells_that_a_model_calls_no_tools(tmp_path: Path) -> None:
-    async with choosing(tmp_path) as core:
-        spec = f"scripted:{tmp_path}/first.json"
-        core.world.models.served.open(spec, "http://here").learn(tools=False)
+    served, spec = ServedModels(), f"scripted:{tmp_path}/first.json"
+    served.open(spec, "http://here").learn(tools=False)
+    async with choosing(tmp_path, served) as core:
         assert NO_TOOLS.format(spec=spec) in await core.command("/model")
 
 

@@ -170,6 +170,6 @@ async def test_the_window_that_a_server_names_is_shown_with_its_origin(tmp_path:
 async def test_a_model_without_tools_is_a_warning(tmp_path: Path, fake: FakeProvider) -> None:
     fake.routes["/api/show"] = lines({"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40_960}})
     overrides = {"state_dir": str(tmp_path / "state"), "models.agent": SPEC, "memory.embedder": "none", **at(fake)}
-    findings = await examine(load_config(overrides=overrides, environ={}), [].append, offline=False)
+    findings = await examine(load_config(overrides=overrides, environ={}), lambda line: None, offline=False)
     warned = [each.text for each in findings if each.verdict == "warning" and each.check == "tools"]
     assert warned == [NO_TOOLS.format(spec=SPEC)]

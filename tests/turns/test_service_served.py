@@ -17,10 +17,8 @@ async def test_a_model_without_tools_gets_none_and_that_is_said_once_in_a_chat(t
         await core.say("and?")
         await core.settled()
         noticed = [event.text for event in core.seen if isinstance(event, Notice)]
-        model = await core.command("/model")
     assert [list(request.tools) for request in world.script.requests] == [[], []]
     assert noticed == [NO_TOOLS.format(spec=SPEC)]
-    assert NO_TOOLS.format(spec=SPEC) in model
     assert [text for text in world.texts() if text not in ("one", "two")] == [NO_TOOLS.format(spec=SPEC)]
 
 
