@@ -292,12 +292,23 @@ def _story(story: Json) -> str:
     return f"Story {int(story['id'])} of {in_one_line(author)}; a bot cannot open stories"
 
 
+def _checklist(checklist: Json) -> str:
+    tasks = "; ".join(f"{_tick(task)} {in_one_line(task['text'])}" for task in checklist["tasks"])
+    return f"Checklist: {in_one_line(checklist['title'])} Tasks: {tasks}"
+
+
+def _tick(task: Json) -> str:
+    """`completion_date` is there, and not 0, for a task that is done (Bot API, ChecklistTask)."""
+    return "(done)" if task.get("completion_date") else "(open)"
+
+
 _SHARED_KINDS: Mapping[str, Callable[[Any], str]] = {
     # A venue comes with a location of its own: it is looked for first.
     "venue": _venue,
     "location": _location,
     "contact": _contact,
     "poll": _poll,
+    "checklist": _checklist,
     "dice": _dice,
     "sticker": _sticker,
     "story": _story,

@@ -36,6 +36,15 @@ SHARED: dict[str, tuple[dict[str, Any], str]] = {
         {"poll": LUNCH | {"options": OPTIONS[2:], "type": "quiz", "allows_multiple_answers": True}},
         "[Quiz, several answers allowed: Lunch? Options: None]",
     ),
+    "a checklist": (
+        {
+            "checklist": {
+                "title": "Groceries",
+                "tasks": [{"id": 1, "text": "milk"}, {"id": 2, "text": "eggs", "completion_date": 1_700_000_000}],
+            }
+        },
+        "[Checklist: Groceries Tasks: (open) milk; (done) eggs]",
+    ),
     "dice": ({"dice": {"emoji": "🎲", "value": 4}}, "[Dice 🎲: 4]"),
     "a sticker": ({"sticker": {"file_id": "s", "emoji": "😀", "set_name": "Cats"}}, "[Sticker 😀 from the set Cats]"),
     "a plain sticker": ({"sticker": {"file_id": "s"}}, "[Sticker]"),
