@@ -36,7 +36,7 @@ git remote add origin ../origin.git
 cd ..
 git clone --quiet origin.git next
 cd next
-echo >> README.md
+sed -i 's/^version = .*/version = "99.0.0"/' pyproject.toml
 git commit --quiet --all --message two
 git tag v99.0.0
 git push --quiet origin main v99.0.0
