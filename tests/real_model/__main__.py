@@ -1,6 +1,6 @@
 """The lane with a real model (`scripts/test --model`): a real llama-server, two small models, the whole product.
 
-    python -m tests.real_model --output FILE                     everything, about ... on two quiet cores
+    python -m tests.real_model --output FILE                     everything, about an hour on two idle cores
     python -m tests.real_model --only talk --window 8192         one part; several times for several
     python -m tests.real_model --only streams                    records `tests/llm/streams/llamacpp_*` anew
 
