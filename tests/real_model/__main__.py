@@ -1,6 +1,6 @@
 """The lane with a real model (`scripts/test --model`): a real llama-server, two small models, the whole product.
 
-    python -m tests.real_model --output FILE                     everything, about ... on two quiet cores
+    python -m tests.real_model --output FILE                     everything, about an hour on two idle cores
     python -m tests.real_model --only talk --window 8192         one part; several times for several
     python -m tests.real_model --only streams                    records `tests/llm/streams/llamacpp_*` anew
 
@@ -40,7 +40,7 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         if part in options.only:
             place = folder / part
             place.mkdir(parents=True)
-            report[part] = await working.work(place, structured=structured)
+            report[part] = await working.work(place, structured=structured, names=options.task)
     if "blows" in options.only:
         place = folder / "blows"
         place.mkdir(parents=True)
@@ -62,6 +62,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--keep", type=Path, help="an empty folder for homes, logs and exchanges")
     parser.add_argument("--only", action="append", choices=[*PARTS, "streams"])
+    parser.add_argument("--task", action="append", help="only these of the tasks")
     parser.add_argument("--window", action="append", type=int)
     parser.add_argument("--turns", type=int, default=talk.TURNS)
     options = parser.parse_args()

@@ -37,7 +37,10 @@ def folder() -> Path:
 
 @dataclass
 class RealServer:
-    """One llama-server on a port of its own, which it keeps over restarts."""
+    """One llama-server on a port of its own, which it keeps over restarts.
+
+    It stays in the session of the lane, and so ends with the lane's process group.
+    """
 
     model: str
     window: int
@@ -77,9 +80,7 @@ class RealServer:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,
             )
-        _give_nice(self.process.pid)
 
     async def start(self) -> None:
         """Start it and wait until the model is loaded."""
@@ -128,13 +129,6 @@ class RealServer:
             async with asyncio.timeout(END_SECONDS):
                 await self.process.wait()
             self.process = None
-
-
-def _give_nice(pid: int) -> None:
-    """Give a process that leads a session our `nice`: Linux schedules a session as a group, with a value of its own."""
-    group = Path(f"/proc/{pid}/autogroup")
-    if group.exists() and os.geteuid() == 0:
-        group.write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 @asynccontextmanager

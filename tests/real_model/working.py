@@ -78,12 +78,18 @@ class Outcome:
         }
 
 
-async def work(folder: Path, *, structured: bool = False) -> dict[str, Any]:
-    """Give all tasks to both; return the report. `structured`: the server hands calls on as such."""
-    began = clock.monotonic()
+async def work(folder: Path, *, structured: bool = False, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Give the tasks to both; return the report.
+
+    Args:
+        folder: for the homes, logs and exchanges.
+        structured: the server hands calls on as such.
+        names: only these tasks; None: all.
+    """
+    began, tasks = clock.monotonic(), [task for task in TASKS if not names or task.name in names]
     async with real_server(CODER, WINDOW, folder / "server.log", *(TEMPLATE if structured else ())) as server:
-        minimal = await by_minimal_request(folder / "minimal", server)
-        product = await by_product(folder / "product", server)
+        minimal = await by_minimal_request(folder / "minimal", server, tasks)
+        product = await by_product(folder / "product", server, tasks)
     blame(product, minimal)
     blame(minimal, [])
     exchanges = [exchange for outcome in product for exchange in outcome.exchanges]
@@ -133,7 +139,7 @@ def _of_turns(outcomes: Sequence[Outcome]) -> float | None:
     return rounded(min(shares)) if shares else None
 
 
-async def by_product(folder: Path, server: RealServer) -> list[Outcome]:
+async def by_product(folder: Path, server: RealServer, tasks: Sequence[Task]) -> list[Outcome]:
     """Let a daemon do the tasks, each in a conversation of its own."""
     async with stage(folder, server) as play:
 
@@ -141,12 +147,12 @@ async def by_product(folder: Path, server: RealServer) -> list[Outcome]:
             ran = await play.send(task.said, f"tui:{task.name}")
             return ran.out + (f"\n[exit code {ran.code}] {ran.err[-ANSWER_KEPT:]}" if ran.code else "")
 
-        outcomes = [await _try(task, play.home.workspace, play.line, say) for task in TASKS]
+        outcomes = [await _try(task, play.home.workspace, play.line, say) for task in tasks]
         play.line.save(folder / "exchanges")
         return outcomes
 
 
-async def by_minimal_request(folder: Path, server: RealServer) -> list[Outcome]:
+async def by_minimal_request(folder: Path, server: RealServer, tasks: Sequence[Task]) -> list[Outcome]:
     """Let the model do them alone."""
     workspace = folder / "work"
     workspace.mkdir(parents=True)
@@ -159,7 +165,7 @@ async def by_minimal_request(folder: Path, server: RealServer) -> list[Outcome]:
             except (ModelError, TimeoutError) as error:
                 return f"[{error!r}]"
 
-        outcomes = [await _try(task, workspace, line, say) for task in TASKS]
+        outcomes = [await _try(task, workspace, line, say) for task in tasks]
         line.save(folder / "exchanges")
         return outcomes
 
