@@ -96,7 +96,7 @@ async def say_in_many_sessions(database: Database) -> None:
     columns = "session, turn, step, role, text, created_at"
     await database.write(
         sql(f"INSERT INTO sessions (key, created_at) {numbers} SELECT {key}, 1 FROM numbers"),  # noqa: S608 - ours
-        sql(f"INSERT INTO messages ({columns}) {numbers} SELECT {key}, 't', '', 'user', {title}, n / 2 FROM numbers"),  # noqa: S608
+        sql(f"INSERT INTO messages ({columns}) {numbers} SELECT {key}, 't', '', 'user', {title}, n / 2 FROM numbers"),  # noqa: S608 - names of ours
     )
 
 

@@ -273,18 +273,18 @@ def _rewrite_talk(connection: sqlite3.Connection) -> None:
     """
     ours = "tbl_name LIKE 'talk\\_%' ESCAPE '\\'"
     tables = connection.execute(
-        f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {ours} AND sql NOT LIKE 'CREATE VIRTUAL%'"  # noqa: S608
+        f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {ours} AND sql NOT LIKE 'CREATE VIRTUAL%'"  # noqa: S608 - names of ours
     ).fetchall()
-    triggers = connection.execute(f"SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND {ours}").fetchall()  # noqa: S608
+    triggers = connection.execute(f"SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND {ours}").fetchall()  # noqa: S608 - names of ours
     connection.execute("BEGIN IMMEDIATE")
     try:
         # With a trigger, DELETE takes row by row and gives up no whole page.
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         for (table,) in tables:
-            connection.execute(f"CREATE TEMP TABLE moving AS SELECT * FROM {table}")  # noqa: S608
-            connection.execute(f"DELETE FROM {table}")  # noqa: S608
-            connection.execute(f"INSERT INTO {table} SELECT * FROM moving")  # noqa: S608
+            connection.execute(f"CREATE TEMP TABLE moving AS SELECT * FROM {table}")  # noqa: S608 - names of ours
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
+            connection.execute(f"INSERT INTO {table} SELECT * FROM moving")  # noqa: S608 - names of ours
             connection.execute("DROP TABLE moving")
         for _, sql in triggers:
             connection.execute(sql)
