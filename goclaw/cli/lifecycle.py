@@ -22,6 +22,7 @@ from goclaw.config.layers import LOCATION
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
+from goclaw.core.container import is_main_program, restart_command
 from goclaw.errors import StateError
 
 gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -99,7 +100,11 @@ stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @stop_app.command()
 def stop(context: typer.Context) -> None:
     """End the daemon; unfinished work resumes at the next start."""
-    pid = asyncio.run(process.stop(load(context, packages=False).config))
+    config = load(context, packages=False).config
+    pid = running_pid(config)
+    if pid and is_main_program(pid):
+        raise StateError("this container ends with its daemon: from outside, `docker compose stop gateway`")
+    pid = asyncio.run(process.stop(config))
     say(f"stopped (pid {pid})" if pid else "not running")
 
 
@@ -116,6 +121,8 @@ def restart(context: typer.Context) -> None:
     loaded, given = load(context), options(context)
     config = loaded.config
     pid = running_pid(config)
+    if pid and is_main_program(pid):
+        raise StateError(f"this container ends with its daemon: from outside, {restart_command()}")
     if pid and installed_unit() and pid == systemd.main_pid():
         _restart_service(loaded, given)
     else:
