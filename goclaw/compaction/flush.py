@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from goclaw.agent.context.budget import filled, is_small
-from goclaw.agent.context.summary import Material, ask_about, reached, told
+from goclaw.agent.context.summary import Material, all_told, ask_about, reached
 from goclaw.auth.access import Access, ChosenMode
 from goclaw.compaction.compacting import Compactor
 from goclaw.core.events import Actor
@@ -106,7 +106,7 @@ class Flush:
     async def take_notes(self, session: Session, actor: Actor, due: Due) -> None:
         """Have notes written and add them to the person's file. A failure is logged."""
         cleared, now = session.cleared, self._environment.clock.now()
-        texts = await asyncio.to_thread(lambda: [told(message) for message in due.messages])
+        texts = await asyncio.to_thread(all_told, due.messages)
         material = Material(due.summary, texts, in_one=due.in_one)
         async with self._compactor.attempt(session.key, "flush") as attempt:
             answer = await attempt.first(

@@ -43,6 +43,7 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     again_without_pictures,
+    alternating,
     caption,
     clean,
     reminded,
@@ -140,6 +141,8 @@ class OpenAIChatModel(KnownModel):
                 head["reasoning_effort"] = self._options.thinking
             elif self._server.effort == "object":
                 head["reasoning"] = {"effort": self._options.thinking}
+        if self._is_strict or self._server.local:
+            request = replace(request, messages=alternating(request.messages))
         if self._is_strict:
             messages = results_answered(reminded(request.messages, request.reminder))
             request = replace(request, messages=messages, reminder="")

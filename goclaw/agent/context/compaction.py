@@ -12,7 +12,7 @@ from typing import Protocol
 
 from goclaw.agent.context.budget import reserve
 from goclaw.agent.context.key_facts import names_in, with_names
-from goclaw.agent.context.summary import MAX_SUMMARY, Material, SummaryFailed, cut_summary, told, write_summary
+from goclaw.agent.context.summary import MAX_SUMMARY, Material, SummaryFailed, all_told, cut_summary, write_summary
 from goclaw.agent.context.window import ContextEntry, Window, from_outside
 from goclaw.config.schema import CompactionSettings
 from goclaw.core.clock import Clock
@@ -196,7 +196,7 @@ async def summarized(
     While a person waits, a source that could be followed by another leaves it time: peers that let a slow summariser
     use all of it never came to ask the main model.
     """
-    texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
+    texts = await asyncio.to_thread(all_told, basis.messages)
     material = Material(basis.summary, texts, wanted.wish, wanted.longest, wanted.in_one)
     ends = progress.clock.monotonic() + wanted.seconds
     found: list[str] = []
@@ -272,7 +272,11 @@ async def _by_checkpoint(
 
 def _spoken(messages: Sequence[Message]) -> list[str]:
     """Return the words of people and the assistant, latest first: results are full of names never used again."""
-    said = [message for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
+    said = [
+        message
+        for message in reversed(messages)
+        if isinstance(message, UserMessage) or (isinstance(message, AssistantMessage) and not message.notice)
+    ]
     # The line about time and sender is ours: its dates would be kept as if a person had named them.
     return [_OUR_LINE.sub("", message.text) for message in said]
 

@@ -169,6 +169,11 @@ def _prefix_length(text: str, tokens: int) -> int:
     return length
 
 
+def all_told(messages: Iterable[Message]) -> list[str]:
+    """Return the messages as the summariser reads them, without notices: those say nothing of the conversation."""
+    return [told(each) for each in messages if not (isinstance(each, AssistantMessage) and each.notice)]
+
+
 def told(message: Message) -> str:
     """Return a message as the summariser reads it, secrets masked."""
     match message:
