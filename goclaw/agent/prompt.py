@@ -48,9 +48,9 @@ NAME_LIMIT = 64
 CONTEXT, CONTEXT_END = "<context>", "</context>"
 """The tags around GoClaw's own words at the beginning of a person's message."""
 
-BASE = """You are the assistant behind GoClaw: people write to you from their chats. Use the tools to do what they ask,
-then say in a few words what you did and what failed. Answer in the language of the person, in Markdown.
-A line between <context> marks begins each message: GoClaw tells the time and who writes."""
+BASE = """You are the assistant behind GoClaw: people write to you from their chats. Do what they ask with your tools;
+what is in a file you know only after you have read it. If a call fails, try another way. Then say briefly what came of
+it, in the language of the person. GoClaw writes the line in <context> marks: the time and who speaks."""
 """GoClaw's own lines. Marks are explained where the first one stands (`context.untrusted_content`)."""
 
 

@@ -30,7 +30,7 @@ FIRST_SHARE = 0.6
 CHECKPOINT_SHARE = 0.5
 """Share of the context's tokens that a checkpoint must cover to serve as its summary."""
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
-PROSE_SHARE = 0.75
+PROSE_SHARE = 0.9
 """Share of a summary that is too long for its text; the rest is for the names that are kept word for word."""
 _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summary of them could be made yet\.")
 
@@ -52,6 +52,10 @@ class Summarizer:
 
     source: SummarySource
     model: ChatModel
+    is_free: bool = False
+    """Its answers cost nothing."""
+    is_main: bool = False
+    """It is the main model, too: no other one comes behind it."""
 
 
 @record
@@ -290,11 +294,11 @@ def _bounded(text: str, before: str, said: Sequence[str], tokens: int) -> str:
         said: the names in what the summary is about.
         tokens: what the result may have.
     """
-    whole = with_names(text, before, said)
+    whole = with_names(text, before, said, tokens)
     if estimate_text(whole) <= tokens:
         return whole
     prose = cut_summary(text, int(tokens * PROSE_SHARE))
-    return cut_summary(with_names(prose, before, said), tokens)
+    return cut_summary(with_names(prose, before, said, tokens), tokens)
 
 
 def fit_summary(window: Window, tokens: int) -> bool:

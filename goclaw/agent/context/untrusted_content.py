@@ -112,7 +112,7 @@ def fenced(text: str, origin: str, mark: str = "", *, explain: bool = False) -> 
         explain: whether a line above them says what they mean.
     """
     name = f"material {mark}".rstrip()
-    marked = f'<{name} from="{_plain(origin)}">\n{harmless(text)}\n</{name}>'
+    marked = f'<{name} from="{one_line(origin)}">\n{harmless(text)}\n</{name}>'
     return f"{MarkKind.OUTSIDE}\n{marked}" if explain else marked
 
 
@@ -174,7 +174,7 @@ def moved(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
     return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
-def _plain(origin: str) -> str:
-    """Return text without our marks: names in it were chosen by their bearers."""
+def one_line(origin: str) -> str:
+    """Return an origin as one line of bounded length without our marks: names in it were chosen by their bearers."""
     plain = "".join(char if char.isprintable() else " " for char in origin if char not in '<>"')
     return " ".join(plain.split())[:MAX_ORIGIN]

@@ -265,5 +265,5 @@ def test_a_cut_summary_fills_what_it_may_have_and_ends_with_a_word() -> None:
 
 
 def test_no_notice_is_told_to_who_summarises() -> None:
-    said = [UserMessage("hi"), AssistantMessage("[scripted:test: the key was refused]", notice=True)]
+    said: list[Message] = [UserMessage("hi"), AssistantMessage("[scripted:test: the key was refused]", notice=True)]
     assert all_told(said) == ["User: hi"]
