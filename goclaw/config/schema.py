@@ -259,7 +259,11 @@ class CheckpointSettings(Section):
     """Checkpoints of long conversations, made in the background and used by compaction."""
 
     enabled: bool = Field(True, description="Whether checkpoints are made.")
-    main_model: bool = Field(False, description="Whether the main model makes them when no other can: it costs money.")
+    main_model: bool | None = Field(
+        None,
+        description="Whether the main model makes them when no other can. Not set: where it costs nothing, as a local "
+        "model.",
+    )
     min_tokens: int = Field(5_000, ge=0, description="None below this size of the context.")
     every_turns: int = Field(
         10,
@@ -273,7 +277,11 @@ class FlushSettings(Section):
     """Important facts are written to `memory/` when the context is at 50 and at 75 %, silently."""
 
     enabled: bool = Field(True, description="Whether it is done.")
-    main_model: bool = Field(False, description="Whether the main model does it when no other can: it costs money.")
+    main_model: bool | None = Field(
+        None,
+        description="Whether the main model does it when no other can. Not set: where it costs nothing, as a local "
+        "model.",
+    )
 
 
 class MemorySettings(Section):

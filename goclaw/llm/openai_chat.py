@@ -47,6 +47,7 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     again_without_pictures,
+    alternating,
     caption,
     clean,
     reminded,
@@ -204,6 +205,8 @@ class OpenAIChatModel(KnownModel):
         return (self._server.limit_field, *(name for name in LIMIT_FIELDS if name != self._server.limit_field))
 
     async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
+        if self._is_strict or self._server.local:
+            request = replace(request, messages=alternating(request.messages))
         if self._is_strict:
             messages = results_answered(reminded(request.messages, request.reminder))
             request = replace(request, messages=messages, reminder="")

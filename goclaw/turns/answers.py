@@ -167,6 +167,11 @@ def may_continue(done: Finished) -> bool:
     return done.stop is Stop.LENGTH and not done.message.calls
 
 
+def is_last(done: Finished) -> bool:
+    """Return whether the turn ends with an answer, as far as the answer itself tells."""
+    return not done.message.calls and not is_cut(done)
+
+
 def cut_line(done: Finished) -> str:
     """Return what stands at the end of an answer that was cut, for the person and the model."""
     if done.stop is Stop.FILTERED:
