@@ -119,6 +119,8 @@ class Stop(StrEnum):
     TOOLS = "tools"
     LENGTH = "length"
     REFUSAL = "refusal"
+    REPETITION = "repetition"
+    """It was ended, because it repeated itself (`llm.repetition`)."""
 
 
 @record

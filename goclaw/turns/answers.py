@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 MAX_A_MINUTE = 6
 SECONDS = 60.0
 """At most `MAX_A_MINUTE` such messages to a chat in any `SECONDS`."""
+REPEATED = "[I ended the answer here: the model repeated itself.]"
 READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
 """Tools that show a question, a text or a file to the person."""
 
@@ -144,7 +145,11 @@ def is_cut(done: Finished) -> bool:
 
 
 def cut_line(done: Finished) -> str:
-    """Return what stands at the end of an answer that the output limit cut, for the person and the model."""
+    """Return the line at the end of an answer that the output limit cut, or that repeated itself; empty: it is whole."""
+    if done.stop is Stop.REPETITION:
+        return REPEATED
+    if not is_cut(done):
+        return ""
     return (
         f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output) or what "
         'its window has room for. Say "go on" for the rest.]'

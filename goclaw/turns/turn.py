@@ -352,8 +352,9 @@ class TurnRun:
         """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)
-            if is_cut(done) and self._continued >= self._services.continuations:
-                text = f"{done.message.text}\n\n{cut_line(done)}".strip()
+            goes_on = is_cut(done) and self._continued < self._services.continuations
+            if not goes_on and (line := cut_line(done)):
+                text = f"{done.message.text}\n\n{line}".strip()
                 done = replace(done, message=replace(done.message, text=text))
             message = await self._services.hooks.said(self._turn.inbound, done.message)
         except BaseException:
