@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.messages import AssistantMessage, Message
 from goclaw.core.records import record
 from goclaw.health.resources import free_memory
+from goclaw.llm.text_calls import UnreadCall
 from goclaw.specs import ToolSpec
 
 DEFAULT_MAX_OUTPUT = 8_192
@@ -156,6 +157,8 @@ class Finished:
     stop: Stop
     spec: str
     """The model that answered, `provider:name`."""
+    unread: UnreadCall | None = None
+    """A call in its text that is none, as a turn judges it (`turns.written_calls`)."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | Finished

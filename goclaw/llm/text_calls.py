@@ -58,6 +58,10 @@ _TAG_NAMES = (
     *("tool_calls", "toolcalls", "tool_requests", "toolrequests", "tool_use", "tools", "function_calls", "functions"),
     *("functioncalls", "invoke", "minimax:tool_call"),
 )
+_CLOSING_MARK = re.compile(rf"</\s*{_WORDS}\s*>|<[|｜]/[^<>|｜]*[|｜]>|\[END_TOOL_REQUEST\]", re.IGNORECASE)
+_SOME_NAME = re.compile(r"[\"'](?:name|tool|function)[\"']\s*:\s*[\"']([\w.-]{1,100})|(?<==)([\w.-]{1,100})")
+_NEXT = re.compile(r"\n(?=[ \t]{0,3}[\[{`~<])|(?=[<\[])")
+"""Where a call may begin."""
 _BRACKETS = ("[TOOL_CALLS]", "[TOOL_REQUEST]")
 
 
@@ -87,6 +91,37 @@ class CallBlock:
     start: int
     form: Form
     calls: tuple[WrittenCall, ...]
+
+
+class Unread(StrEnum):
+    """Why a call that was written as text did not run."""
+
+    OFF = "off"
+    """Reading is off for the model (`models.options.<model>.text_calls`)."""
+    FIRST = "first"
+    """It is the model's first one, and the model is on no server of one's own."""
+    UNKNOWN = "unknown"
+    """It names no tool that is offered."""
+    UNFIT = "unfit"
+    """Its arguments do not fit the schema."""
+    DICTATED = "dictated"
+    """The same stands in what the model read."""
+    ASKED = "asked"
+    """The person asked to be shown one."""
+    MISPLACED = "misplaced"
+    """It is no block of its own at the end of the answer, or it is broken."""
+
+
+@record
+class UnreadCall:
+    """A call that was written as text and did not run."""
+
+    name: str
+    why: Unread
+    detail: str = ""
+    """What is wrong with its arguments."""
+    again: bool = False
+    """The model is informed, and asked once more."""
 
 
 def read_block(text: str) -> CallBlock | None:
@@ -143,6 +178,32 @@ def calls_in(text: str) -> Sequence[WrittenCall] | None:
     return scan.calls if scan.reads_all() else ()
 
 
+def without_calls(text: str, start: int) -> tuple[str, tuple[WrittenCall, ...]]:
+    """Return a text without the calls and their marks from `start` on, and these calls.
+
+    What a mark leads and cannot be read goes up to the closing mark, or to the end.
+    """
+    kept, calls, at = [text[:start]], list[WrittenCall](), start
+    while at < len(text):
+        scan = _Scan(text, at)
+        if (end := scan.reads_some()) > at and (scan.calls or begins_with_mark(text[at:])):
+            calls += scan.calls
+            at = end
+            continue
+        if begins_with_mark(text[at:]):
+            closing = _CLOSING_MARK.search(text, at + 1)
+            end = closing.end() if closing else len(text)
+            if name := _SOME_NAME.search(text, at, end):
+                calls.append(WrittenCall(name.group(1) or name.group(2), {}))
+            at = end
+            continue
+        following = _NEXT.search(text, at + 1)
+        end = following.end() if following else len(text)
+        kept.append(text[at:end])
+        at = end
+    return "".join(kept), tuple(calls)
+
+
 def mark_in(text: str) -> int:
     """Return where the first mark of a call stands outside of code; -1: nowhere."""
     inside: Sequence[tuple[int, int]] | None = None
@@ -190,6 +251,14 @@ class _Scan:
                 return False
         self._end_named()
         return not self._name
+
+    def reads_some(self) -> int:
+        """Read as far as there are calls; return where they end, where they began if there is none."""
+        end = self.at
+        while self._skip() < len(self.text) and len(self.calls) < MAX_CALLS and self._reads_next():
+            if not self._name and not self._fence:
+                end = self.at
+        return end
 
     def _skip(self) -> int:
         found = _SPACE.match(self.text, self.at)

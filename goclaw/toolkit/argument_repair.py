@@ -6,7 +6,7 @@ see the call as it is read here. What may mean two things stays, and the validat
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -60,14 +60,15 @@ def fitted(model: type[BaseModel], given: Any) -> Any:
     return given if _errors(model, found) else found
 
 
-def fits(model: type[BaseModel], given: Any) -> bool:
-    """Return whether arguments are valid, after repairs of their form."""
-    if not isinstance(given, dict) or INVALID_JSON in given:
+def fits(model: type[BaseModel], given: Any, injected: Collection[str] = ()) -> bool:
+    """Return whether arguments are valid, after repairs of their form; the injected ones come later."""
+    if not isinstance(given, dict) or INVALID_JSON in given or given.keys() & set(injected):
         return False
     try:
         parsed(model, fitted(model, with_own_names(model, given)))
-    except ValidationError:
-        return False
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        return all(each["type"] == "missing" and each["loc"][0] in injected for each in errors)
     return True
 
 

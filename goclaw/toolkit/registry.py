@@ -111,8 +111,13 @@ class Registry:
             return None  # it is known, and not for this actor
         names = near_names(call.name, [spec.name for spec in self.visible_to(actor)])
         tools = [tool for name in names if (tool := self.find(name, actor))]
-        found = [tool for tool in tools if fits(tool.arguments, meant(call, tool.spec.name).input)]
+        found = [tool for tool in tools if self.takes(tool, meant(call, tool.spec.name))]
         return found[0] if len(found) == 1 else None
+
+    @staticmethod
+    def takes(tool: Tool, call: ToolCall) -> bool:
+        """Return whether the arguments of a call fit its tool's schema."""
+        return fits(tool.arguments, call.input, tool.spec.injected)
 
     def _called(self, name: str) -> Tool | None:
         """Return the tool of that name, else the one with it as an alias."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from goclaw.llm.base import ModelEvent, Restarted, TextDelta
 from goclaw.llm.text_calls import CALL_KEYS, NAME_KEYS, begins_with_mark, calls_in, is_open_mark
 
 _SPECIAL = re.compile(r"[<\[{`~]")
@@ -170,6 +171,14 @@ class AnswerText:
     def raw(self) -> str:
         """The text as the model wrote it."""
         return "".join(self._raw)
+
+    def seen(self, event: ModelEvent) -> ModelEvent:
+        """Return an event of the stream as it is shown."""
+        if isinstance(event, TextDelta):
+            return TextDelta(self.take(event.text))
+        if isinstance(event, Restarted):
+            self.__init__(self._knows)  # type: ignore[misc]  # everything begins anew
+        return event
 
     def take(self, text: str) -> str:
         """Add a piece; return what can be shown by now."""

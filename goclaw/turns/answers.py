@@ -144,6 +144,11 @@ def is_cut(done: Finished) -> bool:
     return done.stop is Stop.LENGTH and not done.message.calls
 
 
+def is_asked_again(done: Finished) -> bool:
+    """Return whether the model is asked once more, because a call in its text could not be read."""
+    return done.unread is not None and done.unread.again and not done.message.calls
+
+
 def cut_line(done: Finished) -> str:
     """Return the line at the end of an answer that the output limit cut, or that repeated itself; empty: it is whole."""
     if done.stop is Stop.REPETITION:

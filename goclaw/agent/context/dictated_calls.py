@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from goclaw.core.messages import AssistantMessage, Message
 from goclaw.llm.text_calls import WrittenCall
 
 _ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
@@ -22,6 +21,9 @@ _BEFORE = re.compile(
     r"|toolsep|begin|recipient|to|defaultapi)\Z"
 )
 """What stands before the name of a call, in every form that is read (`llm.text_calls`)."""
+_WRITTEN_OUT = re.compile(
+    r"""["'\\](?:name|tool|tool_name|function|action)\\*["']\s*:|<[|｜/]?\s*(?:tool|function|invoke)|\[TOOL_""", re.IGNORECASE
+)
 _LONGEST = 24
 """Characters of that at most."""
 _NEAR = 400
@@ -39,11 +41,9 @@ def stands_in(block: str, calls: Sequence[WrittenCall], texts: Iterable[str]) ->
     return False
 
 
-def texts_read(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield what a model was shown in a conversation, without its own words."""
-    for message in messages:
-        if not isinstance(message, AssistantMessage):
-            yield message.text if message.role == "user" else message.content
+def is_written_out(text: str) -> bool:
+    """Return whether a text holds what looks like a call: a person's own plain words order one, and dictate none."""
+    return _WRITTEN_OUT.search(text) is not None
 
 
 def skeleton(text: str) -> str:
