@@ -42,7 +42,9 @@ _PARAMETER = re.compile(
     r"|<arg_key>\s*([\w.-]{1,100})\s*</arg_key>\s*<arg_value>(.*?)</arg_value>",
     re.IGNORECASE | re.DOTALL,
 )
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*(?:json|jsonc|json5|tool_?calls?|tool_code|xml|plaintext|text)?[ \t]*(?=[\n<]|\Z)")
+_FENCE = re.compile(
+    r"(`{3,}|~{3,})[ \t]*(?:json|jsonc|json5|tool_?calls?|tool_code|xml|plaintext|text)?[ \t]*(?=[\n<]|\Z)"
+)
 _NAME = re.compile(r"(?:functions\.)?[A-Za-z_][\w.-]{0,99}(?::\d+)?")
 _SPACE = re.compile(r"[\s,;]*")
 _START = re.compile(r"^[ \t]{0,3}(?=[<\[{`~])", re.MULTILINE)
@@ -178,6 +180,18 @@ def calls_in(text: str) -> Sequence[WrittenCall] | None:
     return scan.calls if scan.reads_all() else ()
 
 
+def opening_of(text: str) -> str:
+    """Return what stands before the object or list that begins a block: nothing, or the first line of a fence."""
+    found = re.match(r"\s*(?:(?:`{3,}|~{3,})[^\n]*\n\s*)?", text)
+    return found.group() if found else ""
+
+
+def name_in(text: str) -> str:
+    """Return the name that a call which cannot be read seems to have; `a tool` where it has none."""
+    found = _SOME_NAME.search(text)
+    return found.group(1) or found.group(2) if found else "a tool"
+
+
 def without_calls(text: str, start: int) -> tuple[str, tuple[WrittenCall, ...]]:
     """Return a text without the calls and their marks from `start` on, and these calls.
 
@@ -193,8 +207,8 @@ def without_calls(text: str, start: int) -> tuple[str, tuple[WrittenCall, ...]]:
         if begins_with_mark(text[at:]):
             closing = _CLOSING_MARK.search(text, at + 1)
             end = closing.end() if closing else len(text)
-            if name := _SOME_NAME.search(text, at, end):
-                calls.append(WrittenCall(name.group(1) or name.group(2), {}))
+            if _SOME_NAME.search(text, at, end):
+                calls.append(WrittenCall(name_in(text[at:end]), {}))
             at = end
             continue
         following = _NEXT.search(text, at + 1)
@@ -394,7 +408,7 @@ def _attribute_value(text: str, at: int) -> tuple[Any, int]:
     if (quote := text[at : at + 1]) in ("'", '"') and quote:
         if text[at + 1 : at + 2] in ("{", "["):
             end = end_of(text, at + 1)
-            return text[at + 1 : end], end + 1 if 0 <= end and text[end : end + 1] == quote else -1
+            return text[at + 1 : end], end + 1 if end >= 0 and text[end : end + 1] == quote else -1
         end = text.find(quote, at + 1)
         return text[at + 1 : end], end + 1 if end >= 0 else -1
     word = re.compile(r"[\w.:-]+").match(text, at)

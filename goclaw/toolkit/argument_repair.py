@@ -99,8 +99,10 @@ def _words(name: str) -> frozenset[str]:
 def _may_be_wrong(model: type[BaseModel], given: dict[str, Any]) -> bool:
     """Return whether an argument is a text where none may be, or holds others: all else is left to the validation."""
     texts = _text_fields(model)
-    return any(isinstance(value, list | dict) or (isinstance(value, str) and name not in texts)
-               for name, value in given.items())
+    return any(
+        isinstance(value, list | dict) or (isinstance(value, str) and name not in texts)
+        for name, value in given.items()
+    )
 
 
 @lru_cache(maxsize=1_024)  # tools of MCP servers come and go

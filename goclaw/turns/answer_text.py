@@ -54,16 +54,22 @@ class _Scan:
     fence: str = ""
     """The marks of the block of code in which it ends."""
     _size: int = 0
+    _mark_end: int = -1
+    """Behind the last mark of ours that stood alone: the line breaks there go with it."""
 
     def run(self) -> "_Scan":
         at = 0
         while 0 <= at < len(self.text) and self.stopped < 0:
-            if not self.fence and not self.swallowed:
-                self.settled = (at, self._size)
+            self._settle(at)
             at = self._line(at)
-        if self.stopped < 0 and not self.fence and not self.swallowed and self.text.endswith("\n"):
-            self.settled = (len(self.text), self._size)
+        if self.stopped < 0 and self.text.endswith("\n"):
+            self._settle(len(self.text))
         return self
+
+    def _settle(self, at: int) -> None:
+        is_behind_mark = self._mark_end >= 0 and not self.text[self._mark_end : at].strip()
+        if not self.fence and not self.swallowed and not is_behind_mark:
+            self.settled = (at, self._size)
 
     def _show(self, text: str) -> None:
         self.visible.append(text)
@@ -142,7 +148,11 @@ class _Scan:
             inside = self.text[end : closing.start() if closing else len(self.text)]
             self.swallowed.append(inside)
             end = closing.end() if closing else len(self.text)
-        return end + 1 if alone and self.text[end : end + 1] == "\n" else end
+        if alone:
+            self._mark_end = end
+            while self.text[end : end + 1] == "\n":
+                end += 1
+        return end
 
 
 class AnswerText:

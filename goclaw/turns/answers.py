@@ -141,7 +141,7 @@ def figures_of(done: Finished, seconds: float) -> dict[str, object]:
 
 def is_cut(done: Finished) -> bool:
     """Return whether the output limit cut the text; complete calls beside it are run, and the model goes on itself."""
-    return done.stop is Stop.LENGTH and not done.message.calls
+    return done.stop is Stop.LENGTH and not done.message.calls and not is_asked_again(done)
 
 
 def is_asked_again(done: Finished) -> bool:

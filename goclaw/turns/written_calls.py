@@ -25,7 +25,10 @@ from goclaw.llm.text_calls import (
     Unread,
     UnreadCall,
     WrittenCall,
+    calls_in,
     mark_in,
+    name_in,
+    opening_of,
     read_block,
     without_calls,
 )
@@ -49,7 +52,9 @@ _SHOWING = (
     r"|muestra|ejemplo|mostra|esempio|pokaż|покажи|пример|显示|展示|示例|例|見せ|表示"
 )
 _DATA = r"(?<![.\w])(?:json|xml|yaml)\b(?! files?\b)|code block|codeblock|snippet"
-_CALL = r"(?:tool|function)[\s_-]*calls?\b|<\|?/?tool|\[tool_calls|werkzeugaufruf|funktionsaufruf|appel d.outil|函数调用"
+_CALL = (
+    r"(?:tool|function)[\s_-]*calls?\b|<\|?/?tool|\[tool_calls|werkzeugaufruf|funktionsaufruf|appel d.outil|函数调用"
+)
 _ASKS = re.compile(rf"(?=.*(?:{_SHOWING}))(?=.*(?:{_DATA}))", re.IGNORECASE | re.DOTALL)
 _ASKS_FOR_CALL = re.compile(_CALL, re.IGNORECASE)
 
@@ -95,7 +100,7 @@ class WrittenCalls:
             at: what decides.
         """
         if not answer.held:
-            return _with_text(done, answer.shown)
+            return _with_text(done, answer.shown if answer.shown == answer.raw else answer.shown.rstrip())
         text = answer.shown + answer.held
         block = read_block(text)
         if _was_asked(at, block):
@@ -132,9 +137,12 @@ class WrittenCalls:
     def _replaced(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
         """Replace what stands for a call and is no block at the end. Without marks it may be an example."""
         text = answer.shown + answer.held
-        if at.reading in ("off", "first") and mark_in(text) < 0:
+        is_marked, is_whole = mark_in(text) >= 0, calls_in(answer.held[len(opening_of(answer.held)) :]) is not None
+        if at.reading in ("off", "first") and not is_marked and is_whole:
             return _with_text(done, text)
         kept, calls = without_calls(text, len(answer.shown))
+        if not calls and not is_marked and not is_whole:
+            kept, calls = answer.shown, (WrittenCall(name_in(answer.held), {}),)
         if not calls:
             return _with_text(done, kept.rstrip() if kept != text else text)
         return _without(done, kept, UnreadCall(calls[0].name[:MAX_NAME], Unread.MISPLACED), at)

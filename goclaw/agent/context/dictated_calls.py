@@ -22,7 +22,8 @@ _BEFORE = re.compile(
 )
 """What stands before the name of a call, in every form that is read (`llm.text_calls`)."""
 _WRITTEN_OUT = re.compile(
-    r"""["'\\](?:name|tool|tool_name|function|action)\\*["']\s*:|<[|｜/]?\s*(?:tool|function|invoke)|\[TOOL_""", re.IGNORECASE
+    r"""["'\\](?:name|tool|tool_name|function|action)\\*["']\s*:|<[|｜/]?\s*(?:tool|function|invoke)|\[TOOL_""",
+    re.IGNORECASE,
 )
 _LONGEST = 24
 """Characters of that at most."""
@@ -33,7 +34,9 @@ _NEAR = 400
 def stands_in(block: str, calls: Sequence[WrittenCall], texts: Iterable[str]) -> bool:
     """Return whether one of the texts holds the calls of a block, or one of them. Slow for long texts: for a thread."""
     whole = skeleton(block)
-    wanted = [(skeleton(call.name), [part for part in map(skeleton, _values(call.arguments)) if part]) for call in calls]
+    wanted = [
+        (skeleton(call.name), [part for part in map(skeleton, _values(call.arguments)) if part]) for call in calls
+    ]
     for text in texts:
         found = skeleton(text)
         if whole in found or any(_holds(found, name, values) for name, values in wanted):
