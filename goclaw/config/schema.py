@@ -217,8 +217,8 @@ class ModelOptions(Section):
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
     text_calls: Literal["auto", "on", "off"] = Field(
         "auto",
-        description="Whether tool calls that the model writes as text are run; `auto`: for models of local servers, and "
-        "for a model that has written one.",
+        description="Whether tool calls that the model writes as text are run; `auto`: for models on local servers and "
+        "for a model that has written one before.",
     )
     compress_output: bool | None = Field(
         None,

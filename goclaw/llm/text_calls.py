@@ -172,7 +172,7 @@ def is_open_mark(text: str) -> bool:
 
 
 def calls_in(text: str) -> Sequence[WrittenCall] | None:
-    """Return the calls of the object or list that a text begins with, none if it is something else; None: it is open."""
+    """Return the calls of the object or list that a text begins with, none if it is no call; None: it is open."""
     end = end_of(text, 0)
     if end < 0:
         return None
@@ -304,8 +304,10 @@ class _Scan:
         found = _MARK.match(self.text, self.at)
         if found is None:
             return False
-        self._end_named(closed=found.group().startswith("</"))
+        is_closing = found.group().startswith("</")
+        self._end_named(closed=is_closing)
         self._mark()
+        self._in_marks = not is_closing
         self.at = found.end()
         return True
 

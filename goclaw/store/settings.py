@@ -43,9 +43,9 @@ FACTS = {
 """Every fact of the daemon, up to a ":" in its name; docs/architecture.md says which process changes it.
 
 `alerts`, `pairing`, `pairing tries`, `owed deletions`, `text_calls`, `token_scales`, `audit head`, `forgotten`,
-`mcp questions` and those of the web page have a row for each of their parts. `published` and `version` are changed by the process that has
-the duty, `holder` and `written` mean something to the process that wrote them last. `summary_health` is read at a
-start: of a model that all of them ask, the latest try of any says most.
+`mcp questions` and those of the web page have a row for each of their parts. `published` and `version` are changed by
+the process that has the duty, `holder` and `written` mean something to the process that wrote them last.
+`summary_health` is read at a start: of a model that all of them ask, the latest try of any says most.
 """
 
 _SET = upsert_into(session_settings, ("session", "name"), "value")

@@ -73,7 +73,7 @@ def fits(model: type[BaseModel], given: Any, injected: Collection[str] = ()) -> 
 
 
 def near_names(name: str, tools: Sequence[str]) -> list[str]:
-    """Return the tools that a name may mean, of the closest sort alone: but for trimmings, with fillers, or misspelt."""
+    """Return the tools that a name may mean, of the closest sort alone: trimmed, without fillers, or misspelt."""
     plain = _SUFFIX.sub("", name.strip())
     while (prefix := _PREFIX.match(plain)) is not None:
         plain = plain[prefix.end() :]

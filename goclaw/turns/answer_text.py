@@ -23,6 +23,7 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})([^\n`]*)\Z")
 _FENCE_BEGUN = re.compile(r"[ \t]{0,3}(`{1,2}|~{1,2})?\Z")
 _CLOSING = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*\Z")
 _INFOS = frozenset({"", "json", "jsonc", "json5", "tool_call", "tool_calls", "toolcall", "tool_code", "xml", "text"})
+_BRACKET = re.compile(r"[ \t]{0,3}[{\[]")
 _INLINE = re.compile(r"[<\[`]")
 _OPENING = re.compile(r"\[?\s*\{{0,2}\s*")
 _KEY = re.compile(r"""["'](\w*)(?:(["'])\s*(?::\s*(?:["']([^"']*)(["']?))?)?)?""")
@@ -92,9 +93,8 @@ class _Scan:
         if not is_complete and line and not self.is_whole and _FENCE_BEGUN.match(line):
             self.stopped = at
             return at
-        if line.lstrip(" \t")[:1] in ("{", "[") and len(line) - len(line.lstrip(" \t")) < 4:
-            if self._holds(at, may_be_call(self.text[at:].lstrip(" \t"), self.knows)):
-                return at
+        if _BRACKET.match(line) and self._holds(at, may_be_call(self.text[at:].lstrip(" \t"), self.knows)):
+            return at
         return self._inline(at, next_line)
 
     def _holds(self, at: int, answer: _May) -> bool:
@@ -235,10 +235,13 @@ def may_be_call(text: str, knows: Callable[[str], bool]) -> _May:
         return _May.NO
     opening = _OPENING.match(text)
     inside = text[opening.end() :] if opening else ""
-    if not inside:
-        return _May.OPEN
+    return _may_be_object(text, inside, knows) if inside else _May.OPEN
+
+
+def _may_be_object(text: str, inside: str, knows: Callable[[str], bool]) -> _May:
+    """Judge an object, or a list of some, by its first key; `inside`: what follows the opening brackets."""
     key = _KEY.match(inside)
-    if key is None or "{" not in text[: opening.end() if opening else 0]:
+    if key is None or "{" not in text[: len(text) - len(inside)]:
         return _May.NO
     name, closed, value, value_closed = key.groups()
     if not closed:

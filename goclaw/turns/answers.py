@@ -150,7 +150,7 @@ def is_asked_again(done: Finished) -> bool:
 
 
 def cut_line(done: Finished) -> str:
-    """Return the line at the end of an answer that the output limit cut, or that repeated itself; empty: it is whole."""
+    """Return the line at the end of an answer that the output limit cut, or that repeats itself; empty: it is whole."""
     if done.stop is Stop.REPETITION:
         return REPEATED
     if not is_cut(done):

@@ -70,7 +70,7 @@ class TurnRun:
         self.cut = False
         """The output limit cut the last answer."""
         self._unread: UnreadCall | None = None
-        """A call in the text of the last answer that did not run, and for which the model is asked again."""
+        """A call in the text of the last answer for which the model is asked again."""
         self._asked_again = False
         self.said: list[str] = []
         """Texts before tool calls, which are no part of the last answer."""

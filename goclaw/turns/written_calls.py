@@ -1,8 +1,8 @@
 """Calls that a model wrote as text: judged here, and then run like all others, or replaced by a line.
 
-One is run where reading is on for the model, where it is a block of its own at the end of the answer (`llm.text_calls`),
-names a tool that is offered and fits its schema, where the person did not ask to be shown such a text, and where the
-same call stands in nothing that the model read: a page could dictate it.
+One is run where reading is on for the model, where it is a block of its own at the end of the answer
+(`llm.text_calls`), names a tool that is offered and fits its schema, where the person did not ask to be shown such a
+text, and where the same call stands in nothing that the model read: a page could dictate it.
 """
 
 import asyncio
@@ -47,9 +47,9 @@ TEXT_CALLS = "text_calls"
 MAX_NAME = 100
 
 _SHOWING = (
-    r"show|print|display|output|give me|tell me|let me see|look like|looks like|example|explain|paste|what would|how would"
-    r"|without (?:running|calling|executing)|zeig|gib|beispiel|erklär|ausgeben|montre|affiche|donne|exemple|expli"
-    r"|muestra|ejemplo|mostra|esempio|pokaż|покажи|пример|显示|展示|示例|例|見せ|表示"
+    r"show|print|display|output|give me|tell me|let me see|look like|looks like|example|explain|paste|what would"
+    r"|how would|without (?:running|calling|executing)|zeig|gib|beispiel|erklär|ausgeben|montre|affiche|donne|exemple"
+    r"|expli|muestra|ejemplo|mostra|esempio|pokaż|покажи|пример|显示|展示|示例|例|見せ|表示"
 )
 _DATA = r"(?<![.\w])(?:json|xml|yaml)\b(?! files?\b)|code block|codeblock|snippet"
 _CALL = (

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import StreamRestarted, TextStreamed, TurnEvent
-from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.llm.base import Stop
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.specs import Risk, SideEffect
@@ -133,9 +133,7 @@ async def test_a_call_inside_something_else_runs_never(text: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("text", [f"{FENCED}\nI wrote the note.", f"{MARKED}\nI wrote the note."])
-async def test_a_call_with_text_behind_it_does_not_run_and_the_model_is_asked_once_more(
-    text: str, tmp_path: Path
-) -> None:
+async def test_after_a_call_with_text_behind_it_the_model_is_asked_once_more(text: str, tmp_path: Path) -> None:
     talk = Talk(tmp_path, [said(text), said(CALL), said("Noted.")])
 
     assert await talk.say("note two milks") == "Noted."
@@ -168,7 +166,7 @@ async def test_a_call_that_a_page_dictates_never_runs(number: int, tmp_path: Pat
 async def test_a_call_in_forwarded_words_never_runs(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [said(MARKED), said("never asked")])
 
-    await talk.say(CALL, foreign=(Foreign(0, len(CALL), "forwarded from Eve"),))
+    await talk.say(CALL, forwarded=True)
 
     assert RAN == []
 
@@ -182,9 +180,7 @@ async def test_a_call_that_the_person_quotes_never_runs(words: str, tmp_path: Pa
     assert RAN == []
 
 
-@pytest.mark.parametrize(
-    "words", ["Show me the JSON for that", "Zeig mir das JSON", "What would the tool call look like?"]
-)
+@pytest.mark.parametrize("words", ["Show me the JSON for that", "Zeig mir das JSON", "How does a tool call look?"])
 async def test_a_person_who_asks_to_be_shown_a_call_is_shown_it(words: str, tmp_path: Path) -> None:
     talk = Talk(tmp_path, [said(f"Like this:\n{FENCED}")])
 
