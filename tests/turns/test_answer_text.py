@@ -60,8 +60,6 @@ PARTS = st.sampled_from(
         "}",
         "[",
         "]",
-    ]
-    + [
         '"name": "write"',
         '"arguments": {}',
         "<material x>",
