@@ -144,6 +144,11 @@ def is_cut(done: Finished) -> bool:
     return done.stop is Stop.LENGTH and not done.message.calls and not is_asked_again(done)
 
 
+def is_last(done: Finished) -> bool:
+    """Whether the turn ends with an answer, as far as the answer itself tells."""
+    return not done.message.calls and not is_cut(done) and not is_asked_again(done)
+
+
 def is_asked_again(done: Finished) -> bool:
     """Return whether the model is asked once more, because a call in its text could not be read."""
     return done.unread is not None and done.unread.again and not done.message.calls

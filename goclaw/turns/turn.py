@@ -30,7 +30,7 @@ from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
 from goclaw.turns.answer_text import AnswerText
-from goclaw.turns.answers import cut_line, figures_of, is_asked_again, is_cut, log_answer, masked
+from goclaw.turns.answers import cut_line, figures_of, is_asked_again, is_cut, is_last, log_answer, masked
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
 from goclaw.turns.written_calls import note_for_model
@@ -181,7 +181,7 @@ class TurnRun:
             _FINISHED,
             rows=rows,
             kept=kept,
-            hold=_is_last,
+            hold=is_last,
         )
         return step.value.message
 
@@ -255,10 +255,7 @@ class TurnRun:
         return step.value
 
     async def goes_on(self, number: int) -> bool:
-        """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often.
-
-        A model whose call could not be read is asked again, once a turn.
-        """
+        """Ask for the rest of a cut answer, if that is wanted and was not done too often, or for a call to be mended."""
         if self._unread:
             await self.tell(f"unread:{number}", note_for_model(self._unread))
             return True
@@ -493,11 +490,6 @@ def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> Prep
 def user_rows(message: UserMessage, origin: Origin, transcripts: Transcripts) -> list[BoundStatement]:
     """Return the INSERTs of a person's message; its own row is the first."""
     return [*rows_of(message, origin), transcripts.ensure_session(origin.session, origin.at)]
-
-
-def _is_last(done: Finished) -> bool:
-    """Whether the turn ends with an answer, as far as the answer itself tells."""
-    return not done.message.calls and not is_cut(done) and not is_asked_again(done)
 
 
 def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
