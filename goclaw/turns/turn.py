@@ -255,7 +255,7 @@ class TurnRun:
         return step.value
 
     async def goes_on(self, number: int) -> bool:
-        """Ask for the rest of a cut answer, if that is wanted and was not done too often, or for a call to be mended."""
+        """Ask for the rest of a cut answer, if that is wanted and not too often done, or for a call to be mended."""
         if self._unread:
             await self.tell(f"unread:{number}", note_for_model(self._unread))
             return True
