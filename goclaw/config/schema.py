@@ -215,6 +215,11 @@ class ModelOptions(Section):
     price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
+    text_calls: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Whether tool calls that the model writes as text are run; `auto`: for models on local servers and "
+        "for a model that has written one before.",
+    )
     compress_output: bool | None = Field(
         None,
         description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`.",

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -61,7 +62,7 @@ from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
 from goclaw.llm.served import ServedModel, WindowOrigin
 from goclaw.llm.served_windows import ServedEndpoint
 from goclaw.llm.token_counts import estimate_request, fields, reported_tokens
-from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
+from goclaw.llm.tool_calls import is_object, read_arguments, read_id, read_name, same_json, trimmed_schema
 from goclaw.net import is_loopback
 from goclaw.specs import ToolSpec
 
@@ -323,6 +324,30 @@ class PartialCall:
     def id(self) -> str:
         return self.given_id or self.own_id
 
+    def is_followed_by(self, name: str, written: str) -> bool:
+        """Return whether a piece with a name begins another call: this one is whole, and the piece is not the same."""
+        if not (name and self.written and written.lstrip().startswith("{") and is_object("".join(self.written))):
+            return False
+        return name != self.name or not same_json(written, "".join(self.written))
+
+    def add(self, name: str, written: str) -> None:
+        """Add a piece. A name may come whole with every piece, in pieces, or longer each time."""
+        if not self.written and name != self.name:
+            self.name = name if name.startswith(self.name) else self.name + name
+        if written:
+            self.written.append(written)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as JSON. Some servers send them once more as a whole, or all so far with every piece."""
+        whole = "".join(self.written)
+        if len(self.written) > 1 and not is_object(whole):
+            last, before = self.written[-1], self.written[:-1]
+            grows = all(later.startswith(earlier) for earlier, later in pairwise(self.written))
+            if is_object(last) and (grows or same_json(last, "".join(before))):
+                return last
+        return whole
+
 
 class OpenAIAnswer:
     """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
@@ -336,6 +361,8 @@ class OpenAIAnswer:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, PartialCall] = {}
+        self._last_of: dict[int, int] = {}
+        """The latest call by an index that several share."""
         self._stop: str | None = None
         self._usage: Mapping[str, Any] = {}
         self.ended = False
@@ -435,14 +462,17 @@ class OpenAIAnswer:
 
     def _call_delta(self, piece: dict[str, Any]) -> Iterator[ModelEvent]:
         function = piece.get("function") or {}
-        call = self._calls.setdefault(self._index(piece), PartialCall())
+        name, given = read_name(function.get("name")), function.get("arguments")
+        # Some servers send the object itself.
+        written = given if isinstance(given, str) else orjson.dumps(given).decode() if given else ""
+        index = self._index(piece)
+        if index in self._calls and self._calls[index].is_followed_by(name, written):
+            self._last_of[piece.get("index") or 0] = index = max(self._calls) + 1
+        call = self._calls.setdefault(index, PartialCall())
         call.given_id = call.given_id or read_name(piece.get("id"))
-        if not call.name and (name := read_name(function.get("name"))):
-            call.name = name
+        if name and not call.name:
             yield CallStarted(name)
-        if written := function.get("arguments"):
-            # Some servers send the object itself.
-            call.written.append(written if isinstance(written, str) else orjson.dumps(written).decode())
+        call.add(name, written)
         call.extra.update({key: value for key, value in piece.items() if key not in CALL_FIELDS and value is not None})
 
     def _index(self, piece: dict[str, Any]) -> int:
@@ -451,16 +481,18 @@ class OpenAIAnswer:
         last = len(self._calls) - 1
         if index is None:
             return last + 1 if piece.get("id") or last < 0 else last
-        known = self._calls.get(index)
+        known = self._calls.get(self._last_of.get(index, index))
         # Some servers number every call 0 but give each an id and a name of its own.
         new = known is not None and piece.get("id") and known.given_id not in ("", read_name(piece["id"]))
-        return max(self._calls) + 1 if new and (piece.get("function") or {}).get("name") else int(index)
+        if new and (piece.get("function") or {}).get("name"):
+            self._last_of[index] = max(self._calls) + 1
+        return int(self._last_of.get(index, index))
 
     def _whole_calls(self, stop: Stop) -> tuple[ToolCall, ...]:
         """Return the calls in order, without one that the output limit cut."""
         calls = []
         for _, call in sorted(self._calls.items()):
-            read = read_arguments("".join(call.written))
+            read = read_arguments(call.arguments)
             if INVALID_JSON in read and stop is Stop.LENGTH:
                 continue
             calls.append(ToolCall(call.id, call.name, read))

@@ -16,7 +16,7 @@ from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
 from goclaw.core.events import Delivery, Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
-from goclaw.core.redact import Masking, mask_known
+from goclaw.core.redact import Masking, mask_known, storable
 from goclaw.engine.base import PreparedStep, Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
@@ -29,6 +29,7 @@ from goclaw.llm.base import (
     TextDelta,
     ThinkingDelta,
 )
+from goclaw.llm.text_calls import UnreadCall
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
@@ -37,9 +38,11 @@ from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
+from goclaw.turns.answer_text import AnswerText
 from goclaw.turns.answers import (
     cut_line,
     figures_of,
+    is_asked_again,
     is_cut,
     is_last,
     log_answer,
@@ -49,6 +52,7 @@ from goclaw.turns.answers import (
 )
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
+from goclaw.turns.written_calls import note_for_model
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +91,9 @@ class TurnRun:
         """The last answer was cut."""
         self.empty: Emptiness | None = None
         """Why the last answer is empty."""
+        self._unread: UnreadCall | None = None
+        """A call in the text of the last answer for which the model is asked again."""
+        self._asked_again = False
         self.said: list[str] = []
         """Texts before tool calls, which are no part of the last answer."""
         self._begun = ""
@@ -226,6 +233,8 @@ class TurnRun:
         self.empty = step.value.empty
         self._may_continue = may_continue(step.value)
         self._told_below = [notice.text for notice in self._below(step.value)]
+        self._unread = step.value.unread if is_asked_again(step.value) else None
+        self._asked_again = self._asked_again or self._unread is not None
 
     def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
         """Return the delivery of an interim text; None where it is held for later, or empty."""
@@ -281,7 +290,10 @@ class TurnRun:
         return step.value
 
     async def goes_on(self, number: int) -> bool:
-        """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
+        """Ask for the rest of a cut answer, if that is wanted and not too often done, or for a call to be mended."""
+        if self._unread:
+            await self.tell(f"unread:{number}", note_for_model(self._unread))
+            return True
         if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
@@ -443,7 +455,7 @@ class TurnRun:
     async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache, deferred=opening.deferred)
-        said, thought = Masking(), Masking()
+        said, thought, text = Masking(), Masking(), self._services.answer_text()
         self._partial.clear()
         withdrawal = Withdrawal(self._turn, self._goes_on_with)
         async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
@@ -451,11 +463,27 @@ class TurnRun:
                 if withdrawal.is_open:
                     await withdrawal.begun()
                 if isinstance(event, Finished):
-                    self._show(TextDelta(said.rest()))
-                    answer = sound(event.message)
-                    return replace(event, message=replace(answer, text=mask_known(answer.text)))
-                self._show(masked(event, said, thought))
+                    self._show(TextDelta(said.next(storable(text.close())) + said.rest()))
+                    done = await self._read(event, text, request)
+                    answer = sound(done.message)
+                    return replace(done, message=replace(answer, text=mask_known(answer.text)))
+                self._show(masked(text.seen(event), said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
+
+    async def _read(self, done: Finished, text: AnswerText, request: Request) -> Finished:
+        """Return the answer as its text is read, and show what of it was held back."""
+        shown = text.shown
+        if text.raw != done.message.text:
+            text = self._services.answer_text()
+            text.take(done.message.text)
+            text.close()
+        words = [each.text for each in (self._turn.inbound, *self._joined)]
+        read = await self._services.read_written(done, text, request, words, may_ask_again=not self._asked_again)
+        if not read.message.text.startswith(shown.rstrip()):
+            self._show(Restarted(""))
+            shown = ""
+        self._show(TextDelta(mask_known(storable(read.message.text[len(shown) :]))))
+        return read
 
     def _waiting(self, number: int) -> Sequence[Inbound]:
         """Return the messages to merge into the request of this number."""
