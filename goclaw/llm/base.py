@@ -294,7 +294,7 @@ class ModelPorts:
     local_wait: float = LOCAL_WAIT
     """Seconds that a server which loads its model is waited for (`models.local_wait`)."""
     served: ServedModels = field(default_factory=ServedModels)
-    """What servers say of their models."""
+    """Facts of models from their servers."""
     watches: list[ModelWatch] = field(default_factory=list)
     """Told of each request; a part that counts requests adds itself."""
 
