@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
-from goclaw.core.events import Delivery, Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
+from goclaw.core.events import Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.core.redact import Masking, mask_known, storable
-from goclaw.engine.base import PreparedStep, Step
+from goclaw.engine.base import Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     Emptiness,
@@ -32,7 +32,7 @@ from goclaw.llm.base import (
 from goclaw.llm.text_calls import UnreadCall
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
-from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
+from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
 from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
@@ -51,20 +51,18 @@ from goclaw.turns.answers import (
     may_continue,
 )
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
-from goclaw.turns.hooking import context_of
+from goclaw.turns.spoken import SpokenTexts
+from goclaw.turns.user_rows import USER, USER_STEP, speaker_of, user_rows
 from goclaw.turns.written_calls import note_for_model
 
 log = logging.getLogger(__name__)
 
 MessageT = TypeVar("MessageT", bound=Message)
 
-_USER: Codec[UserMessage] = Codec(UserMessage)
 _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
-USER_STEP = "user"
-"""The first step of a turn, which stores the person's message."""
 SETTLE_STEP = "settle"
 """The last words of a turn that ended otherwise than the model chose."""
 STOPPED_HERE = "[stopped here]"
@@ -94,16 +92,9 @@ class TurnRun:
         self._unread: UnreadCall | None = None
         """A call in the text of the last answer for which the model is asked again."""
         self._asked_again = False
-        self.said: list[str] = []
-        """Texts before tool calls, which are no part of the last answer."""
-        self._begun = ""
-        """The beginning of an answer whose rest was requested."""
-        self._last = ""
-        """The text of the latest answer."""
+        self._spoken = SpokenTexts(turn, self._services.interim)
         self._may_continue = False
         """The rest of the last answer may be requested."""
-        self._told_below: list[str] = []
-        """The notices below the latest answer."""
         self._continued = 0
         """Number of requests for the rest of an answer."""
         self._joined: list[Inbound] = []
@@ -138,7 +129,7 @@ class TurnRun:
         await self._turn.step(
             USER_STEP,
             lambda: message(inbound),
-            _USER,
+            USER,
             rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows(USER_STEP, message, inbound)],
             kept=kept,
         )
@@ -164,7 +155,7 @@ class TurnRun:
                 name,
                 inbound,
                 self._user_message,
-                _USER,
+                USER,
                 rows=lambda message: self._user_rows(name, message, inbound),
                 kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
                 at=self._services.now(),
@@ -185,10 +176,8 @@ class TurnRun:
         name, began = f"model:{number}", self._services.now()
 
         def rows(done: Finished) -> list[BoundStatement]:
-            said = self._interim(number, done.message)
-            promise = [self._services.interim.row(said)] if said and self._services.interim else []
             stored = self._rows(name, [done.message, *self._below(done)])
-            return [*stored, *self._services.cost(name, done), *promise]
+            return [*stored, *self._services.cost(name, done), *self._spoken.promise(number, done.message)]
 
         def kept(step: Step[Finished]) -> None:
             if self._answers < number:
@@ -222,7 +211,8 @@ class TurnRun:
         message = step.value.message
         self._partial.clear()
         self._answers = number
-        self._spoken(number, message, replayed=step.replayed)
+        below = [notice.text for notice in self._below(step.value)]
+        self._spoken.take(number, message, below, replayed=step.replayed)
         self._asked = {f"tool:{number}:{call.id}": call for call in message.calls}
         if self._asked:
             self._compress = self._services.compresses(step.value.spec)
@@ -232,32 +222,8 @@ class TurnRun:
         self.cut = is_cut(step.value)
         self.empty = step.value.empty
         self._may_continue = may_continue(step.value)
-        self._told_below = [notice.text for notice in self._below(step.value)]
         self._unread = step.value.unread if is_asked_again(step.value) else None
         self._asked_again = self._asked_again or self._unread is not None
-
-    def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
-        """Return the delivery of an interim text; None where it is held for later, or empty."""
-        if self._services.interim is None or message.deferred or not message.is_interim:
-            return None
-        return self._services.interim.delivery(self._turn, number, self._begun + message.text)
-
-    def _spoken(self, number: int, message: AssistantMessage, *, replayed: bool) -> None:
-        """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
-        self._last = message.text
-        if not message.is_interim:
-            if message.calls and self._begun:
-                self._begun = f"{self._begun.rstrip()}\n\n"  # what comes behind the calls does not go on with it
-            return
-        text = self._begun + message.text
-        if self._services.interim:
-            promised = None if replayed else self._interim(number, message)
-            if promised:
-                self._services.interim.promised(promised)
-            else:
-                self._services.interim.recalled(self._turn.id, number, text, waits=message.deferred)
-        self.said.append(text.strip())
-        self._begun = ""
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
         """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
@@ -297,15 +263,19 @@ class TurnRun:
         if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
-        self._begun = self.answered
+        self._spoken.begin_rest()
         await self.tell(f"continue:{number}", GO_ON)
         return True
 
     @property
     def answered(self) -> str:
-        """Return the text of the latest answer, with the earlier parts of one that was continued, and what is below."""
-        written = self._begun + self._last if self._last else self._begun.rstrip()
-        return "\n\n".join(filter(None, (written, *self._told_below)))
+        """The text of the latest answer; see `SpokenTexts.answered`."""
+        return self._spoken.answered
+
+    @property
+    def said(self) -> Sequence[str]:
+        """Texts before tool calls, which are no part of the last answer."""
+        return self._spoken.said
 
     @property
     def answers(self) -> int:
@@ -315,13 +285,13 @@ class TurnRun:
     async def say(self, inbound: Inbound) -> None:
         """Say a text as the agent's answer, without asking the model; what is foreign in it stays marked as such."""
         if inbound.foreign:
-            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), _USER)
+            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), USER)
         else:
             await self._note("say", AssistantMessage(inbound.text), _NOTE)
 
     async def tell(self, name: str, text: str) -> None:
         """Say something to the model behind its last answer, as the step `name`."""
-        await self._note(name, UserMessage(text), _USER)
+        await self._note(name, UserMessage(text), USER)
 
     async def settle(self, words: str, reason: str) -> str:
         """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
@@ -347,8 +317,8 @@ class TurnRun:
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
         parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]
         told = (await self._note(SETTLE_STEP, note, _NOTE, parts)).text  # an earlier run's counts, where it is recorded
-        if self._begun:
-            return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
+        if begun := self._spoken.begun:
+            return f"{begun.rstrip()}\n\n{mark}" if told == instead else begun + told
         return words if told == instead else told
 
     async def _note(
@@ -520,29 +490,9 @@ class TurnRun:
         if step.replayed:
             return
         row, at = step.rows[behind], self._services.now()
-        sender, context = _speaker(inbound, message)
+        sender, context = speaker_of(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
-        return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
-
-
-def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
-    """Return the first step of the turn of a message with which nothing came and that no hook judges."""
-    text, foreign = joined(inbound.pieces)
-    message = UserMessage(text, foreign=foreign)
-    origin = Origin(inbound.session, inbound.id, USER_STEP, at, *_speaker(inbound, message))
-    return PreparedStep(USER_STEP, message, _USER.to_json(message), user_rows(message, origin, transcripts))
-
-
-def user_rows(message: UserMessage, origin: Origin, transcripts: Transcripts) -> list[BoundStatement]:
-    """Return the INSERTs of a person's message; its own row is the first."""
-    return [*rows_of(message, origin), transcripts.ensure_session(origin.session, origin.at)]
-
-
-def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
-    """Return the sender and context of a row: those of the person's message that it holds, if it holds one."""
-    if inbound is None:
-        return "", ""
-    return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
+        return Origin(self._session, self._turn.id, step, self._services.now(), *speaker_of(inbound, message))
