@@ -22,7 +22,7 @@ BUGS: list[Bug] = [
     bug(
         "the end of a stream by the protocol is taken for a break",
         "class llm: a server that gives no finish reason cannot use tools",
-        "goclaw/llm/openai_chat.py",
+        "goclaw/llm/openai_answer.py",
         "        if self._stop is None and not self.ended:\n",
         "        if self._stop is None:\n",
         "tests/llm/test_http_streams_ends.py::test_done_without_a_finish_reason_is_an_end",
