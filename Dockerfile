@@ -9,9 +9,15 @@ RUN uv pip install --python /app --compile-bytecode --require-hashes -r requirem
 COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY goclaw ./goclaw
 # --offline: uv builds with its own copy of the build backend, so that nothing unpinned can come in here.
-RUN uv pip install --python /app --compile-bytecode --no-deps --offline .
+RUN uv pip install --python /app --compile-bytecode --no-deps --offline . \
+    && find /app/lib -type d -name tests -path '*/site-packages/*' -prune -exec rm -r {} +
 
 FROM python:3.11.15-slim-bookworm
+# What commands of an agent expect. The versions are Debian's of the day of the build: only those get security updates.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends curl git procps \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log
 RUN groupadd --gid 10001 goclaw \
     && useradd --uid 10001 --gid goclaw --home-dir /data --no-create-home --shell /usr/sbin/nologin goclaw \
     && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state /data/shared
@@ -19,6 +25,7 @@ COPY --from=build /app /app
 # No bubblewrap: Docker's default profile forbids what it needs. Commands run in the Landlock broker instead.
 ENV PATH=/app/bin:$PATH \
     HOME=/data \
+    container=oci \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     GOCLAW_STATE_DIR=/data/state \

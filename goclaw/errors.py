@@ -120,6 +120,7 @@ class ModelErrorKind(StrEnum):
     OVERFLOW = "overflow"  # the prompt is longer than the model's window: compact, then once more
     RATE = "rate"
     OVERLOADED = "overloaded"
+    LOADING = "loading"  # its server has answered before and starts, or has not loaded the model yet
     SERVER = "server"
     NETWORK = "network"
     TIMEOUT = "timeout"
@@ -134,7 +135,9 @@ class ModelError(GoclawError):
     """A model call failed.
 
     `retry_after` is the wait in seconds that the server asked for; `partial`: text had been streamed already;
-    `spec` is the model's `provider:name`.
+    `spec` is the model's `provider:name`; `accepted`: the server had begun an answer, which may be billed;
+    `status` is that of HTTP, and `body` the beginning of the server's own error, for rules and never for people;
+    `window` is the model's window in tokens where an overflow names it.
     """
 
     def __init__(
@@ -145,8 +148,13 @@ class ModelError(GoclawError):
         spec: str = "",
         retry_after: float | None = None,
         partial: bool = False,
+        accepted: bool = False,
     ) -> None:
         super().__init__(message)
+        self.accepted = accepted
+        self.status: int | None = None
+        self.body = ""
+        self.window: int | None = None
         self.kind = kind
         self.spec = spec
         self.retry_after = retry_after

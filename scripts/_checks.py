@@ -2,6 +2,8 @@
 
     _checks.py            the short lane: lint, types, layers, tests; for every commit
     _checks.py --long     the long lane (`_long.py`): what takes too long for every commit; by hand before a release
+    _checks.py --model    the lane with a real language model behind the gateway, which the long one includes
+    _checks.py --containers   the container lane: our compose files on a real engine, and its report
     _checks.py --store postgres   every test that opens a database, on Postgres; `postgres-oldest`: on the oldest major
     _checks.py ARGUMENTS  only pytest, with them
 
@@ -16,8 +18,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+
+from scripts._bootstrap import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.prefix) / "bin"
@@ -73,12 +78,14 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if tuple(arguments) in (ON_POSTGRES, ON_OLDEST_POSTGRES):
         return run(tests(*arguments, *ON_THE_STORE))
-    only_pytest = bool(arguments) and arguments != ["--long"]
+    if arguments == ["--containers"]:
+        return run([sys.executable, "-m", "scripts._long", "--containers"])
+    only_pytest = bool(arguments) and arguments not in (["--long"], ["--model"])
     notes = [*system_packages(may_install=not only_pytest), *node_programs(), *old_mcp_client()]
     if only_pytest:
         return run([sys.executable, "-m", "pytest", *arguments])
     if arguments:
-        return run([sys.executable, "-m", "scripts._long"])
+        return run([sys.executable, "-m", "scripts._long", *arguments])
     results = []
     with subprocess.Popen(warm_up(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
         results += [(name, *timed(name, command)) for name, command in static_checks()]
@@ -135,13 +142,17 @@ def report(results: list[tuple[str, int, float]], notes: list[str]) -> int:
     return int(any(code for _, code, _ in results))
 
 
-def run(command: list[str], folder: Path = ROOT, seconds: float | None = None) -> int:
-    """Run a command without stdin; return its exit code, 124 when it took too long, 127 when there is none.
+def run(
+    command: list[str], folder: Path = ROOT, seconds: float | None = None, env: Mapping[str, str] | None = None
+) -> int:
+    """Run a command without stdin, in this environment or in `env`.
+
+    Returns its exit code, 124 when it took too long, 127 when there is no such program.
 
     At the limit its whole process group gets SIGABRT, at which pytest and its workers print the stacks of all threads.
     """
     try:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
     except FileNotFoundError:
         return 127
     try:
@@ -217,7 +228,8 @@ def old_mcp_client() -> list[str]:
     print("== installing tests/mcp_old_client", flush=True)
     making = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
     filling = [uv, "pip", "sync", "--quiet", "--require-hashes", "--python", str(folder / "bin" / "python"), str(lock)]
-    if run(making, seconds=OLD_CLIENT_SECONDS) or run(filling, seconds=OLD_CLIENT_SECONDS):
+    # As for the set-up: the user's own package index, and the system's certificate authorities.
+    if any(run(command, seconds=OLD_CLIENT_SECONDS, env=environment()) for command in (making, filling)):
         return remember("tests/mcp_old_client could not be installed, its tests are skipped")
     stamp.write_text(wanted)
     return []

@@ -1,5 +1,8 @@
 """Run the long lane of tests and keep its report in benchmarks/results (see `scripts/test --long`).
 
+    _long.py             everything
+    _long.py --model     only the part with a real language model
+
 What is marked `long` or `deep` with its full number of repetitions, every planted bug, hundreds of kills, millions of
 exchanged names: about an hour on two cores. Each part that has a report of its own writes it beside `long-<date>.json`.
 Runs inside .venv-dev as `python -m scripts._long`, started by `_checks.py`. Exits 0 when nothing failed, else 1.
@@ -25,9 +28,14 @@ ONE_TEST_SECONDS = 1_200
 def main() -> int:
     """Run the parts, write the report, return the exit code."""
     today = datetime.now(UTC).date().isoformat()
+    if sys.argv[1:] == ["--containers"]:
+        return containers(today)
     os.environ["TESTS_LONG"] = "1"
-    notes = embedding_python()
-    results = [(name, *timed(name, command, SECONDS)) for name, command in parts(today)]
+    notes, with_model = real_model(today)
+    if sys.argv[1:] == ["--model"]:
+        return report([(name, *timed(name, command, SECONDS)) for name, command in with_model], notes) or bool(notes)
+    notes += embedding_python()
+    results = [(name, *timed(name, command, SECONDS)) for name, command in [*parts(today), *with_model]]
     kept = {
         "made": today,
         "revision": revision(),
@@ -38,10 +46,20 @@ def main() -> int:
     return report(results, notes)
 
 
+def containers(today: str) -> int:
+    """Run the container lane, write `containers-<date>.json`, return the exit code."""
+    patient = ["-o", f"faulthandler_timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
+    command = [sys.executable, "-m", "pytest", "-m", "containers", "tests/containers", *patient]
+    code, took = timed("containers", command, SECONDS)
+    kept = {"made": today, "revision": revision(), "seconds": round(took), "tests": tried(JUNIT)}
+    (RESULTS / f"containers-{today}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    return report([("containers", code, took)], [])
+
+
 def parts(today: str) -> list[tuple[str, list[str]]]:
     """Return the parts: a heading and a command each."""
     python = [sys.executable, "-m"]
-    marked = ["-m", "long or deep", f"--timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
+    marked = ["-m", "(long or deep) and not containers", f"--timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
     patient = ["-o", f"faulthandler_timeout={2 * ONE_TEST_SECONDS}"]
     kills = ["--kills", "300", "--seed", today, "--output", str(RESULTS / f"kill-{today}.json")]
     replicas = ["--kills", "200", "--seed", today, "--output", str(RESULTS / f"replicas-{today}.json")]
@@ -52,12 +70,24 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
         ("tests marked long or deep", tests(*marked, *patient)),
         ("every test that opens a database, on Postgres", tests(*ON_POSTGRES, *ON_THE_STORE)),
         ("the same on the oldest Postgres", tests(*ON_OLDEST_POSTGRES, *ON_THE_STORE)),
+        ("containers", [*python, "scripts._long", "--containers"]),
         ("kills", [*python, "tests.acceptance.fuzz", *kills]),
         ("kills and pauses of three gateways on one Postgres", [*python, "tests.acceptance.replica_fuzz", *replicas]),
         ("faults", [*python, "tests.acceptance.faults", *faults]),
         ("races", [*python, "tests.workspace.races", *races]),
         ("planted bugs", [*python, "tests.mutations", *planted]),
     ]
+
+
+def real_model(today: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Make the real server and its models and name them to the tests; return the part that uses them, or a note."""
+    command = [sys.executable, str(ROOT / "scripts" / "_real_model.py")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        return remember(f"the lane with a real model is left out: {made.stderr.strip()}"), []
+    os.environ.setdefault("REAL_MODEL", made.stdout.strip())
+    output = str(RESULTS / f"model-{today}.json")
+    return [], [("a real model", [sys.executable, "-m", "tests.real_model", "--output", output])]
 
 
 def tried(junit: Path) -> list[dict[str, object]]:

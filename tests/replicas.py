@@ -9,8 +9,8 @@ The model is `tests.acceptance.model`. What one process does to another is real;
 paused here.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,17 @@ class Replica:
         self.ownership._takes = True
         for other in others:
             other.ownership.take_no_more()
+
+    @contextmanager
+    def asleep(self, session: str = SESSION) -> Iterator[None]:
+        """Have this daemon hear nothing of a session in the block, as one that was paused and has just woken."""
+        leases = self.ownership._leases
+        lease = leases.pop(session)
+        try:
+            yield
+        finally:
+            leases[session] = lease
+            lease.news.set()
 
     def texts(self) -> list[str]:
         """What arrived in this daemon's room, oldest first."""

@@ -62,6 +62,7 @@ BY_NAME = ("import_module", "resolve_name", "__import__")
 TESTS_OF_THE_WHOLE = {
     "tests/test_benchmark_tables.py": "benchmarks/README.md",
     "tests/test_house_rules.py": "these rules",
+    "tests/test_postgres.py": "the Postgres of the tests",
     "tests/test_lanes.py": "the lanes, the tables and the limits of the tests",
     "tests/test_path_of_a_message.py": "the way of a message through all rooms",
     "tests/test_promises.py": "docs/promises.md",

@@ -11,15 +11,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from goclaw.agent.limits import MAIN_POLICY, TurnRules, rules_of
-from goclaw.config.agents import MAIN, AgentSettings, RouteSettings
+from goclaw.config.agents import GENERAL, GENERAL_KIND, MAIN, AgentSettings, RouteSettings
 from goclaw.config.exports import Exports, ExportSettings
 from goclaw.config.schema import Config
 from goclaw.core.events import Inbound
 from goclaw.core.records import record
 from goclaw.errors import ToolError
 
-GENERAL = "general"
-"""The built-in kind, and the default where several are configured and the call names none."""
 AGENT_TOOL = "agent"
 """The tool that starts agents."""
 
@@ -49,8 +47,7 @@ class Kinds:
     _exports: Mapping[str, Exports] = field(init=False)
 
     def __post_init__(self) -> None:
-        built_in = {GENERAL: AgentSettings(description="Does any task that can be described in a message.")}
-        object.__setattr__(self, "_known", dict(self.config.agents.kinds) or built_in)
+        object.__setattr__(self, "_known", dict(self.config.agents.kinds) or {GENERAL: GENERAL_KIND})
         object.__setattr__(self, "_exports", self.config.agents.exports)
 
     def named(self, name: str) -> Kind:
@@ -136,7 +133,7 @@ def _fits_any(patterns: Sequence[str], names: Sequence[str]) -> bool:
 
 def all_agents(kinds: Kinds) -> list[Kind]:
     """Return every agent, `main` first."""
-    found = (kinds.of(name) for name in [*kinds.answering, *([] if kinds.config.agents.kinds else ["general"])])
+    found = (kinds.of(name) for name in [*kinds.answering, *([] if kinds.config.agents.kinds else [GENERAL])])
     return [kind for kind in found if kind]
 
 

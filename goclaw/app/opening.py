@@ -1,5 +1,6 @@
 """Opens every part in order and closes them in reverse."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -16,7 +17,7 @@ from goclaw.channels.open import open_channels
 from goclaw.compaction.flush import works_alone
 from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
-from goclaw.config.state import commit_upgrade, open_state
+from goclaw.config.state import USED_STORE, commit_upgrade, open_state
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock, RealClock
@@ -36,7 +37,7 @@ from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
-from goclaw.store.open import open_database, open_shared_files
+from goclaw.store.open import former_store, note_store, open_database, open_shared_files
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows
@@ -94,6 +95,12 @@ async def open_app(
         yield app
 
 
+FORMER_STORE = (
+    "%s was last used with %s, and `store` is not set now: this gateway uses its own SQLite file. Set `store` again; "
+    "`goclaw store copy --to sqlite` moves the conversations here; to stay as it is, delete %s"
+)
+
+
 async def _open_ground(
     stack: AsyncExitStack,
     config: Config,
@@ -103,7 +110,10 @@ async def _open_ground(
     *,
     alone: bool,
 ) -> Foundation:
+    if former := await asyncio.to_thread(former_store, config):
+        log.warning(FORMER_STORE, config.state_dir, former, config.state_dir / USED_STORE)
     database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
+    await asyncio.to_thread(note_store, config)
     await database.join(config.replica)
     clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
@@ -126,7 +136,13 @@ async def _open_ground(
         bus=bus,
         database=database,
         environment=environment,
-        ports=ModelPorts(http, environment.blobs.get, clock, first_byte=config.models.first_byte_seconds),
+        ports=ModelPorts(
+            http,
+            environment.blobs.get,
+            clock,
+            first_byte=config.models.first_byte_seconds,
+            local_wait=config.models.local_wait,
+        ),
         disk=DiskGauge(config, clock),
         alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
         routes=Routes(),

@@ -117,7 +117,7 @@ def _of_the_database(app: App) -> dict[str, str]:
     database, delayed = app.foundation.database, app.engine.delayed()
     if database.trouble:
         waiting = f"; {delayed} turns wait for that to end" if delayed else ""
-        return {"Database": f"{database.trouble.fault.value}{waiting}"}
+        return {"Database": f"{database.trouble}{waiting}"}
     if database.salvaged:
         return {"Database": database.salvaged.summary}
     return {} if database.is_default else {"Database": database.name}

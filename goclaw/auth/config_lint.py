@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from goclaw.auth.users import User
+from goclaw.config.agents import GENERAL
 from goclaw.config.keys import what_helps
 from goclaw.config.mcp import pin_tag
 from goclaw.config.policies import ADMIN, USER
@@ -18,8 +19,6 @@ from goclaw.core.files import shown_path
 from goclaw.core.selection import NOT, SET, TAG, Toolsets
 from goclaw.specs import MCP
 
-GENERAL = "general"
-"""The agent that is there for tasks where none is configured."""
 Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
 """A function that returns what is wrong with some arguments of a tool."""
 

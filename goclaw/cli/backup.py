@@ -11,8 +11,9 @@ import typer
 
 from goclaw.cli.base import say, show
 from goclaw.cli.options import load, options
-from goclaw.config.load import CONTAINER_SECRETS, load_config
+from goclaw.config.load import load_config
 from goclaw.config.schema import Config
+from goclaw.config.values import CONTAINER_SECRETS
 from goclaw.core.clock import RealClock
 from goclaw.health.resources import amount
 from goclaw.ops.backup.archive import (

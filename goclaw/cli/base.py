@@ -14,6 +14,7 @@ from types import TracebackType
 from goclaw.core.records import record
 from goclaw.core.redact import mask, printable
 from goclaw.errors import ConfigError
+from goclaw.health.journald import ERROR, INFO, is_journal, with_priority
 
 FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
 """Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
@@ -34,9 +35,10 @@ class Options:
     debug: bool = False
 
 
-def say(line: str) -> None:
-    """Print one line on standard error, as every message of this program."""
-    print(f"goclaw: {printable(mask(line))}", file=sys.stderr)
+def say(line: str, priority: int = INFO) -> None:
+    """Print one line on standard error, as every message of this program. The journal gets it with `priority`."""
+    text = f"goclaw: {printable(mask(line))}"
+    print(with_priority(text, priority) if is_journal(sys.stderr) else text, file=sys.stderr)
 
 
 def show(text: str) -> None:
@@ -58,7 +60,7 @@ def report_crash(kind: type[BaseException], error: BaseException, trace: Traceba
     except (OSError, RuntimeError):
         details = "run it again with --debug for details"
     text = " ".join(str(error).split())
-    say(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}")
+    say(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}", ERROR)
 
 
 def report(errors: Sequence[BaseException]) -> int:
@@ -66,7 +68,7 @@ def report(errors: Sequence[BaseException]) -> int:
     for error in errors:
         lines = error.problems if isinstance(error, ConfigError) else str(error).splitlines()
         for line in lines[:MAX_LINES]:
-            say(line)
+            say(line, ERROR)
         if len(lines) > MAX_LINES:
-            say(f"… and {len(lines) - MAX_LINES} more")
+            say(f"… and {len(lines) - MAX_LINES} more", ERROR)
     return BAD_CONFIGURATION if any(isinstance(error, ConfigError) for error in errors) else FAILED

@@ -11,17 +11,18 @@ import orjson
 import typer
 
 from goclaw.auth.users import login_name
-from goclaw.cli import process, systemd
+from goclaw.cli import process
 from goclaw.cli.base import Options, say, show
 from goclaw.cli.gateway import run_gateway
 from goclaw.cli.loading import restore_plugins
 from goclaw.cli.options import load, options
 from goclaw.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background
-from goclaw.cli.systemd import UNIT_NAME, installed_unit, unit_text
+from goclaw.cli.systemd import UNIT_NAME, Manager, manager_for, manager_of
 from goclaw.config.layers import LOCATION
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
+from goclaw.core.container import is_main_program, restart_command
 from goclaw.errors import StateError
 
 gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -60,8 +61,8 @@ def bring_up(loaded: Loaded, given: Options) -> None:
     """
     refuse_secrets(loaded)
     restore_plugins(loaded.config)  # here, where it can be seen
-    if runs_as_service(loaded, given):
-        systemd.control("start", UNIT_NAME)
+    if manager := serving_manager(loaded, given):
+        manager.control("start", UNIT_NAME)
     else:
         asyncio.run(start_in_background(loaded.config, given))
 
@@ -75,14 +76,15 @@ def refuse_secrets(loaded: Loaded) -> None:
         )
 
 
-def runs_as_service(loaded: Loaded, given: Options) -> bool:
-    """Whether systemd would start the very same daemon."""
-    return not given.overrides and installed_unit() == unit_text(loaded) and systemd.answers()
+def serving_manager(loaded: Loaded, given: Options) -> Manager | None:
+    """Return the systemd that would start the very same daemon; None where none would."""
+    manager = None if given.overrides else manager_for(loaded)
+    return manager if manager and manager.answers() else None
 
 
 def what_stays(config: Config) -> list[str]:
     """Return lines about a daemon that stays in the background."""
-    if installed_unit() and running_pid(config) == systemd.main_pid():
+    if manager_of(running_pid(config)):
         end = "It is run by systemd, also after this terminal is closed. `goclaw service status` says more."
     else:
         end = "It goes on when this terminal is closed, until `goclaw stop` or the machine ends it."
@@ -99,8 +101,22 @@ stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @stop_app.command()
 def stop(context: typer.Context) -> None:
     """End the daemon; unfinished work resumes at the next start."""
-    pid = asyncio.run(process.stop(load(context, packages=False).config))
-    say(f"stopped (pid {pid})" if pid else "not running")
+    loaded = load(context, packages=False)
+    running = running_pid(loaded.config)
+    if running and is_main_program(running):
+        raise StateError("this container ends with its daemon: from outside, `docker compose stop gateway`")
+    pid = asyncio.run(process.stop(loaded.config))
+    if pid is None and (manager := restarting_manager(loaded)):
+        manager.control("stop", UNIT_NAME)
+        say("systemd was about to start it again; stopped")
+    else:
+        say(f"stopped (pid {pid})" if pid else "not running")
+
+
+def restarting_manager(loaded: Loaded) -> Manager | None:
+    """Return the systemd that starts this daemon again in a moment, after a failure; None where none does."""
+    manager = manager_for(loaded)
+    return manager if manager and manager.properties("ActiveState")["ActiveState"] == "activating" else None
 
 
 restart_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -116,18 +132,20 @@ def restart(context: typer.Context) -> None:
     loaded, given = load(context), options(context)
     config = loaded.config
     pid = running_pid(config)
-    if pid and installed_unit() and pid == systemd.main_pid():
-        _restart_service(loaded, given)
+    if pid and is_main_program(pid):
+        raise StateError(f"this container ends with its daemon: from outside, {restart_command()}")
+    if manager := manager_of(pid):
+        _restart_service(manager, loaded, given)
     else:
         _restart_in_background(config, given)
     say(f"{'' if pid else 'none ran; '}running in the background (pid {running_pid(config)})")
 
 
-def _restart_service(loaded: Loaded, given: Options) -> None:
-    if given.overrides or (given.config and installed_unit() != unit_text(loaded)):
+def _restart_service(manager: Manager, loaded: Loaded, given: Options) -> None:
+    if given.overrides or (given.config and manager.installed_unit() != manager.unit_text(loaded)):
         raise StateError("systemd runs the daemon with the options of its unit; `goclaw service install` changes them")
     restore_plugins(loaded.config)
-    systemd.control("restart", UNIT_NAME)
+    manager.control("restart", UNIT_NAME)
 
 
 def _restart_in_background(config: Config, given: Options) -> None:

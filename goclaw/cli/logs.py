@@ -48,11 +48,20 @@ def logs(
     ] = LogLevel.DEBUG,
 ) -> None:
     """Show the daemon's log. A terminal gets lines to read, a pipe the JSON of the file."""
-    path = load(context, packages=False).config.state_dir / "logs" / "goclaw.log"
+    wanted = wanted_lines(turn.removeprefix("#"), session, level)
+    show_log(load(context, packages=False).config, wanted, lines, follow=follow)
+
+
+def show_log(config: Config, wanted: Wanted, lines: int, *, follow: bool) -> None:
+    """Print the last lines of the daemon's log that are wanted, and with `follow` those that come, until Ctrl-C.
+
+    Raises:
+        Exit: there is no log yet.
+    """
+    path = config.state_dir / "logs" / "goclaw.log"
     if not path.exists():
         say(f"{path}: there is no log yet")
         raise typer.Exit(1)
-    wanted = wanted_lines(turn.removeprefix("#"), session, level)
     with closing(_Log(path)) as log:
         found = last_lines(path, log.new(), lines, wanted)
         _print(found)

@@ -48,8 +48,10 @@ class _Looked:
 
     servers: McpServers
     seen: dict[str, ValidatedTools] = field(default_factory=dict)
+    listings: dict[str, Listing] = field(default_factory=dict)
 
     async def listed(self, server: ServerState, listing: Listing) -> None:
+        self.listings[server.name] = listing
         self.seen[server.name] = await asyncio.to_thread(
             validated_tools, server.name, server.settings, listing.tools, server.pinned_by
         )
@@ -104,8 +106,11 @@ def _show_tools(name: str, looked: _Looked) -> None:
     for each in looked.seen[name].offered:
         mark = "  CHANGED since it was agreed to" if each.definition.name in changed else ""
         show(f"  {each.name}  ({each.definition.annotations.risk} risk){mark}")
-    for tool, why in looked.seen[name].refused.items():
+    listing = looked.listings[name]
+    for tool, why in {**listing.left_out, **looked.seen[name].refused}.items():
         show(f"  left out: {tool}: {why}")
+    if listing.cut:
+        show(f"  {listing.cut}")
 
 
 async def _list(config: Config) -> None:

@@ -29,8 +29,10 @@ from goclaw.llm.open import (
     key_variable,
     ollama_finder,
     open_model,
+    server_finder,
 )
 from goclaw.llm.probes import ping
+from goclaw.net.local_servers import PLACES
 from goclaw.net.ollama import ollama_url
 from goclaw.ops.doctor.providers import prepared
 from goclaw.ops.doctor.tools import open_tools
@@ -106,7 +108,8 @@ async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) ->
 async def _look_around(scene: Scene) -> FoundModels:
     """Find models that could answer, and print them."""
     config = scene.loaded.config
-    found = await find_models(config, ollama_finder(config, _ports(scene)))
+    ports = _ports(scene)
+    found = await find_models(config, ollama_finder(config, ports), find_servers=server_finder(config, ports))
     for number, each in enumerate(menu_of(found), 1):
         scene.dialogue.say(f"   {number}  {each.spec} ({each.reason})")
     for line in hints(found, ollama_url(config.providers.get("ollama", ProviderSettings()))):
@@ -129,9 +132,10 @@ def hints(found: FoundModels, ollama: str) -> Iterator[str]:
         yield f"There is a key for {provider}: `{provider}:<model>` works, too."
     if found.ollama and not found.ollama.with_tools():
         yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
-    if found.ollama is None:
-        yield f"No Ollama answers at {ollama}. For a model without a key:"
-        yield "install it (https://ollama.com), then `ollama pull qwen3`."
+    if found.ollama is None and not found.servers:
+        others = ", ".join(PLACES.values())
+        yield f"No Ollama answers at {ollama}, nor any of {others} on its usual port."
+        yield "For a model without a key: install Ollama (https://ollama.com), then `ollama pull qwen3`."
 
 
 async def find_ollama(scene: Scene) -> str:

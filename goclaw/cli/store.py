@@ -55,7 +55,7 @@ def _place(given: str, config: Config, option: str) -> Place:
     if given == FILE:
         return config.database_path
     try:
-        return PostgresPlace.of(check_store(given), config.store_password)
+        return PostgresPlace.of(check_store(given), config.store_password, config.state_dir)
     except ValueError as error:
         raise typer.BadParameter(f"{error}; or `{FILE}`", param_hint=option) from None
 

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from goclaw.cli import process, service
+from goclaw.cli import process, service, systemd
 from goclaw.cli.base import say, show
 from goclaw.cli.options import load
-from goclaw.cli.systemd import installed_unit, unit_path
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
@@ -81,7 +80,7 @@ def uninstall(
 def _installed(root: Path | None) -> list[Item]:
     """Return what is removed here, in the order in which it is."""
     home, prefix = Path.home(), environment()
-    items = [Item("service", unit_path(), size_of(unit_path()))] if installed_unit() is not None else []
+    items = [Item("service", each.unit_path, size_of(each.unit_path)) for each in systemd.installed()]
     items += completions(home)
     if root:
         environments = list(in_checkout(root))
@@ -122,8 +121,8 @@ def _data_lines(config: Config, *, goes: bool) -> list[str]:
 
 
 def _stop(config: Config) -> None:
-    if installed_unit() is not None:
-        service.remove()
+    for manager in systemd.installed():
+        service.remove_unit(manager)
     if running_pid(config):
         pid = asyncio.run(process.stop(config))
         say(f"stopped (pid {pid})")

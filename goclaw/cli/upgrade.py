@@ -13,12 +13,12 @@ from typing import Annotated
 import typer
 
 from goclaw import __version__
-from goclaw.cli import process, systemd
+from goclaw.cli import process
 from goclaw.cli.base import Options, say, show
 from goclaw.cli.lifecycle import as_before
 from goclaw.cli.options import load, options
 from goclaw.cli.process import listens, start_in_background
-from goclaw.cli.systemd import UNIT_NAME, installed_unit
+from goclaw.cli.systemd import UNIT_NAME, manager_of
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
@@ -149,7 +149,7 @@ class RunningDaemon:
         self._config = loaded.config
         pid = running_pid(self._config)
         self.ran = pid is not None
-        self._is_service = pid is not None and installed_unit() is not None and pid == systemd.main_pid()
+        self._manager = manager_of(pid)
         if pid is not None:
             _refuse_other_installation(pid, home)
         self.loaded, self._given = as_before(self._config, given) if self.ran else (loaded, given)
@@ -163,14 +163,14 @@ class RunningDaemon:
         return self.ran
 
     def drain(self) -> None:
-        if self._is_service:
-            systemd.control("stop", UNIT_NAME)
+        if self._manager:
+            self._manager.control("stop", UNIT_NAME)
         else:
             asyncio.run(process.stop(self._config))
 
     def start(self) -> None:
-        if self._is_service:
-            systemd.control("start", UNIT_NAME)
+        if self._manager:
+            self._manager.control("start", UNIT_NAME)
         else:
             asyncio.run(start_in_background(self._config, self._given, START_SECONDS))
         deadline = time.monotonic() + START_SECONDS
@@ -183,9 +183,9 @@ class RunningDaemon:
             asyncio.run(asyncio.sleep(LOOK_SECONDS))
 
     def kill(self) -> None:
-        if self._is_service:
-            systemd.control("stop", UNIT_NAME)
-            systemd.forget()
+        if self._manager:
+            self._manager.control("stop", UNIT_NAME)
+            self._manager.forget()
         deadline = time.monotonic() + START_SECONDS
         while (pid := running_pid(self._config)) and time.monotonic() < deadline:
             os.kill(pid, signal.SIGKILL)

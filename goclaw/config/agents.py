@@ -181,6 +181,11 @@ def _check_names(kinds: dict[str, AgentSettings]) -> dict[str, AgentSettings]:
     return kinds
 
 
+GENERAL = "general"
+"""The built-in kind, and the default where several are configured and the call names none."""
+GENERAL_KIND = AgentSettings(description="Does any task that can be described in a message.")
+
+
 class AgentsSettings(Section):
     """Agents."""
 

@@ -31,7 +31,7 @@ from goclaw.config.mcp import Variable
 from goclaw.config.packaged import Packaged, read_packaged, remove
 from goclaw.config.report import dotted, problem_line, problem_lines
 from goclaw.config.schema import Config, default_state_dir
-from goclaw.config.values import absolute
+from goclaw.config.values import CONTAINER_SECRETS, absolute
 from goclaw.core.files import lies_inside, readable_by_others, shown_path
 from goclaw.core.records import record
 from goclaw.core.redact import remember
@@ -39,8 +39,6 @@ from goclaw.errors import ConfigError
 
 CONFIG_FILE = "config.yaml"
 """In the state folder, where no other one is named."""
-CONTAINER_SECRETS = Path("/run/secrets")
-"""Folder in which container engines mount secrets."""
 
 SHORTEST_NAMED = 12
 """A shorter value of a variable that is only named like a secret may be a word (`TOKEN=disabled`)."""

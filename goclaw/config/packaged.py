@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from goclaw.config.agents import GENERAL, GENERAL_KIND
 from goclaw.config.keys import child_kind, entry_kind
 from goclaw.config.layers import Layer, key_kind
 from goclaw.config.report import dotted
@@ -28,8 +29,9 @@ TOOLS_FOLDER = "tools"
 """In the state folder: one-file plugins that no configuration has to name."""
 Path = tuple[str, ...]
 _SWITCH: TypeAdapter[bool] = TypeAdapter(bool)
+_KINDS = ("agents", "kinds")
 _KEYS: Mapping[str, tuple[Path, ...]] = {
-    "agents": (("agents", "kinds"),),
+    "agents": (_KINDS,),
     "toolsets": (("tools", "from_registry"), ("tools", "pinned"), ("tools", "publish")),
 }
 """Keys by which the operator may override a package's line, by section."""
@@ -60,6 +62,10 @@ class Packaged:
     def layer(self, above: Mapping[str, Any]) -> Layer:
         """Return the lowest layer. `above`: what the operator says, which puts aside what it replaces."""
         layer = Layer()
+        of_packages = {entry.path[2] for entry in self.entries if entry.path[:2] == _KINDS}
+        if of_packages and not (_at(above, _KINDS) or {}).keys() - of_packages:
+            # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
+            layer.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
         for entry in self.entries:
             layer.set(entry.path, _kept(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
         return layer

@@ -234,11 +234,9 @@ class ModelsSettings(Section):
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
+    local_wait: float = Field(120, ge=0, le=3_600, description="How many seconds a loading local server is waited for.")
     first_byte_seconds: float = Field(
-        300,
-        gt=0,
-        le=3_600,
-        description="How long a model's server may take until its answer begins; then 60 s of silence end it.",
+        300, gt=0, le=3_600, description="How long a model's server may take to begin; then 60 s of silence end it."
     )
 
 
@@ -261,7 +259,11 @@ class CheckpointSettings(Section):
     """Checkpoints of long conversations, made in the background and used by compaction."""
 
     enabled: bool = Field(True, description="Whether checkpoints are made.")
-    main_model: bool = Field(False, description="Whether the main model makes them when no other can: it costs money.")
+    main_model: bool | None = Field(
+        None,
+        description="Whether the main model makes them when no other can. Not set: where it costs nothing, as a local "
+        "model.",
+    )
     min_tokens: int = Field(5_000, ge=0, description="None below this size of the context.")
     every_turns: int = Field(
         10,
@@ -275,7 +277,11 @@ class FlushSettings(Section):
     """Important facts are written to `memory/` when the context is at 50 and at 75 %, silently."""
 
     enabled: bool = Field(True, description="Whether it is done.")
-    main_model: bool = Field(False, description="Whether the main model does it when no other can: it costs money.")
+    main_model: bool | None = Field(
+        None,
+        description="Whether the main model does it when no other can. Not set: where it costs nothing, as a local "
+        "model.",
+    )
 
 
 class MemorySettings(Section):
@@ -487,7 +493,7 @@ class Config(Sections):
     @property
     def store_place(self) -> Path | PostgresPlace:
         """Where the database is: a file, or a schema of Postgres."""
-        return PostgresPlace.of(self.store, self.store_password) if self.store else self.database_path
+        return PostgresPlace.of(self.store, self.store_password, self.state_dir) if self.store else self.database_path
 
     @property
     def tokens_path(self) -> Path:

@@ -8,6 +8,7 @@ of 2026; a column is set only where the default is wrong.
 import os
 from collections.abc import Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 from goclaw.config.schema import ProviderSettings
 from goclaw.core.records import record
@@ -45,6 +46,8 @@ class KnownServer:
 _OPENAI = KnownServer(
     "https://api.openai.com/v1", "OPENAI_API_KEY", "openai", limit_field="max_completion_tokens", effort="word"
 )
+_LLAMACPP = KnownServer("http://127.0.0.1:8080/v1", local=True)
+_LMSTUDIO = KnownServer("http://127.0.0.1:1234/v1", local=True)
 SERVERS = {
     "cerebras": KnownServer(
         "https://api.cerebras.ai/v1",
@@ -65,8 +68,14 @@ SERVERS = {
         limit_field="max_completion_tokens",
         reasoning_field="reasoning",
     ),
-    "llamacpp": KnownServer("http://127.0.0.1:8080/v1", local=True),
-    "lmstudio": KnownServer("http://127.0.0.1:1234/v1", local=True),
+    "jan": KnownServer("http://127.0.0.1:1337/v1", local=True),
+    "koboldcpp": KnownServer("http://127.0.0.1:5001/v1", local=True),
+    "llama-cpp": _LLAMACPP,
+    "llama.cpp": _LLAMACPP,
+    "llamacpp": _LLAMACPP,
+    "lm-studio": _LMSTUDIO,
+    "lmstudio": _LMSTUDIO,
+    "local": KnownServer("", local=True),
     "mistral": KnownServer(
         "https://api.mistral.ai/v1",
         "MISTRAL_API_KEY",
@@ -86,6 +95,7 @@ SERVERS = {
         replay_reasoning=True,
         effort="object",
     ),
+    "text-generation-webui": KnownServer("http://127.0.0.1:5000/v1", local=True),
     "together": KnownServer("https://api.together.xyz/v1", "TOGETHER_API_KEY", "together", reasoning_field="reasoning"),
     "vllm": KnownServer("http://127.0.0.1:8000/v1", local=True),
     "xai": KnownServer(
@@ -93,7 +103,25 @@ SERVERS = {
     ),
     "zai": KnownServer("https://api.z.ai/api/paas/v4", "ZAI_API_KEY", "zai", replay_reasoning=True),
 }
-"""By the provider's name in a spec. `openai` and `openai-chat` are the same server."""
+"""By the provider's name in a spec. Names with the same row are the same server; `local` is any, with a `base_url`."""
+DOUBLE_NAMES = frozenset({"llama-cpp", "llama.cpp", "lm-studio", "openai"})
+"""Names of servers that stand in the table under another name, too."""
+
+
+def provider_settings(providers: Mapping[str, ProviderSettings], name: str) -> ProviderSettings:
+    """Return `providers.<name>` of the configuration, also where it has another name of the same local server."""
+    if name in providers:
+        return providers[name]
+    row = SERVERS.get(name)
+    others = (found for other, found in providers.items() if row and row.local and SERVERS.get(other) is row)
+    return next(others, ProviderSettings())
+
+
+def full_address(base_url: str, server: KnownServer | None) -> str:
+    """Return an address up to and without `/chat/completions`, as people write it: with that, or without `/v1`."""
+    url = base_url.rstrip("/").removesuffix("/chat/completions")
+    is_bare = urlsplit(url).path in ("", "/")
+    return f"{url}/v1" if server and server.local and is_bare else url
 
 
 def place_of(
@@ -107,7 +135,7 @@ def place_of(
     """
     server = known.get(name)
     base_url = settings.base_url or (server.base_url if server else None)
-    if base_url is None:
+    if not base_url:
         raise ConfigError(
             f"{setting}: no server is known as {name}; set providers.{name}.base_url (http://host:port/v1), "
             f"or take one of {', '.join(sorted(known))}"
@@ -118,4 +146,4 @@ def place_of(
         if not key:
             raise ConfigError(f"{setting}: no key; set {server.key_variable} or providers.{name}.api_key")
         remember(key)
-    return base_url, {"authorization": f"Bearer {key}"} if key else {}
+    return full_address(base_url, server), {"authorization": f"Bearer {key}"} if key else {}

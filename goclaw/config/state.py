@@ -32,6 +32,8 @@ PROMPT_FILES = "prompt-files"
 """The folder of approved prompt files; see `workspace.approved_files`."""
 MEDIA = "blobs/media"
 """The folder of pictures and files; see `store.blobs`."""
+USED_STORE = "used-store"
+"""The file that names the Postgres which the folder was used with last; there is none for SQLite."""
 WEBHOOK_SECRET = "telegram__webhook__secret"  # noqa: S105  # a name, no secret
 """The file in `secrets/` with what Telegram says with every call, made at need; see `channels.telegram.webhook`."""
 SHARED_FILES, SET_ASIDE = "shared-files.json", "set-aside"
@@ -98,6 +100,7 @@ STATE_PATHS = (
     StatePath("daemon.json*", Locality.LOCAL),
     StatePath("mcp", Locality.LOCAL),
     StatePath("terminal_history*", Locality.LOCAL),
+    StatePath(USED_STORE, Locality.LOCAL),
     StatePath("web-link.html*", Locality.LOCAL),
     StatePath("restore.journal*", Locality.LOCAL),
     StatePath("unpacked*", Locality.LOCAL),

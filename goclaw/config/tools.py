@@ -293,7 +293,9 @@ class ExecSettings(Section):
         (), description="Commands that may not run, in the same form, whatever options stand before the words."
     )
     timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
-    output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
+    output_limit: int = Field(
+        30_000, ge=1_000, description="Characters of output the model sees; its head and tail are kept."
+    )
     compress_output: bool | None = Field(
         None,
         description="Shorten what well-known commands say (`ls`, `git`, `grep`, `pytest` …); not set: only for local "
@@ -327,7 +329,8 @@ class ToolsSettings(Section):
         "auto",
         description="Which tools stand in a request: `all`; `index`: ten, a line for each of the others, which "
         "`tool_search` finds and `tool_call` runs; `core`: seven, the others only found; `auto`: `core` for windows of "
-        "up to 8,192 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come first.",
+        "up to 16,384 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come "
+        "first.",
     )
     aliases: bool = Field(
         True,

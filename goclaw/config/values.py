@@ -248,7 +248,19 @@ ReplicaName = Annotated[str, AfterValidator(_check_replica_name)]
 StoreAddress = Annotated[str, AfterValidator(check_store)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
-Folder = Annotated[Path, AfterValidator(absolute)]
+_VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
+
+
+def _refuse_variables(value: Path) -> Path:
+    """Refuse `$HOME` and `${VAR}` in a path: only a shell fills them in, so they would become the name of a folder."""
+    if found := _VARIABLE.search(str(value)):
+        raise ValueError(
+            f"holds {found.group()}, which is not filled in here: write the path itself, or begin it with `~/`"
+        )
+    return value
+
+
+Folder = Annotated[Path, AfterValidator(_refuse_variables), AfterValidator(absolute)]
 Files = Annotated[tuple[Folder, ...], OneOrMore]
 Environment = Annotated[dict[str, str], AfterValidator(_check_environment)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
@@ -306,6 +318,18 @@ def reaction_of(emoji: str) -> str:
 Reaction = Annotated[str, AfterValidator(reaction_of)]
 
 
+CONTAINER_SECRETS = Path("/run/secrets")
+"""Folder in which container engines mount secrets."""
+
+
+def _content(file: Path) -> SecretStr | None:
+    """Return the secret in a file; None where there is none."""
+    try:
+        return SecretStr(text) if (text := file.read_text().strip()) else None
+    except (OSError, ValueError):
+        return None
+
+
 @record
 class PostgresPlace:
     """A schema of a Postgres database."""
@@ -314,15 +338,31 @@ class PostgresPlace:
     """As libpq takes it: without the password and the schema."""
     schema: str
     password: SecretStr | None = None
+    password_file: Path | None = None
+    """Where the password came from. It is read again for each connection: a new one takes effect without a restart."""
 
     @classmethod
-    def of(cls, address: str, password: SecretStr | None = None) -> "PostgresPlace":
-        """Take a checked address apart."""
+    def of(cls, address: str, password: SecretStr | None = None, state_dir: Path | None = None) -> "PostgresPlace":
+        """Take a checked address apart.
+
+        Args:
+            address: with the schema behind `?`, if that has another name than usual.
+            password: the one that is set; None: libpq looks for it.
+            state_dir: has `secrets/store_password`; where that or the container's file says the same, it is read again.
+        """
         query = parse_qsl(urlsplit(address).query, keep_blank_values=True)
         schema = dict(query).get("schema", DEFAULT_SCHEMA)
         rest = urlencode([(name, value) for name, value in query if name != "schema"])
         bare = address.partition("?")[0]
-        return cls(f"{bare}?{rest}" if rest else bare, schema, password)
+        folders = [CONTAINER_SECRETS] if state_dir is None else [state_dir / "secrets", CONTAINER_SECRETS]
+        files = [folder / "store_password" for folder in folders]
+        source = next((file for file in files if password and _content(file) == password), None)
+        return cls(f"{bare}?{rest}" if rest else bare, schema, password, source)
+
+    def current_password(self) -> str | None:
+        """Return the password for a new connection; the former one where its file cannot be read now."""
+        found = (_content(self.password_file) if self.password_file else None) or self.password
+        return found.get_secret_value() if found else None
 
     @property
     def shown(self) -> str:

@@ -20,6 +20,8 @@ declared an agent. `stop`, `status`, `logs`, `audit` and `tui` load no foreign c
 of nothing else.
 """
 
+import inspect
+
 from goclaw.core.plugins import API_VERSION
 from goclaw.declare.agents import (
     agent,
@@ -46,7 +48,7 @@ from goclaw.declare.mcp import (
     subscription,
     watchable_resource,
 )
-from goclaw.declare.options import description, tags
+from goclaw.declare.options import description, tags, typed
 from goclaw.declare.policies import (
     after_system,
     after_tools,
@@ -187,3 +189,6 @@ __all__ = [
     "version",
     "watchable_resource",
 ]
+
+# Every word of the language names an argument of the wrong type. The words among themselves call the plain functions.
+globals().update({name: typed(word) for name in __all__ if inspect.isfunction(word := globals()[name])})

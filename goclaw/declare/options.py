@@ -4,14 +4,22 @@ An option does nothing by itself. A declaration collects its options, and refuse
 dropped limit or question would look like one that holds.
 """
 
-from collections.abc import Iterable
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cache, wraps
+from typing import Any, ClassVar, get_type_hints
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from goclaw.config.agents import RunPolicySettings
 from goclaw.mcp.declared import DeclaredPrompt, Notification, Resource
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
+
+_MODULES = re.compile(r"\b[a-z_]+(?:\.[a-z_]+)*\.(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,53 @@ _PLACES: dict[type, tuple[str, tuple[str, ...]]] = {
     Notification: ("a notification", ("mcp_server",)),
 }
 """The name of each type that is not an `Option`, and the functions in which it may stand."""
+
+
+@cache
+def typed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with its arguments checked against its annotations, at each call.
+
+    A wrong type would otherwise fail where the declaration is built, in words of a library and far from its line.
+    Parts of the language are left to `refuse_leftovers`, which knows where each belongs.
+
+    Raises:
+        ValueError: an argument is of another type; the message names the function, the argument and the type.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*given: Any, **named: Any) -> Any:
+        for name, value in signature.bind(*given, **named).arguments.items():
+            parameter, expected = signature.parameters[name], _checks(function).get(name)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                several = value if parameter.annotation is str else ()
+            else:
+                several = (value,) if parameter.kind is not parameter.VAR_KEYWORD else ()
+            for each in several:
+                if expected and not type(each).__module__.startswith("goclaw.") and not _fits(expected, each):
+                    wanted = _MODULES.sub("", inspect.formatannotation(parameter.annotation)).strip("'")
+                    raise ValueError(f"{function.__name__}: {name} must be {wanted}, not {repr(each)[:80]}")
+        return function(*given, **named)
+
+    return checked
+
+
+@cache
+def _checks(function: Callable[..., Any]) -> Mapping[str, TypeAdapter[Any]]:
+    """Return what checks each argument; nothing for one of any type, or of a type of the language."""
+    found = {}
+    for name, hint in get_type_hints(function).items():
+        with suppress(PydanticUserError):
+            found[name] = TypeAdapter(hint)
+    return found
+
+
+def _fits(expected: TypeAdapter[Any], value: Any) -> bool:
+    try:
+        expected.validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where: str, form: str) -> None:

@@ -1,10 +1,11 @@
 """The shapes of arguments, results and artifacts: a model of yours, a plain type, a JSON Schema, or fields."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field as item
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 
 from goclaw.config.exports import ARGUMENT
@@ -15,6 +16,19 @@ from goclaw.toolkit.results import BoundedResult, Result
 
 NUMBER = "x-field-number"
 """Under which key a schema keeps the numbers of fields."""
+_OF_JSON = {
+    "string": "str",
+    "str": "str",
+    "integer": "int",
+    "int": "int",
+    "number": "float",
+    "float": "float",
+    "boolean": "bool",
+    "bool": "bool",
+    "array": "list[str]",
+    "object": "dict[str, str]",
+}
+"""Names of types, as JSON Schema and Python have them, and what Python writes."""
 _UNSAID = object()
 
 
@@ -54,12 +68,30 @@ def attribute(
     pattern: str | None = None,
     examples: Sequence[Any] = (),
 ) -> Attribute:
-    """Declare a field: name, Python type, description. Without `required` and `default` it may be None."""
+    """Declare a field: name, Python type, description. Without `required` and `default` it may be None.
+
+    Raises:
+        ValueError: `kind` is no type that a JSON Schema can be made of.
+    """
+    if fault := _kind_fault(kind):
+        raise ValueError(f"{name}: {fault}")
     bounds = {"ge": minimum, "le": maximum, "min_length": min_length, "max_length": max_length, "pattern": pattern}
     rules: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
     if examples:
         rules["examples"] = list(examples)
     return Attribute(name, Literal[tuple(enum)] if enum else kind, description, None, default, rules)
+
+
+def _kind_fault(kind: Any) -> str:
+    """Return why a field cannot be of this kind, with the remedy; empty if it can."""
+    shown = repr(kind)[:80]
+    if isinstance(kind, str):
+        remedy = f"write {_OF_JSON[kind]}, without quotes" if kind in _OF_JSON else "write the type without quotes"
+        return f"{shown} is a text, not a type: {remedy}"
+    with suppress(PydanticUserError, TypeError):
+        if TypeAdapter(kind).pydantic_complete:
+            return ""
+    return f"{shown} is not a type that a field can have: use str, int, float, bool, list[str] … or a pydantic model"
 
 
 def field(number: int, name: str, kind: Any, description: str = "", **rules: Any) -> Attribute:

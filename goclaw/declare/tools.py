@@ -5,6 +5,7 @@ A tool of an `export` without one is done by its agent: it compiles to the equiv
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -26,7 +27,9 @@ from goclaw.toolkit.binding import Errors, Method, Service, bind, misfit, mistyp
 from goclaw.toolkit.binding import passthrough as forwarded
 from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.parts import ToolsetPart
-from goclaw.toolkit.results import WrongResult, in_words
+from goclaw.toolkit.results import in_words
+
+log = logging.getLogger(__name__)
 
 PUBLISHED = PublishSettings.model_fields.keys()
 _PINNED = frozenset({"args", "returns"})
@@ -365,18 +368,20 @@ def _keeping(does: Binding, artifacts: tuple[_Artifact, ...]) -> Method:
         in_thread = not inspect.iscoroutinefunction(does.method)
         found = await (asyncio.to_thread(does.method, *on, **given) if in_thread else does.method(*on, **given))
         for each in artifacts:
-            if (data := each.taken(found)) is not None:
-                ctx.attach(each.kind, _artifact_of(each, data))
+            if (data := each.taken(found)) is not None and (made := _artifact_of(each, data)):
+                ctx.attach(each.kind, made)
         return found
 
     return method
 
 
-def _artifact_of(declared: _Artifact, data: Any) -> BaseModel:
+def _artifact_of(declared: _Artifact, data: Any) -> BaseModel | None:
+    """Return the artifact; None, and a line in the log, if the data are not as declared: the result stays whole."""
     try:
         return declared.model.model_validate(data, from_attributes=True)
     except ValidationError as error:
-        raise WrongResult(f"artifact {declared.kind}: {in_words(error)}") from None
+        log.error("artifact %s is left out, it is not what the tool declares: %s", declared.kind, in_words(error))
+        return None
 
 
 def _as(gives: Any) -> Callable[[Any], Any]:

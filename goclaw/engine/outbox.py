@@ -411,6 +411,8 @@ class Outbox:
                 await progress.failed(maybe_arrived=error.maybe_delivered)
                 pause = backoff.next()
                 await self._clock.sleep(error.retry_after or pause)
+                if progress.clearance is not None:
+                    await progress.clearance()  # the next owner of the session sends it
 
     async def _directed(self, delivery: Delivery) -> Delivery:
         """Return the delivery with the id of the message that it changes: what came before it in its chat has arrived.

@@ -8,7 +8,6 @@ delivery without a session is of its chat, which is owned like a session; one th
 
 import json
 import logging
-import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,8 +28,6 @@ from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
 
-PAUSED_SECONDS = 1.0
-"""Seconds since the fence was asked after which it is asked again: the process was paused meanwhile."""
 OWNER = "owner"
 """Key in a row's body: the session that has promised the delivery, where nothing else says that."""
 RECALL_SECONDS = 0.5
@@ -135,17 +132,8 @@ class SharedOutbox(Outbox):
 
     def _queue(self, started: Sequence[DeliveryProgress]) -> None:
         for progress in started:
-            progress.clearance = partial(self._clear, progress.fence)
+            progress.clearance = partial(self.ownership.check, progress.fence) if progress.fence else None
         super()._queue(started)
-
-    async def _clear(self, fence: Fence | None) -> None:
-        """Have the fence of the current task asked again, unless it is sure; the process may be paused in each wait."""
-        asked = -math.inf
-        while fence and not self.ownership.is_sure_of(fence.session, fence.epoch):
-            if self._clock.awake_or_not() - asked < PAUSED_SECONDS:
-                return
-            asked = self._clock.awake_or_not()
-            await self._database.write()
 
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
         fence, created = HELD.get(), False

@@ -113,6 +113,15 @@ class SharedSessions:
         """Whether another process works on a session."""
         return self.leases.of(session) is None and await self._ownership.is_owned(session)
 
+    async def check(self, held: Held) -> None:
+        """Have the fence of a session asked once more, unless this process is sure of it.
+
+        Raises:
+            OwnershipLost: another process has taken the session over.
+            DiskError: the store cannot be reached.
+        """
+        await self._ownership.check(held.lease.fence)
+
     def forget(self, session: str) -> None:
         """Have a session read anew that is not this process's, and is not being taken by it."""
         if self._ownership.fence_of(session) is None:

@@ -119,7 +119,12 @@ class SharedGateway(Gateway):
         """Act in a session of this process; None: it is not, or not any more, and nothing was written."""
         try:
             with self.shared.leases.acting(session) as held:
-                return await act() if held else None
+                if held is None:
+                    return None
+                done = await act()
+                # What wrote nothing was refused nothing: it may say what was so before the process was paused.
+                await self.shared.check(held)
+                return done
         except OwnershipLost as lost:
             log.info("that is for another process: %s", lost, extra={"session": session})
             return None

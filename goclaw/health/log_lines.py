@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from goclaw.core.redact import mask, printable
+from goclaw.health.journald import INFO, PRIORITIES, with_priority
 
 Event = dict[str, Any]
 """`event` (the text), `level`, `logger`, what the caller and the work added, `timestamp`, and perhaps `exception`."""
@@ -57,6 +58,11 @@ def plain_line(event: Mapping[str, Any]) -> str:
     parts = [event["timestamp"], f"[{event['level']:<{_LEVEL_WIDTH}}]", event["event"], f"[{event['logger']}]"]
     parts += [f"{name}={_unambiguous(value)}" for name, value in event.items() if name not in _PLACED]
     return _with_lines_behind(" ".join(filter(None, parts)), event)
+
+
+def journal_line(event: Mapping[str, Any]) -> str:
+    """Return the lines for the systemd journal, which has a time and a colour for each priority of its own."""
+    return with_priority(plain_line({**event, "timestamp": ""}), PRIORITIES.get(event["level"], INFO))
 
 
 def coloured_line(event: Mapping[str, Any]) -> str:

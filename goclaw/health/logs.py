@@ -1,4 +1,4 @@
-"""Logging: lines for people in the terminal, JSON lines in a file, without secrets in either.
+"""Logging: lines for people in the terminal or the journal, JSON lines in a file, without secrets in either.
 
 Every module logs through the standard library. A record is rendered (`log_lines`) and written (`log_file`) by a thread
 of its own, so that a slow disk or terminal never holds up the event loop.
@@ -8,20 +8,21 @@ Code that works for a turn binds its ids (`structlog.contextvars`): the lanes `t
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TextIO
+from typing import Any, TextIO
 
 from structlog.contextvars import get_contextvars
 
 from goclaw.config.schema import Config
 from goclaw.config.state import make_private, unusable
 from goclaw.errors import StateError
+from goclaw.health.journald import is_journal
 from goclaw.health.log_file import LogFile
-from goclaw.health.log_lines import coloured_line, event_of, json_line, plain_line
+from goclaw.health.log_lines import coloured_line, event_of, journal_line, json_line, plain_line
 
 FILE_BYTES = 10_000_000
 FILES_KEPT = 5
@@ -101,7 +102,7 @@ class _Writer(logging.Handler):
         super().__init__()
         self._file = file
         self._terminal = terminal
-        self._line_for_people = coloured_line if terminal and terminal.isatty() else plain_line
+        self._line_for_people = _line_for(terminal)
         self._waiting: SimpleQueue[logging.LogRecord | Event] = SimpleQueue()
         """Records, and events that are set when all before them is written."""
         self._hurry = Event()
@@ -191,6 +192,13 @@ class _Writer(logging.Handler):
             return json_line(event), self._line_for_people(event) if self._terminal else ""
         except Exception as error:  # a supervisor: one odd value (a number that JSON has not, say) must not end the log
             return self._lines(_warning("a line of %s cannot be shown: %s", record.name, type(error).__name__))
+
+
+def _line_for(terminal: TextIO | None) -> Callable[[Mapping[str, Any]], str]:
+    """Return how a record reads where `terminal` shows it: in colours, with priorities, or plain."""
+    if terminal and terminal.isatty():
+        return coloured_line
+    return journal_line if terminal and is_journal(terminal) else plain_line
 
 
 def _warning(text: str, *arguments: object) -> logging.LogRecord:

@@ -16,8 +16,8 @@ import orjson
 from goclaw.core.messages import AssistantMessage, Native, ToolCall
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.failures import fail, from_object, piece_of_text
-from goclaw.llm.http_streams import ServerEvent
+from goclaw.llm.failures import error_in, fail, from_object, piece_of_text, unframed
+from goclaw.llm.http_streams import UNFRAMED, ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
 from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
@@ -28,7 +28,7 @@ STOPS = {
     "pause_turn": Stop.LENGTH,  # the server stopped between searches for tools: the rest is asked for
     "tool_use": Stop.TOOLS,
     "max_tokens": Stop.LENGTH,
-    "model_context_window_exceeded": Stop.LENGTH,
+    "model_context_window_exceeded": Stop.WINDOW,
     "refusal": Stop.REFUSAL,
 }
 PLAIN = frozenset({"text", "tool_use"})
@@ -62,9 +62,25 @@ class AnthropicAnswer:
     def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
         """Yield what the stream's next events add, up to the message's end."""
         for frame in frames:
-            yield from self.take(orjson.loads(frame.data))
+            if frame.name == UNFRAMED:
+                yield from self._whole(frame.data)
+            else:
+                yield from self.take(orjson.loads(frame.data))
             if self.ended:
                 return
+
+    def _whole(self, data: bytes) -> Iterator[ModelEvent]:
+        """Yield the answer that came as one object in place of a stream."""
+        if self._stop or not data.strip():
+            return
+        found = unframed(self._spec, data)
+        if not isinstance(found.get("content"), list):
+            raise from_object(self._spec, error_in(found) or found)
+        for index, block in enumerate(found["content"]):
+            yield from self._start(index, block)
+        self._stop = found.get("stop_reason") or "end_turn"
+        self._count(found.get("usage"))
+        self.ended = True
 
     def take(self, frame: Any) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.
@@ -94,7 +110,8 @@ class AnthropicAnswer:
             ModelError: the stream ended before the model said why it stopped.
         """
         if self._stop is None:
-            raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without a stop reason")
+            words = "the stream ended without a stop reason"
+            raise fail(ModelErrorKind.TRUNCATED, self._spec, words, accepted=True)
         stop = STOPS.get(self._stop, Stop.END)
         blocks = self._whole_blocks(stop)
         text = "".join(block["text"] for block in blocks if block["type"] == "text")

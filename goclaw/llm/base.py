@@ -6,7 +6,7 @@ errors only.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.messages import AssistantMessage, Message
 from goclaw.core.records import record
 from goclaw.health.resources import free_memory
+from goclaw.llm.served import ServedModels
 from goclaw.specs import ToolSpec
 
 DEFAULT_MAX_OUTPUT = 8_192
@@ -24,6 +25,9 @@ DEFAULT_MAX_OUTPUT = 8_192
 
 FIRST_BYTE = 300.0
 """Seconds until an answer begins where nothing else is configured: a large model is loaded, or thinks unseen."""
+
+LOCAL_WAIT = 120.0
+"""Seconds that a server which loads its model is waited for where nothing else is configured."""
 
 MAX_TOKENS = 10**9
 """That a server may count of one answer; no window is a thousandth of that."""
@@ -111,6 +115,9 @@ class Usage:
     cache_write: int = 0
     reasoning: int = 0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
 
 class Stop(StrEnum):
     """Why the model stopped."""
@@ -119,6 +126,31 @@ class Stop(StrEnum):
     TOOLS = "tools"
     LENGTH = "length"
     REFUSAL = "refusal"
+    """The model declined."""
+    FILTERED = "filtered"
+    """The provider's filter ended the answer."""
+    MALFORMED = "malformed"
+    """The model wrote a call that its server cannot read."""
+    WINDOW = "window"
+    """Prompt and answer have filled the window."""
+    LOADED = "loaded"
+    """The server has only loaded the model."""
+
+
+DECLINED = frozenset({Stop.REFUSAL, Stop.FILTERED})
+
+
+class Emptiness(StrEnum):
+    """Why an answer has neither a text nor a call."""
+
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    MALFORMED = "malformed"
+    THOUGHT = "thought"
+    """The model only thought."""
+    LOADING = "loading"
+    WINDOW = "window"
+    EMPTY = "empty"
 
 
 @record
@@ -146,6 +178,13 @@ class Restarted:
 
 
 @record
+class ModelLoading:
+    """Only from `chain`: the model's server is loading it, and is waited for."""
+
+    spec: str
+
+
+@record
 class Finished:
     """The whole answer; exactly once, last."""
 
@@ -154,9 +193,13 @@ class Finished:
     stop: Stop
     spec: str
     """The model that answered, `provider:name`."""
+    empty: Emptiness | None = None
+    """Only from `chain`: why there is no answer in it."""
+    wasted: Usage = Usage()
+    """Only from `chain`: what an earlier answer to the same request took that was empty."""
 
 
-ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | Finished
+ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | ModelLoading | Finished
 
 
 @dataclass(eq=False, slots=True)
@@ -243,6 +286,10 @@ class ModelPorts:
     """Bytes of this machine's memory that programs can still have; None: unknown."""
     first_byte: float = FIRST_BYTE
     """Seconds until the first byte of an answer (`models.first_byte_seconds`)."""
+    local_wait: float = LOCAL_WAIT
+    """Seconds that a server which loads its model is waited for (`models.local_wait`)."""
+    served: ServedModels = field(default_factory=ServedModels)
+    """What servers say of their models."""
     watches: list[ModelWatch] = field(default_factory=list)
     """Told of each request; a part that counts requests adds itself."""
 

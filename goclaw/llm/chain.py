@@ -6,20 +6,26 @@ refused (another model would be asked the same wrong thing).
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from goclaw.core.clock import Backoff, Clock
+from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import (
+    LOCAL_WAIT,
     AskedModel,
     ChatModel,
+    Emptiness,
     Finished,
     Looking,
     ModelEvent,
+    ModelLoading,
     ModelWatch,
     Request,
     Restarted,
+    Stop,
     TextDelta,
+    ThinkingDelta,
 )
 
 REPEATABLE = frozenset(
@@ -33,16 +39,29 @@ REPEATABLE = frozenset(
     }
 )
 """Trouble that may be gone a second later."""
-FALLBACK = REPEATABLE | {ModelErrorKind.AUTH, ModelErrorKind.NOT_FOUND}
+FALLBACK = REPEATABLE | {ModelErrorKind.AUTH, ModelErrorKind.NOT_FOUND, ModelErrorKind.LOADING}
 """Trouble of one model that another model need not have."""
 
+EMPTY_AGAIN = frozenset({Emptiness.MALFORMED, Emptiness.LOADING, Emptiness.THOUGHT, Emptiness.EMPTY})
+"""Empty answers that the same request may not have the next time."""
+OF_STOP = {
+    Stop.REFUSAL: Emptiness.REFUSED,
+    Stop.FILTERED: Emptiness.FILTERED,
+    Stop.MALFORMED: Emptiness.MALFORMED,
+    Stop.WINDOW: Emptiness.WINDOW,
+    Stop.LOADED: Emptiness.LOADING,
+}
 TRIES_PER_MODEL = 3
+TRIES_ACCEPTED = 2
+"""The same where the server had begun an answer, which may be billed."""
 TRIES_PER_ANSWER = 6
 """Requests for one answer over all models: a failing turn must not become a flood."""
 FIRST_WAIT = 1.0
 """Seconds before the first repetition; doubles with each."""
 MAX_WAIT = 30.0
 """Seconds; a server that asks for a longer wait is skipped for now."""
+LOADING_WAIT = 2.0
+"""Seconds at most between two requests to a server that loads its model."""
 FIRST_COOL_DOWN = 60.0
 MAX_COOL_DOWN = 1_800.0
 """Seconds that a model is passed over after it failed; doubles with each failure in a row."""
@@ -64,6 +83,16 @@ class ModelHealth:
 
 
 @dataclass(slots=True)
+class ModelTries:
+    """The tries of one model during one answer."""
+
+    number: int = 1
+    loading_until: float | None = None
+    """Monotonic time until which its server is waited for; None: it was not loading so far."""
+    loading_told: bool = False
+
+
+@dataclass(slots=True)
 class ChainAttempt:
     """State of the chain during one answer."""
 
@@ -72,6 +101,10 @@ class ChainAttempt:
     """Whether events of an answer that is now void were handed on."""
     text_shown: bool = False
     restarts: int = 0
+    thought: bool = False
+    """Whether thinking was streamed of the answer that is being read."""
+    empty: Finished | None = None
+    """An empty answer, in place of which the request is made once more."""
     answer: Finished | None = None
     failures: dict[str, tuple[ModelError, int]] = field(default_factory=dict)
     """Last error and number of tries, by spec."""
@@ -82,6 +115,12 @@ class ChainAttempt:
         return list(self.failures.values())[-1][0]
 
     @property
+    def restart_reason(self) -> str:
+        """Why the answer starts anew, for logs and clients."""
+        void = self.empty and self.empty.empty
+        return void.value if void and not self.failures else self.last_error.kind.value
+
+    @property
     def may_repeat(self) -> bool:
         """Before any text was shown freely, after a cut once."""
         return self.requests < TRIES_PER_ANSWER and (not self.text_shown or self.restarts == 0)
@@ -90,7 +129,8 @@ class ChainAttempt:
 class ModelChain:
     """A `ChatModel` made of several, the first being the preferred one.
 
-    `notice` gets a line for people whenever another model takes over or the first one is back.
+    `notice` gets a line for people whenever another model takes over or the first one is back; a server that loads its
+    model is waited for up to `local_wait` seconds.
     """
 
     def __init__(
@@ -99,6 +139,7 @@ class ModelChain:
         clock: Clock,
         notice: Callable[[str], None] = lambda line: None,
         watches: Sequence[ModelWatch] = (),
+        local_wait: float = LOCAL_WAIT,
     ) -> None:
         if not models:
             raise ValueError("a chain needs at least one model")
@@ -106,6 +147,7 @@ class ModelChain:
         self._clock = clock
         self._notice = notice
         self._watches = watches
+        self._local_wait = local_wait
         self._answering = models[0].spec
 
     @property
@@ -166,22 +208,37 @@ class ModelChain:
     async def _try(
         self, health: ModelHealth, request: Request, attempt: ChainAttempt
     ) -> AsyncGenerator[ModelEvent, None]:
-        """Ask one model, repeatedly where that may help."""
-        for number in range(1, TRIES_PER_MODEL + 1):
+        """Ask one model, repeatedly where that may help; an empty answer is no failure, and asked for again once."""
+        tries = ModelTries()
+        while True:
             try:
                 async with aclosing(self._ask(health, request, attempt)) as events:
                     async for event in events:
                         yield event
-                return
+                if attempt.answer:
+                    return
+                continue
             except ModelError as error:
                 error.partial = attempt.text_shown
-                attempt.failures[health.model.spec] = (error, number)
+                attempt.failures[health.model.spec] = (error, tries.number)
                 if error.kind not in FALLBACK:
                     raise
-                pause = pause_before_repeating(error, number)
-            if pause is None or not attempt.may_repeat:
+                is_loading = error.kind is ModelErrorKind.LOADING
+                pause = self._pause_while_loading(tries, attempt) if is_loading else pause_before(error, tries, attempt)
+            if pause is None:
                 return
+            if is_loading and not tries.loading_told:
+                tries.loading_told = True
+                yield ModelLoading(health.model.spec)
             await self._clock.sleep(pause)
+
+    def _pause_while_loading(self, tries: ModelTries, attempt: ChainAttempt) -> float | None:
+        """Return the seconds until a server that loads its model is asked again; None: that was long enough."""
+        attempt.requests -= 1  # it cost nothing
+        now = self._clock.monotonic()
+        if tries.loading_until is None:
+            tries.loading_until = now + self._local_wait
+        return LOADING_WAIT if now < tries.loading_until else None
 
     async def _ask(
         self, health: ModelHealth, request: Request, attempt: ChainAttempt
@@ -191,11 +248,19 @@ class ModelChain:
         if attempt.shown:
             attempt.restarts += attempt.text_shown
             attempt.shown = attempt.text_shown = False
-            yield Restarted(attempt.last_error.kind.value)
+            yield Restarted(attempt.restart_reason)
+        attempt.thought = False
         stream = health.model.stream(request)
         async with self._watched(health.model.spec, stream, attempt) if self._watches else stream as events:
             async for event in events:
+                attempt.thought = attempt.thought or isinstance(event, ThinkingDelta)
                 if isinstance(event, Finished):
+                    event = judged(event, attempt.thought)
+                    if event.empty in EMPTY_AGAIN and attempt.empty is None and not has_answered(request):
+                        attempt.empty = event
+                        return
+                    if attempt.empty:
+                        event = replace(event, wasted=attempt.empty.usage)
                     attempt.answer = event
                     self._well(health, attempt)
                 attempt.shown = True
@@ -238,13 +303,32 @@ class ModelChain:
         health.well_at = self._clock.monotonic() + span
 
 
-def pause_before_repeating(error: ModelError, number: int) -> float | None:
-    """Return seconds to wait after try `number` failed with `error`; None when another try is useless."""
-    if error.kind not in REPEATABLE or number >= TRIES_PER_MODEL:
+def pause_before(error: ModelError, tries: ModelTries, attempt: ChainAttempt) -> float | None:
+    """Return the seconds before the next try of a model that failed with `error`; None when another one is useless."""
+    number, most = tries.number, TRIES_ACCEPTED if error.accepted else TRIES_PER_MODEL
+    if error.kind not in REPEATABLE or number >= most or not attempt.may_repeat:
         return None
-    backoff = FIRST_WAIT * 2.0 ** (number - 1)
+    tries.number += 1
     wished = error.retry_after or 0.0
-    return None if wished > MAX_WAIT else max(backoff, wished)
+    return None if wished > MAX_WAIT else max(FIRST_WAIT * 2.0 ** (number - 1), wished)
+
+
+def judged(done: Finished, thought: bool) -> Finished:
+    """Return an answer with the reason why there is nothing in it, if so; `thought`: the model has thought."""
+    if done.message.text.strip() or done.message.calls:
+        return done
+    empty = OF_STOP.get(done.stop) or (Emptiness.THOUGHT if thought else Emptiness.EMPTY)
+    return replace(done, empty=empty)
+
+
+def has_answered(request: Request) -> bool:
+    """Whether the model has said something since the person spoke: it may end with nothing more to say."""
+    for message in reversed(request.messages):
+        if isinstance(message, UserMessage):
+            return False
+        if isinstance(message, AssistantMessage) and message.text.strip():
+            return True
+    return False
 
 
 def failure(attempt: ChainAttempt) -> ModelError:

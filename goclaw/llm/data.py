@@ -11,8 +11,11 @@ from functools import cached_property
 from goclaw.config.schema import ModelOptions
 from goclaw.config.servers import SERVERS
 from goclaw.core.records import record
-from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
+from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Request, Usage
 from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand
+from goclaw.llm.served import WindowOrigin
+from goclaw.llm.token_counts import estimate_request
 
 DEFAULT_WINDOW = 128_000
 """Tokens: what nearly every hosted model of the last two years has at least."""
@@ -20,6 +23,13 @@ ANTHROPIC_WINDOW = 200_000
 """Tokens: the smallest window of any Claude since version 2.1."""
 LOCAL_WINDOW = 32_768
 """Tokens: what people give a model on their own machine; too large a guess would be answered with `overflow`."""
+
+ANSWER_SHARE = 4
+"""An answer is no longer than a quarter of a small window, which is kept free for it."""
+INEXACT = 32
+"""The size of a prompt is an estimate; it may be larger by one part in so many."""
+LEAST_OUTPUT = 512
+"""Tokens that must remain for an answer."""
 
 MAX_OUTPUT = (
     (re.compile(r"claude-3-(opus|sonnet|haiku)"), 4_096),
@@ -66,10 +76,11 @@ class ModelFacts:
 class KnownModel:
     """The half of a `ChatModel` that only the model data know. The wires add `stream` and `count`."""
 
-    def __init__(self, spec: str, options: ModelOptions, ports: ModelPorts) -> None:
+    def __init__(self, spec: str, options: ModelOptions, ports: ModelPorts, base_url: str = "") -> None:
         self.spec = spec
         self._options = options
         self._ports = ports
+        self._served = ports.served.open(spec, base_url)
 
     @cached_property
     def facts(self) -> ModelFacts:
@@ -78,7 +89,26 @@ class KnownModel:
 
     @property
     def context_window(self) -> int:
-        return self.facts.context_window
+        known, configured = self._served.facts.window, self._options.context_window
+        if known is None:
+            return self.facts.context_window
+        return min(known, configured) if configured else known
+
+    def output_limit(self, request: Request) -> int:
+        """Return the tokens that an answer may have: where a server named the window, prompt and answer fit into it."""
+        known, limit = self._served.facts, request.max_output or self.facts.max_output
+        if known.output:
+            limit = min(limit, known.output)
+        if known.window is None:
+            return limit
+        window, prompt = self.context_window, request.tokens or estimate_request(request)
+        room = window - prompt - prompt // INEXACT
+        return min(limit, max(LEAST_OUTPUT, window // ANSWER_SHARE), max(LEAST_OUTPUT, room))
+
+    def hear(self, error: ModelError) -> None:
+        """Learn the window from a refusal that names it."""
+        if error.kind is ModelErrorKind.OVERFLOW:
+            self._served.learn_window(error.window, WindowOrigin.REFUSAL, self.context_window)
 
     @property
     def sees_images(self) -> bool:

@@ -1,8 +1,8 @@
 """The error table: what every protocol's failures mean, as `ModelError` with words for people.
 
 What it reads: HTTP answers, error objects in the middle of a stream, exceptions of the HTTP client. Texts are matched
-where servers have no codes; they are the providers' own wordings as documented or seen in 2026. No message holds a key
-or a header: of the server's words only the first line is kept, and none of an answer about keys.
+where servers have no codes (`server_words`). No message holds a key or a header: of the server's words only the first
+line is quoted, and none of an answer about keys.
 """
 
 import asyncio
@@ -17,34 +17,21 @@ import orjson
 
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, TextDelta
+from goclaw.llm.server_words import (
+    MESSAGE_FIELDS,
+    daily_limit,
+    is_overflow,
+    is_page,
+    output_limit_refused,
+    page_title,
+    quote,
+    wait_in,
+    window_in,
+    words_of,
+)
 
 KINDS = ModelErrorKind
 
-OVERFLOW = re.compile(
-    "|".join(
-        [
-            r"prompt is too long",  # Anthropic, Fireworks
-            r"exceeds? context limit",  # Anthropic: input and max_tokens together
-            r"request_too_large",  # Anthropic: bytes
-            r"context_length_exceeded",  # OpenAI and most of its kin
-            r"maximum context length",  # OpenAI, OpenRouter, DeepSeek, Mistral, vLLM, llama-cpp-python
-            r"exceeds? the (context|configured limit|maximum number of tokens)",  # OpenAI, Gemini
-            r"input is too long",  # Bedrock behind gateways
-            r"maximum prompt length",  # xAI
-            r"(max_seq_len|maximum model length)",  # vLLM
-            r"must be <=? ?\d+.{0,40}(inputs|max_new_tokens)|(inputs|max_new_tokens).{0,60}must be <=",  # Together, TGI
-            r"reduce the length of (the|your)",  # Groq, Cerebras
-            r"available context size|exceed_context_size|context size has been exceeded",  # llama.cpp
-            r"greater than the context length|context the overflows",  # LM Studio
-            r"exceeds? (the |its )?(maximum )?context (length|window)|exceeded max context",  # Ollama
-            r"exceeded model token limit",  # Moonshot
-            r"prompt exceeds max length",  # Z.ai
-            r"too many tokens: ",  # Cohere
-        ]
-    ),
-    re.IGNORECASE | re.DOTALL,
-)
-"""The prompt does not fit into the model's window."""
 NO_CREDIT = re.compile(
     r"insufficient_quota|insufficient (credits?|balance|funds)|credit balance is too low|billing_error", re.IGNORECASE
 )
@@ -53,7 +40,9 @@ NO_MODEL = re.compile(r"model_not_found|model .{0,80}(does not exist|not found)|
 FILTERED = re.compile(r"content_policy_violation|content_filter|responsibleai|safety system", re.IGNORECASE)
 """The provider's filter refused the question itself."""
 WRONG_KEY = re.compile(r"authentication_error|permission_error|invalid_api_key|incorrect api key", re.IGNORECASE)
-BUSY = re.compile(r"overloaded|server busy|maximum pending requests|at capacity|loading model", re.IGNORECASE)
+BUSY = re.compile(r"overloaded|server busy|maximum pending requests|at capacity", re.IGNORECASE)
+LOADS = re.compile(r"loading model|(model|it) is .{0,20}loading|still loading|加载", re.IGNORECASE)
+"""The server has not finished to load the model: llama.cpp, Hugging Face, KoboldCpp."""
 
 BY_STATUS = {
     401: KINDS.AUTH,
@@ -68,21 +57,23 @@ BY_STATUS = {
     529: KINDS.OVERLOADED,
 }
 """Meaning of an HTTP status without a better text; else 4xx is rejected and 5xx a fault of the server."""
-BY_TYPE = {
-    "api_error": KINDS.SERVER,
-    "invalid_request_error": KINDS.REJECTED,
-    "not_found_error": KINDS.NOT_FOUND,
-    "rate_limit_error": KINDS.RATE,
-    "rate_limit_exceeded": KINDS.RATE,
-    "server_error": KINDS.SERVER,
-    "timeout_error": KINDS.TIMEOUT,
-}
-"""The same for the `type` or `code` of an error object without a status."""
+BY_NAME = (
+    (re.compile(r"rate.?limit|resource.?exhausted", re.IGNORECASE), KINDS.RATE),
+    (re.compile(r"overloaded|unavailable", re.IGNORECASE), KINDS.OVERLOADED),
+    (re.compile(r"not.?found", re.IGNORECASE), KINDS.NOT_FOUND),
+    (re.compile(r"time.?out", re.IGNORECASE), KINDS.TIMEOUT),
+    (re.compile(r"bad.?request|invalid|unprocessable|validation", re.IGNORECASE), KINDS.REJECTED),
+    (re.compile(r"server|internal|api_error", re.IGNORECASE), KINDS.SERVER),
+)
+"""The same for the name of an error object without a status, such as `BadRequestError`."""
+NAME_FIELDS = ("code", "type", "error_type", "status")
+STATUS_FIELDS = ("code", "status", "status_code")
 
 SENTENCES = {
     KINDS.OVERFLOW: "the conversation is longer than the model's window",
     KINDS.RATE: "too many requests; the provider asks to wait",
     KINDS.OVERLOADED: "the provider is overloaded; try again in a moment",
+    KINDS.LOADING: "the server is loading the model; try again in a moment",
     KINDS.SERVER: "the provider has trouble of its own; try again in a moment",
     KINDS.NETWORK: "the server cannot be reached; check the network and the provider's base_url",
     KINDS.TIMEOUT: "the server stayed silent for too long; try again",
@@ -98,35 +89,103 @@ MOVED_SENTENCE = (
     "the server sends us to another address, which is not followed because the key would go along; set the provider's "
     "base_url to that address if it is the right one"
 )
-WORDS_LIMIT = 300
-"""Characters of the server's own words that a message quotes."""
-SECRET = re.compile(r"\b(sk|gsk|xai|key|pk|AIza)[-_\w*.]{6,}|Bearer\s+\S+", re.IGNORECASE)
+OUTPUT_SENTENCE = "the model writes no answer of that length; set `models.options.{spec}.max_output` to what it allows"
+PAGE_SENTENCE = "a web page came in place of an answer; check the provider's base_url"
+ERROR_LINE = "error: "
+"""What older servers of llama.cpp begin the line of an error with, which is no field of an event."""
+UNREADABLE = "unreadable data in the stream"
+BODY_LIMIT = 4_096
+"""Characters of a server's error that are kept for rules that read them."""
 
 
 def fail(
-    kind: ModelErrorKind, spec: str, words: str = "", *, sentence: str = "", retry_after: float | None = None
+    kind: ModelErrorKind,
+    spec: str,
+    words: str = "",
+    *,
+    sentence: str = "",
+    retry_after: float | None = None,
+    accepted: bool = False,
 ) -> ModelError:
-    """Return the error of that kind for the model `spec`, quoting the server's `words` unless they are about keys."""
+    """Return the error of that kind for the model `spec`, quoting the server's `words` unless they are about keys.
+
+    `accepted`: the server had begun an answer, which may be billed.
+    """
     message = f"{spec}: {sentence or SENTENCES[kind]}"
     quoted = quote(words)
     if quoted and kind is not KINDS.AUTH:
         message = f"{message} ({quoted})"
-    return ModelError(kind, message, spec=spec, retry_after=retry_after)
+    return ModelError(kind, message, spec=spec, retry_after=retry_after, accepted=accepted)
 
 
 def from_response(spec: str, status: int, body: bytes, headers: Mapping[str, str], now: float) -> ModelError:
-    """Return the error of an unsuccessful HTTP answer. `now` in epoch seconds, for dates in `Retry-After`."""
-    return classify(spec, body.decode("utf-8", "replace"), words_of(body), status, retry_after(headers, now))
+    """Return the error of an unsuccessful HTTP answer. `now` in epoch seconds, for dates and daily limits."""
+    text = body.decode("utf-8", "replace")
+    wait = retry_after(headers, now)
+    error = classify(spec, text, words_of(body), status, wait)
+    if error.kind is KINDS.RATE and (limit := daily_limit(text, error.retry_after, headers, now)):
+        when = f"{limit.ends_at:%H:%M} UTC on {limit.ends_at:%-d %B}"
+        end = f"it ends at {when}" if limit.named else f"such limits usually end at {when}"
+        sentence = f"the provider's daily limit is reached; {end}"
+        wait = max(0.0, limit.ends_at.timestamp() - now)
+        error = fail(KINDS.RATE, spec, words_of(body), sentence=sentence, retry_after=wait)
+    error.status, error.body = status, text[:BODY_LIMIT]
+    return error
 
 
 def from_object(spec: str, error: Any) -> ModelError:
-    """Return the error object that a server sent in the middle of a stream."""
+    """Return the error object that a server sent in the place of a part of an answer, or of all of it."""
     text = orjson.dumps(error).decode()
     fields: dict[str, Any] = error if isinstance(error, dict) else {}
-    code = fields.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else None
-    named = next((BY_TYPE[str(fields[key])] for key in ("code", "type") if str(fields.get(key)) in BY_TYPE), None)
-    return classify(spec, text, words_of(orjson.dumps({"error": error})), status, None, named)
+    status = next((code for name in STATUS_FIELDS if (code := _status(fields.get(name)))), None)
+    names = [name for key in NAME_FIELDS if isinstance(name := fields.get(key), str)]
+    named = next((kind for name in names for pattern, kind in BY_NAME if pattern.search(name)), None)
+    found = classify(spec, text, words_of(orjson.dumps({"error": error})), status, None, named)
+    found.status, found.body, found.accepted = status, text[:BODY_LIMIT], True
+    return found
+
+
+def from_text(spec: str, text: str) -> ModelError:
+    """Return the error for what a server sent in the place of an answer and that is no object: words, a web page."""
+    if is_page(text):
+        return fail(KINDS.NOT_FOUND, spec, page_title(text), sentence=PAGE_SENTENCE, accepted=True)
+    found = classify(spec, text, text, None, None, KINDS.REJECTED)
+    found.body, found.accepted = text[:BODY_LIMIT], True
+    return found
+
+
+def unframed(spec: str, data: bytes) -> dict[str, Any]:
+    """Return the object that a server sent in place of a stream.
+
+    Raises:
+        ModelError: it is none, but the server's trouble in words, or a web page.
+    """
+    text = data.decode("utf-8", "replace").strip().removeprefix(ERROR_LINE)
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise from_text(spec, text) from None
+    if not isinstance(found, dict):
+        raise from_object(spec, found)
+    return found
+
+
+def error_in(found: Mapping[str, Any]) -> Any:
+    """Return the error that an object of a stream is or has; None: it is a part of an answer.
+
+    Besides `{"error": …}` there are `{"object": "error", "message": …}` (vLLM, SGLang) and objects without choices that
+    have a message under another name.
+    """
+    if found.get("error"):
+        return found["error"]
+    if found.get("object") == "error" or (not found.get("choices") and any(found.get(key) for key in MESSAGE_FIELDS)):
+        return found
+    return None
+
+
+def _status(code: object) -> int | None:
+    number = int(code) if isinstance(code, str) and code.isdecimal() else code
+    return number if isinstance(number, int) and 400 <= number < 600 else None
 
 
 def classify(
@@ -142,12 +201,18 @@ def classify(
         return fail(KINDS.NOT_FOUND, spec, sentence=MOVED_SENTENCE)
     if NO_CREDIT.search(text):
         return fail(KINDS.AUTH, spec, sentence=NO_CREDIT_SENTENCE)
-    # A rate limit on tokens speaks of lengths, too, and passes by waiting.
-    if status != 429 and OVERFLOW.search(text):
-        return fail(KINDS.OVERFLOW, spec, words)
+    if is_overflow(status, text, of_rate=named is KINDS.RATE):
+        error = fail(KINDS.OVERFLOW, spec, words)
+        error.window = window_in(text)
+        return error
+    if output_limit_refused(text):
+        return fail(KINDS.REJECTED, spec, words, sentence=OUTPUT_SENTENCE.format(spec=spec))
     for pattern, kind in ((WRONG_KEY, KINDS.AUTH), (NO_MODEL, KINDS.NOT_FOUND), (FILTERED, KINDS.REFUSED)):
         if pattern.search(text) and (status is None or 400 <= status < 500):
             return fail(kind, spec, words)
+    wait = wait if wait is not None else wait_in(text)
+    if LOADS.search(text) and (status is None or status >= 500):
+        return fail(KINDS.LOADING, spec, words, retry_after=wait)
     if BUSY.search(text) and named is not KINDS.RATE and status not in (401, 402, 403, 404):
         return fail(KINDS.OVERLOADED, spec, words, retry_after=wait)
     return fail(named or by_status(status), spec, words, retry_after=wait)
@@ -158,26 +223,6 @@ def by_status(status: int | None) -> ModelErrorKind:
     if status is None:
         return KINDS.SERVER
     return BY_STATUS.get(status, KINDS.REJECTED if status < 500 else KINDS.SERVER)
-
-
-def words_of(body: bytes) -> str:
-    """Return the message of an error body of any protocol; else the body's beginning."""
-    try:
-        found: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body[: 4 * WORDS_LIMIT].decode("utf-8", "replace")
-    if isinstance(found, list) and found:
-        found = found[0]
-    for key in ("error", "message", "detail"):
-        if isinstance(found, dict) and key in found:
-            found = found[key]
-    return found if isinstance(found, str) else orjson.dumps(found).decode()
-
-
-def quote(words: str) -> str:
-    """Return the first line, short, without anything that looks like a key."""
-    line = words.strip().partition("\n")[0]
-    return SECRET.sub("…", line)[:WORDS_LIMIT].rstrip(". ")
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -223,10 +268,10 @@ def reading(spec: str) -> Iterator[None]:
     except TimeoutError as error:
         raise fail(KINDS.TIMEOUT, spec) from error
     except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
-        raise fail(KINDS.TRUNCATED, spec, "connection lost") from error
+        raise fail(KINDS.TRUNCATED, spec, "connection lost", accepted=True) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         # No JSON, or JSON of a shape that the protocol does not have.
-        raise fail(KINDS.TRUNCATED, spec, "unreadable data in the stream") from error
+        raise fail(KINDS.TRUNCATED, spec, UNREADABLE, accepted=True) from error
 
 
 async def flagged(events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:

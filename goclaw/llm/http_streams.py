@@ -67,7 +67,14 @@ async def settle(response: aiohttp.ClientResponse) -> None:
 EVENT_LIMIT = 8 * 1024 * 1024
 """Bytes of one event. The largest honest ones are a tool call written in one piece; more is a broken server."""
 LINE_END = re.compile(rb"\r\n|\n|\r")
+OTHER_FIELDS = (b"", b"id", b"retry")
+"""Fields that mean nothing here; a line that begins with a colon is a comment."""
+KNOWN_FIELDS = (b"data", b"event", *OTHER_FIELDS)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+UNFRAMED = ""
+"""The name under which `read_events` gives, last, what a server wrote outside of all events."""
 
 
 class EventTooLarge(ValueError):
@@ -92,6 +99,8 @@ class EventParser:
         self._name = ""
         self._data: list[bytes] = []
         self._at_start = True
+        self._unframed: list[bytes] = []
+        self._unframed_size = 0
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
         """Yield the events that `chunk` completes.
@@ -116,9 +125,16 @@ class EventParser:
                 yield event
 
     def finish(self) -> Iterator[ServerEvent]:
-        """Yield what the end of the stream completes. An event without its blank line is dropped, as the rules say."""
+        """Yield what the end of the stream completes, then what was no event: JSON, a web page, an error in words.
+
+        An event without its blank line is dropped, as the rules say.
+        """
         if self._rest.endswith(b"\r"):
             yield from self.feed(b"\n")
+        elif not any(name.startswith(self._rest.partition(b":")[0]) for name in KNOWN_FIELDS):
+            self._take(self._rest)  # whole by itself; the beginning of a field's line is what a cut has left
+        if self._unframed:
+            yield ServerEvent(UNFRAMED, b"\n".join(self._unframed))
 
     @staticmethod
     def _lines(text: bytes) -> list[bytes]:
@@ -143,6 +159,12 @@ class EventParser:
             self._data.append(value)
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
+        elif field not in OTHER_FIELDS:
+            # Bounded in all, too: these lines are kept until the end, a stream's events are not.
+            self._unframed_size += len(line)
+            if self._unframed_size > self._limit:
+                raise EventTooLarge
+            self._unframed.append(line)
         return None
 
     def _end(self) -> ServerEvent | None:
@@ -160,7 +182,7 @@ async def read_events(
     Each group has to be taken whole before the next one.
 
     Raises:
-        EventTooLarge: an event passed `limit` bytes.
+        EventTooLarge: an event, or all that is none, passed `limit` bytes.
         aiohttp.ClientError: the connection broke.
         TimeoutError: nothing came for `BETWEEN_BYTES`.
     """

@@ -6,6 +6,7 @@ objects of its stream.
 """
 
 import asyncio
+import json
 import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -32,7 +33,7 @@ from goclaw.llm.base import (
     ThinkingDelta,
     Usage,
 )
-from goclaw.llm.data import sees, usual_output
+from goclaw.llm.data import ANSWER_SHARE, INEXACT, LEAST_OUTPUT, sees, usual_output
 from goclaw.llm.encoded import (
     Blocks,
     EncodedMessages,
@@ -42,10 +43,13 @@ from goclaw.llm.encoded import (
     caption,
     with_conversation,
 )
-from goclaw.llm.failures import classify, fail, flagged, piece_of_text
+from goclaw.llm.failures import UNREADABLE, classify, fail, flagged, from_text, piece_of_text
 from goclaw.llm.http_streams import promptly
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
+from goclaw.llm.refused_fields import no_tools
+from goclaw.llm.served import WindowOrigin
+from goclaw.llm.server_words import is_page
 from goclaw.llm.token_counts import estimate_request, reported_tokens
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name
 from goclaw.net import CONNECT_TIMEOUT, check_reachable, is_loopback
@@ -61,17 +65,12 @@ log = logging.getLogger(__name__)
 PROVIDER_NAME = "ollama"
 NATIVE_SCHEMA = 1
 
+STOPS = {"length": Stop.LENGTH, "load": Stop.LOADED}
+"""Reasons of the server beside `stop`."""
 LOOK_LIMIT = 3.0
 """Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""
-ANSWER_SHARE = 4
-"""An answer is no longer than a quarter of the window, which is kept free for it: Ollama makes room for a longer one at
-the beginning of the conversation, without a word."""
-INEXACT = 32
-"""The size of a prompt is an estimate; it may be larger by one part in so many."""
 NO_ANSWER = (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError)
 """Errors of a request about a model where the server is not a working Ollama."""
-LEAST_OUTPUT = 512
-"""Tokens that must remain for an answer; with less, the conversation counts as too long."""
 
 
 class OllamaAnswer:
@@ -115,10 +114,9 @@ class OllamaAnswer:
             ModelError: the stream ended before the server said that it is done.
         """
         if self._last is None:
-            raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without `done`")
+            raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without `done`", accepted=True)
         stop = Stop.TOOLS if self._calls else Stop.END
-        if self._last.get("done_reason") == "length":
-            stop = Stop.LENGTH
+        stop = STOPS.get(str(self._last.get("done_reason")), stop)
         native = None
         if self._calls and self._thinking:
             native = Native(PROVIDER_NAME, NATIVE_SCHEMA, {"thinking": "".join(self._thinking)})
@@ -148,6 +146,7 @@ class OllamaModel:
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
         self._options = options
         self._ports = ports
+        self._served, self._origin = ports.served.open(spec, base_url), WindowOrigin.SERVER
         self._largest = options.context_window or settings.max_context
         self._num_ctx = options.context_window or 0
         """The window last asked for, or configured; it never shrinks, for a change costs a reload of the model."""
@@ -179,6 +178,8 @@ class OllamaModel:
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         await self.look()
+        if self._served.facts.tools is False:
+            request = no_tools(request)
         async with self._client() as client:
             body = await self._body(request)
             answer = OllamaAnswer(self.spec)
@@ -192,6 +193,8 @@ class OllamaModel:
                     async for part in prompt:
                         for event in answer.take(part):
                             yield event
+        if not self._served.facts.answered:
+            self._served.learn(answered=True)
         yield answer.finish()
 
     async def _body(self, request: Request) -> bytes:
@@ -202,7 +205,11 @@ class OllamaModel:
         return await with_conversation(head, request, self._messages, self._tools)
 
     def _limit_for(self, prompt: int, wanted: int | None) -> int:
-        """Return the tokens that the answer may have: prompt and answer together must not exceed the window."""
+        """Return the tokens that the answer may have.
+
+        Prompt and answer together must not exceed the window: Ollama makes room for a longer answer at the beginning of
+        the conversation, without a word. Nor does the answer exceed the share that is kept free for it.
+        """
         limit = wanted or self._output_limit()
         room = self._largest - prompt - prompt // INEXACT
         return min(limit, self._largest // ANSWER_SHARE, max(LEAST_OUTPUT, room))
@@ -243,6 +250,8 @@ class OllamaModel:
                 return  # the question itself will show what is wrong
             self._facts = facts
             self._choose(facts)
+            can = "tools" in facts.capabilities if facts.capabilities else None
+            self._served.learn(tools=can, window=self._largest, origin=self._origin)
 
     async def settle(self, tokens: int, *, in_use: bool) -> None:
         """Settle the window; see `base.Loading`."""
@@ -271,6 +280,7 @@ class OllamaModel:
         footprint, free = facts.footprint, self._ports.free_memory()
         if footprint is None or free is None:
             return
+        self._origin = WindowOrigin.MEMORY
         self._num_ctx = self._largest = fitting_window(footprint, free, self._largest)
         log.info(
             "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free",
@@ -311,14 +321,19 @@ class OllamaModel:
             raise fail(ModelErrorKind.TIMEOUT, self.spec) from error
         except (HTTPError, OSError) as error:
             if answer.begun:
-                raise fail(ModelErrorKind.TRUNCATED, self.spec, "connection lost") from error
+                raise fail(ModelErrorKind.TRUNCATED, self.spec, "connection lost", accepted=True) from error
             sentence = (
                 f"Ollama does not answer at {self._base_url}; start it (`ollama serve`) or set "
                 "providers.ollama.base_url"
             )
-            raise fail(ModelErrorKind.NETWORK, self.spec, sentence=sentence) from error
+            kind = ModelErrorKind.LOADING if self._served.facts.answered else ModelErrorKind.NETWORK
+            raise fail(kind, self.spec, sentence=sentence) from error
+        except json.JSONDecodeError as error:
+            if not answer.begun and is_page(error.doc):
+                raise from_text(self.spec, error.doc) from error
+            raise fail(ModelErrorKind.TRUNCATED, self.spec, UNREADABLE, accepted=True) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise fail(ModelErrorKind.TRUNCATED, self.spec, "unreadable data in the stream") from error
+            raise fail(ModelErrorKind.TRUNCATED, self.spec, UNREADABLE, accepted=True) from error
 
     def _refusal(self, text: str, status: int) -> ModelError:
         found = classify(self.spec, str(text), str(text), status if status > 0 else None, None)

@@ -5,6 +5,7 @@
 `pick_default` chooses without a person, among the same.
 """
 
+import asyncio
 import math
 import os
 import re
@@ -16,8 +17,9 @@ from urllib.parse import urlsplit
 
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config, ModelOptions, ProviderSettings
-from goclaw.config.servers import SERVERS
+from goclaw.config.servers import DOUBLE_NAMES, SERVERS, provider_settings
 from goclaw.core import catalog, plugins
+from goclaw.core.container import restart_command
 from goclaw.core.records import record
 from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
@@ -25,6 +27,7 @@ from goclaw.llm.chain import ModelChain
 from goclaw.llm.data import either, facts
 from goclaw.llm.data import prepare as prepare
 from goclaw.net.guard import parsed_address
+from goclaw.net.local_servers import PLACES, LocalServer, find_local_servers, no_servers
 from goclaw.net.ollama import OllamaServer, ollama_url, probe
 
 DEMO = "demo"
@@ -49,7 +52,7 @@ def open_model(spec: str, config: Config, ports: ModelPorts) -> ChatModel:
     name, colon, model = spec.partition(":")
     if name != DEMO and not (colon and model):
         raise ConfigError(f"models: {spec!r} names no model; write it as `provider:name`, such as {BEST_ANTHROPIC}")
-    settings = config.providers.get(name, ProviderSettings())
+    settings = provider_settings(config.providers, name)
     options = config.models.options.get(spec, ModelOptions())
     return find_provider(name).open(spec, settings, options, ports)
 
@@ -102,7 +105,8 @@ def open_chain(
     Raises:
         ConfigError: one of them cannot be opened.
     """
-    return ModelChain([open_model(spec, config, ports) for spec in specs], ports.clock, notice)
+    models = [open_model(spec, config, ports) for spec in specs]
+    return ModelChain(models, ports.clock, notice, local_wait=ports.local_wait)
 
 
 def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
@@ -186,11 +190,11 @@ async def pick_default(
             return (spec,), f"Model: {spec}, because Ollama answers at {server.base_url}. {HOW_TO_CHANGE}"
         return (DEMO,), (
             f"Model: demo (no AI). Ollama answers at {server.base_url} but has no model that can call tools: "
-            "try `ollama pull qwen3`, then `goclaw restart`."
+            f"try `ollama pull qwen3`, then {restart_command()}."
         )
     return (DEMO,), (
         "Model: demo (no AI). `goclaw setup` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start "
-        "Ollama, then `goclaw restart`."
+        f"Ollama, then {restart_command()}."
     )
 
 
@@ -216,8 +220,8 @@ def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os
 def is_local(spec: str, config: Config) -> bool:
     """Whether a model is taken for one on the user's own machine: by its provider, or by the address of its server."""
     provider = spec.partition(":")[0]
-    settings = config.providers.get(provider)
-    if settings and settings.base_url and _is_on_this_machine(settings.base_url):
+    settings = provider_settings(config.providers, provider)
+    if settings.base_url and _is_on_this_machine(settings.base_url):
         return True
     return provider == "ollama" or (provider in SERVERS and SERVERS[provider].local)
 
@@ -238,17 +242,27 @@ def is_free(spec: str, config: Config) -> bool:
     return is_local(spec, config)
 
 
+def server_finder(config: Config, ports: ModelPorts) -> Callable[[], Awaitable[Sequence[LocalServer]]]:
+    """Return a function that finds the other servers of models on this machine; it takes a second at most."""
+
+    async def find() -> Sequence[LocalServer]:
+        own = {name: provider_settings(config.providers, name).base_url for name in PLACES}
+        return await find_local_servers(ports.http, {name: url for name, url in own.items() if url})
+
+    return find
+
+
 def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]) -> bool:
     """Whether a key is configured or in the environment."""
-    settings = config.providers.get(provider)
-    return bool((settings and settings.api_key) or env.get(variable))
+    return bool(provider_settings(config.providers, provider).api_key or env.get(variable))
 
 
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 BEST_BY_PROVIDER = {"anthropic": BEST_ANTHROPIC, "openai-chat": BEST_OPENAI}
 """The providers whose strongest general model is known by name."""
-DOUBLE_NAMES = frozenset({"openai"})
-"""Names of servers that stand in the table under another name, too."""
+
+MOST_OF_A_SERVER = 5
+"""Models of one local server that are proposed."""
 
 
 @record
@@ -269,20 +283,31 @@ class FoundModels:
     keyed: tuple[str, ...]
     """Providers that have a key, but so many models that none is the obvious one."""
     ollama: OllamaServer | None
+    servers: Sequence[LocalServer] = ()
+    """Other servers on this machine that answer."""
 
 
-async def find_models(config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ) -> FoundModels:
-    """Find all usable models; the only request is to Ollama."""
+async def find_models(
+    config: Config,
+    find_ollama: Probe,
+    env: Mapping[str, str] = os.environ,
+    find_servers: Callable[[], Awaitable[Sequence[LocalServer]]] = no_servers,
+) -> FoundModels:
+    """Find all usable models; the only requests are to servers on this machine."""
     keyed = [name for name in ("anthropic", *SERVERS) if name not in DOUBLE_NAMES and key_known(config, name, env)]
     candidates = [
         ModelCandidate(BEST_BY_PROVIDER[name], f"there is a key for {name}")
         for name in keyed
         if name in BEST_BY_PROVIDER
     ]
-    ollama = await find_ollama()
+    ollama, servers = await asyncio.gather(find_ollama(), find_servers())
     if ollama and (model := ollama.with_tools()):
         candidates.append(ModelCandidate(f"ollama:{model.name}", f"Ollama answers at {ollama.base_url}"))
-    return FoundModels(tuple(candidates), tuple(name for name in keyed if name not in BEST_BY_PROVIDER), ollama)
+    for server in servers:
+        why = f"{server.title} answers at {server.base_url}"
+        candidates += [ModelCandidate(f"{server.provider}:{name}", why) for name in server.models[:MOST_OF_A_SERVER]]
+    rest = tuple(name for name in keyed if name not in BEST_BY_PROVIDER)
+    return FoundModels(tuple(candidates), rest, ollama, servers)
 
 
 def key_variable(provider: str) -> str | None:

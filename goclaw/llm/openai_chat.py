@@ -7,6 +7,7 @@ An answer is assembled from the chunks of its stream. Servers differ in what the
 or with every piece, thinking has two field names, usage comes in a chunk of its own, in the last one, or never.
 """
 
+import asyncio
 import hashlib
 import os
 import re
@@ -15,15 +16,18 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
+import aiohttp
 import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.config.servers import SERVERS, KnownServer
+from goclaw.config.servers import SERVERS, KnownServer, full_address
 from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult
-from goclaw.errors import ConfigError, ModelErrorKind
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     INVALID_JSON,
+    MAX_TOKENS,
     CallStarted,
     Finished,
     ModelEvent,
@@ -43,18 +47,26 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     again_without_pictures,
+    alternating,
     caption,
     clean,
     reminded,
     results_answered,
     with_conversation,
 )
-from goclaw.llm.failures import fail, flagged, from_object, piece_of_text, reading
-from goclaw.llm.http_streams import ServerEvent, joined, post, read_events, settle
+from goclaw.llm.failures import error_in, fail, flagged, from_object, piece_of_text, reading, unframed
+from goclaw.llm.finish_reasons import FAILED, stop_of
+from goclaw.llm.http_streams import UNFRAMED, ServerEvent, joined, post, read_events, settle
+from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
+from goclaw.llm.served import ServedModel, WindowOrigin
+from goclaw.llm.served_windows import ServedEndpoint
 from goclaw.llm.token_counts import estimate_request, fields, reported_tokens
 from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
+from goclaw.net import is_loopback
 from goclaw.specs import ToolSpec
 
+LOOK_LIMIT = 3.0
+"""Seconds for all questions about a model."""
 DONE = b"[DONE]"
 """The data of the last frame, as the protocol has it."""
 SHORT_ID = 9
@@ -63,18 +75,6 @@ OF_MISTRAL = re.compile(r"(mis|minis|magis|codes|devs|mix|pix)tral", re.IGNORECA
 """Their models keep to their own order of roles wherever they are served."""
 
 NATIVE_SCHEMA = 1
-STOPS = {
-    "stop": Stop.END,
-    "eos": Stop.END,
-    "tool_calls": Stop.TOOLS,
-    "function_call": Stop.TOOLS,
-    "length": Stop.LENGTH,
-    "model_length": Stop.LENGTH,
-    "content_filter": Stop.REFUSAL,
-}
-"""Reasons of OpenAI, and `eos` (Together) and `model_length` (Mistral); others count as the end."""
-FAILED = "error"
-"""The reason that OpenRouter gives when the provider behind it failed."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 TEXT_FIELDS = frozenset({"role", "content"})
 """Fields of a delta that is a piece of text and nothing else, as nearly all are."""
@@ -94,11 +94,16 @@ class OpenAIChatModel(KnownModel):
         options: ModelOptions,
         ports: ModelPorts,
     ) -> None:
-        super().__init__(spec, options, ports)
+        super().__init__(spec, options, ports, base_url)
         self._provider, _, self._name = spec.partition(":")
         self._server = server
         self._url = f"{base_url.rstrip('/')}/chat/completions"
-        self._key = key
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._is_local = server.local or is_loopback(urlsplit(base_url).hostname or "")
+        self._asks = self._is_local or base_url != server.base_url
+        """Whether its server is asked about the model: one of the public ones has nothing to say."""
+        self._endpoint = ServedEndpoint(ports.http, base_url.rstrip("/"), self._name, self._headers)
+        self._looking, self._has_looked = asyncio.Lock(), False
         self._messages = EncodedMessages(self._encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
@@ -114,10 +119,60 @@ class OpenAIChatModel(KnownModel):
         """Return an estimate: the protocol has no count."""
         return estimate_request(request)
 
+    async def look(self) -> None:
+        """Learn the model's window from its server, once; see `base.Looking`. A server may say nothing of it."""
+        async with self._looking:
+            if not self._asks or self._has_looked:
+                return
+            try:
+                async with asyncio.timeout(LOOK_LIMIT):
+                    window = await self._endpoint.window()
+            except (TimeoutError, OSError, aiohttp.ClientError):
+                return  # the question itself will show what is wrong
+            self._has_looked = True
+            self._served.learn_window(window, WindowOrigin.SERVER, self.context_window)
+
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
-        body = await self._body(request)
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        async with post(self._ports, self.spec, self._url, headers, body) as response:
+        """Ask; a request that is refused for one of its fields is made again without it, from then on always."""
+        await self.look()
+        known, begun = self._served.facts, False
+        while True:
+            head = self._head(request, known)
+            try:
+                async with aclosing(
+                    self._ask(request if known.tools is not False else no_tools(request), head)
+                ) as events:
+                    async for event in events:
+                        if not begun:
+                            begun = True
+                            self._accepted(known)
+                        yield event
+                return
+            except ModelError as error:
+                self._refused(error)
+                amended = None if begun else amend(known, error, head, request)
+                if amended is None:
+                    raise
+                known = amended
+
+    def _accepted(self, known: ServedModel) -> None:
+        """Note what an answer shows: the server is there, and takes a request with no more fields than this."""
+        news = replace(known, answered=known.answered or self._is_local)
+        if news != self._served.facts:
+            self._served.learn(output=news.output, left_out=news.left_out, tools=news.tools, answered=news.answered)
+
+    def _refused(self, error: ModelError) -> None:
+        """Note what an error shows; a local server that has answered before and is away now is starting anew."""
+        self.hear(error)
+        refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+        if error.kind is ModelErrorKind.NETWORK and refused and self._served.facts.answered:
+            error.kind = ModelErrorKind.LOADING
+        if error.kind is ModelErrorKind.LOADING:
+            self._has_looked = False  # it may have another window then
+
+    async def _ask(self, request: Request, head: Mapping[str, Any]) -> AsyncGenerator[ModelEvent, None]:
+        body = await self._body(request, head)
+        async with post(self._ports, self.spec, self._url, self._headers, body) as response:
             answer = OpenAIAnswer(self.spec, self._provider)
             with reading(self.spec):
                 async with aclosing(read_events(response)) as reads:
@@ -130,16 +185,28 @@ class OpenAIChatModel(KnownModel):
             await settle(response)
             yield finished
 
-    async def _body(self, request: Request) -> bytes:
-        limit = request.max_output or self.facts.max_output
-        head: dict[str, Any] = {"model": self._name, self._server.limit_field: limit, "stream": True}
+    def _head(self, request: Request, known: ServedModel) -> dict[str, Any]:
+        limit = min(self.output_limit(request), known.output or MAX_TOKENS)
+        limit_field = next((name for name in self._limit_fields if name not in known.left_out), "")
+        optional: dict[str, Any] = {limit_field: limit} if limit_field else {}
         if self._server.stream_options:
-            head["stream_options"] = {"include_usage": True}
+            optional["stream_options"] = {"include_usage": True}
         if self._options.thinking != "off":
             if self._server.effort == "word":
-                head["reasoning_effort"] = self._options.thinking
+                optional["reasoning_effort"] = self._options.thinking
             elif self._server.effort == "object":
-                head["reasoning"] = {"effort": self._options.thinking}
+                optional["reasoning"] = {"effort": self._options.thinking}
+        wanted = {name: value for name, value in optional.items() if name not in known.left_out}
+        return {"model": self._name, "stream": True, **wanted}
+
+    @property
+    def _limit_fields(self) -> Sequence[str]:
+        """The names of the output limit, that of the server's kind first."""
+        return (self._server.limit_field, *(name for name in LIMIT_FIELDS if name != self._server.limit_field))
+
+    async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
+        if self._is_strict or self._server.local:
+            request = replace(request, messages=alternating(request.messages))
         if self._is_strict:
             messages = results_answered(reminded(request.messages, request.reminder))
             request = replace(request, messages=messages, reminder="")
@@ -232,7 +299,10 @@ def open_openai_chat(
         key = os.environ.get(server.key_variable)
     if not key and server.key_variable and not settings.base_url:
         raise ConfigError(f"{spec}: no key; set {server.key_variable} or providers.{name}.api_key")
-    return OpenAIChatModel(spec, server, settings.base_url or server.base_url, key, options, ports)
+    base_url = full_address(settings.base_url or server.base_url, server)
+    if not base_url:
+        raise ConfigError(f"{spec}: no address; set providers.{name}.base_url (http://host:port/v1)")
+    return OpenAIChatModel(spec, server, base_url, key, options, ports)
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)
@@ -277,7 +347,20 @@ class OpenAIAnswer:
             if frame.data == DONE:
                 self.ended = True
                 return
-            yield from self.take(orjson.loads(frame.data))
+            if frame.name == UNFRAMED:
+                yield from self._whole(frame.data)
+            else:
+                yield from self.take(orjson.loads(frame.data))
+
+    def _whole(self, data: bytes) -> Iterator[ModelEvent]:
+        """Yield the answer that came as one object in place of a stream."""
+        if self._stop or self.ended or not data.strip():
+            return  # behind a whole answer it means nothing
+        found = unframed(self._spec, data)
+        if not found.get("choices"):
+            raise from_object(self._spec, error_in(found) or found)
+        yield from self.take(found)
+        self.ended = True  # whole, also without a reason
 
     def take(self, chunk: dict[str, Any]) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.
@@ -285,8 +368,8 @@ class OpenAIAnswer:
         Raises:
             ModelError: it is an error of the server.
         """
-        if chunk.get("error"):
-            raise from_object(self._spec, chunk["error"])
+        if error := error_in(chunk):
+            raise from_object(self._spec, error)
         # Mistral and Groq put usage beside the last choice, all others into a chunk without choices.
         usage = chunk.get("usage") or ("x_groq" in chunk and fields(chunk["x_groq"]).get("usage"))
         if usage:
@@ -294,8 +377,9 @@ class OpenAIAnswer:
         for choice in (chunk.get("choices") or ())[:1]:
             if choice.get("error"):
                 raise from_object(self._spec, choice["error"])
-            # Some servers close with a whole `message` in the place of a delta.
-            yield from self._delta(choice.get("delta") or {})
+            # Some servers close with a whole `message` in the place of a delta; it is news where nothing came before.
+            is_news = not (self._text or self._reasoning or self._calls)
+            yield from self._delta(choice.get("delta") or (is_news and choice.get("message")) or {})
             self._stop = choice.get("finish_reason") or self._stop
 
     def finish(self) -> Finished:
@@ -304,11 +388,12 @@ class OpenAIAnswer:
         Raises:
             ModelError: the stream ended before the server said why.
         """
-        if self._stop is None:
-            raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without a finish reason")
-        if self._stop == FAILED:
-            raise fail(ModelErrorKind.SERVER, self._spec)
-        stop = STOPS.get(self._stop, Stop.END)
+        if self._stop is None and not self.ended:
+            words = "the stream ended without a finish reason"
+            raise fail(ModelErrorKind.TRUNCATED, self._spec, words, accepted=True)
+        if self._stop in FAILED:
+            raise fail(ModelErrorKind.SERVER, self._spec, accepted=True)
+        stop = stop_of(self._stop or "")
         calls = self._whole_calls(stop)
         if calls and stop is Stop.END:
             stop = Stop.TOOLS

@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 
 from goclaw.config.schema import Config, ProviderSettings
-from goclaw.config.servers import SERVERS, place_of
+from goclaw.config.servers import DOUBLE_NAMES, SERVERS, place_of, provider_settings
 from goclaw.core.clock import Clock
 from goclaw.core.messages import UserMessage
 from goclaw.core.redact import printable
@@ -80,7 +80,7 @@ async def model_names(provider: str, config: Config, http: aiohttp.ClientSession
         ConfigError: a key or an address is missing.
         ModelError: the server does not answer, or with something else.
     """
-    settings = config.providers.get(provider, ProviderSettings())
+    settings = provider_settings(config.providers, provider)
     if provider == "ollama":
         return await _of_ollama(ollama_url(settings), http)
     url, headers = _list_address(provider, settings)
@@ -120,7 +120,7 @@ async def all_names(
 
 def usable_providers(config: Config) -> Sequence[str]:
     """Return the providers that could be asked at once: a key is known, an address configured, or it is Ollama."""
-    named = [name for name in sorted(LISTING - {"openai"}) if key_known(config, name)]
+    named = [name for name in sorted(LISTING - DOUBLE_NAMES) if key_known(config, name)]
     placed = [name for name, settings in config.providers.items() if settings.base_url and name in LISTING]
     return list(dict.fromkeys(["ollama", *named, *placed]))
 

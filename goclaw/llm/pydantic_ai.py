@@ -16,6 +16,7 @@ from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.failures import fail, flagged
 from goclaw.llm.http_streams import promptly
+from goclaw.llm.known_providers import unknown
 from goclaw.llm.token_counts import estimate_request
 from goclaw.net import check_reachable
 
@@ -79,7 +80,7 @@ def open_pydantic_ai(
     """
     provider = spec.partition(":")[0]
     if find_spec("pydantic_ai") is None:
-        raise ConfigError(f"{spec}: {provider!r} is none of our providers; for more of them: {INSTALL}")
+        raise ConfigError(f"{spec}: {unknown(provider)} For more providers: {INSTALL}")
     check_reachable((settings.base_url and urlsplit(settings.base_url).hostname) or provider)
     return PydanticAIModel(spec, settings, options, ports)
 

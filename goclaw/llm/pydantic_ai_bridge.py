@@ -35,6 +35,7 @@ from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail, piece_of_text
+from goclaw.llm.known_providers import unknown
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name, trimmed_schema
 
 KINDS = ModelErrorKind
@@ -59,6 +60,17 @@ URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")
 """Names of the parameter for a server's address in the library's providers."""
 
 
+def _exists(provider: str) -> bool:
+    """Whether the library has the provider, which may lack a key or a package."""
+    try:
+        infer_provider_class(provider)
+    except ValueError:
+        return False
+    except (ImportError, exceptions.UserError):
+        return True
+    return True
+
+
 class Bridge:
     """One model of the library, with our types.
 
@@ -80,7 +92,8 @@ class Bridge:
         try:
             self._model: Model = infer_model(spec, provider_factory=lambda name: make_provider(name, settings))
         except (exceptions.UserError, ImportError, ValueError, TypeError) as error:
-            raise ConfigError(f"{spec}: {str(error).partition(chr(10))[0]}") from error
+            known = "" if _exists(spec.partition(":")[0]) else f" ({unknown(spec.partition(':')[0])})"
+            raise ConfigError(f"{spec}: {str(error).partition(chr(10))[0]}{known}") from error
         client = getattr(self._model, "client", None)
         if client is not None and hasattr(client, "max_retries"):
             # Our chain repeats; both together would ask nine times.

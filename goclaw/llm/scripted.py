@@ -50,6 +50,8 @@ class Answer:
     error: ModelErrorKind | None = None
     message: str = "the script says so"
     retry_after: float | None = None
+    status: int | None = None
+    """Of HTTP, with `error`."""
     usage: Usage = Usage(input=10, output=5)
     stop: Stop | None = None
     """None: `tools` with calls, else `end`."""
@@ -165,13 +167,15 @@ class ScriptedModel:
             await self.gate.wait()
 
     def _error(self, answer: Answer) -> ModelError:
-        return ModelError(
+        error = ModelError(
             answer.error or ModelErrorKind.REJECTED,
             f"{self.spec}: {answer.message}",
             spec=self.spec,
             retry_after=answer.retry_after,
             partial=bool(answer.text),
         )
+        error.status = answer.status
+        return error
 
 
 def text_of(message: Message) -> str:

@@ -68,6 +68,8 @@ class Listing:
     prompts: tuple[PromptDefinition, ...] = ()
     cut: str = ""
     """A description of entries left out because a list exceeded its bound."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """By name, the entries that cannot be read, and why."""
 
 
 @record

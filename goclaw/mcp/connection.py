@@ -14,7 +14,6 @@ import binascii
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from copy import deepcopy
 from typing import Any, TypeVar, cast
 
 import httpx2
@@ -23,7 +22,7 @@ from mcp import Client, InputRequiredRoundsExceededError, MCPError
 from mcp.client._transport import Transport
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import FileUrl, ValidationError
 
 from goclaw import __version__
@@ -46,11 +45,12 @@ from goclaw.mcp.base import (
     ResourceLine,
     SamplingResult,
 )
+from goclaw.mcp.salvage import OUTPUT_SCHEMA, UNREADABLE, Salvage, brief
 from goclaw.mcp.transports import ServerProcess, open_address, open_program
 from goclaw.mcp.untrusted import shown
 from goclaw.specs import Annotations
 
-MAX_PAGES = 20
+MAX_PAGES = 100
 """Pages of one list."""
 MAX_TOOLS = 200
 """Entries of one list: models know no more tools than that, and requests grow with each."""
@@ -86,6 +86,7 @@ class LibraryLink:
         self.changed = asyncio.Event()
         self.last_words: Callable[[], str] = str
         self.client: Client | None = None
+        self.salvage = Salvage(lambda: self.client.protocol_version if self.client else LATEST_HANDSHAKE_VERSION)
         self._name = name
         self._settings = settings
         self._root = environment.workspace
@@ -111,7 +112,8 @@ class LibraryLink:
                 can = self._open.server_capabilities
                 tools, cut = await self._pages(self._list_tools) if can.tools else ([], "")
                 prompts, more = await self._pages(self._list_prompts) if can.prompts else ([], "")
-        return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more)
+        left_out = {name: why for entries in self.salvage.left_out.values() for name, why in entries.items()}
+        return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more, left_out)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: CallOrigin) -> CallResult:
         async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -174,6 +176,8 @@ class LibraryLink:
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, MCPError):
+            if error.data == UNREADABLE:
+                return ToolError(f"{who} gave something that is no answer to {what}: {shown(error.message)}")
             if error.data == OUR_REFUSAL:
                 return ToolError(f"{who} was refused what it asked for while it was at {what}: {error.message}")
             if error.code != types.CONNECTION_CLOSED and error.message != _TERMINATED:
@@ -215,12 +219,7 @@ class LibraryLink:
 
     async def _list_tools(self, cursor: str | None) -> tuple[list[types.Tool], str | None]:
         page = await self._open.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-        tools = deepcopy(page.tools)
-        for tool in page.tools:
-            if tool.output_schema:
-                # The library would check results against it without any bound. We do, with one (`tools.mcp_schemas`).
-                tool.output_schema.clear()
-        return tools, page.next_cursor
+        return page.tools, page.next_cursor
 
     async def _list_prompts(self, cursor: str | None) -> tuple[list[types.Prompt], str | None]:
         page = await self._open.list_prompts(cursor=cursor)
@@ -298,7 +297,7 @@ async def connect(name: str, settings: McpClientSettings, environment: LinkEnvir
 
 @asynccontextmanager
 async def _entered(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
-    client = link.client_of(cast("Transport", transport))
+    client = link.client_of(cast("Transport", link.salvage.over(transport)))
     async with AsyncExitStack() as stack:
         with link.in_words("the handshake"):
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -320,17 +319,14 @@ async def _follow(program: ServerProcess, link: LibraryLink) -> None:
 
 
 def _brief(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        return shown(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-    return shown(str(error))
+    return brief(error) if isinstance(error, ValidationError) else shown(str(error))
 
 
 def _definition(tool: types.Tool) -> Definition:
     said = tool.annotations or types.ToolAnnotations()
     title = shown(tool.title or said.title or "", 80)
     hints = Annotations(title, said.read_only_hint, said.destructive_hint, said.idempotent_hint, said.open_world_hint)
-    return Definition(tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints)
+    return Definition(tool.name, tool.description or "", tool.input_schema, (tool.meta or {}).get(OUTPUT_SCHEMA), hints)
 
 
 def _prompt(prompt: types.Prompt) -> PromptDefinition:

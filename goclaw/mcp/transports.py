@@ -35,6 +35,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.supervise import background, see_through
 from goclaw.errors import ToolError
 from goclaw.mcp.base import LinkEnvironment
+from goclaw.mcp.salvage import whole_characters
 from goclaw.mcp.untrusted import ANSWER_WEIGHT, MAX_MESSAGE, UNASKED_WEIGHT, Throttle, shown
 from goclaw.net import UrlGuard, check_reachable
 
@@ -58,14 +59,15 @@ class ResponseTooLarge(httpx2.StreamError):
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
-    """The body of an answer. `events`: it is a stream of messages, each followed by an empty line."""
+    """The body of an answer, in whole lines: of half a character the library would refuse the whole message."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, throttle: Throttle | None) -> None:
+        """`throttle`: for a stream of messages, each followed by an empty line."""
         self._inner = inner
         self._throttle = throttle
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, line = 0, bytearray()
         async for piece in self._inner:
             if self._throttle and (ends := piece.count(b"\n\n") + piece.count(b"\n\r\n")):
                 await self._throttle.take(ends * UNASKED_WEIGHT)
@@ -73,7 +75,11 @@ class _BoundedBody(httpx2.AsyncByteStream):
             size += len(piece)
             if size > MAX_MESSAGE:
                 raise ResponseTooLarge(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
-            yield piece
+            line += piece
+            if end := line.rfind(b"\n") + 1:
+                yield whole_characters(bytes(line[:end]))
+                del line[:end]
+        yield whole_characters(bytes(line))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -130,7 +136,8 @@ async def open_address(settings: McpClientSettings, environment: LinkEnvironment
         ConfigError: it may not be reached from here (`net.check_reachable`).
     """
     check_reachable(urlsplit(settings.url or "").hostname or "")
-    headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
+    headers = {"Accept-Encoding": "identity"}
+    headers |= {name: value.get_secret_value() for name, value in settings.headers.items()}
     silence = max(SILENCE_SECONDS, settings.timeout + CONNECT_SECONDS)
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=silence)
     async with httpx2.AsyncClient(

@@ -95,6 +95,8 @@ class TranscriptResults:
     quotes: Sequence[Quote]
     """The best first."""
     more: bool = False
+    missing: tuple[float, float] | None = None
+    """From when to when messages are not in the index yet, in epoch seconds; None: all are there."""
 
 
 @record

@@ -4,11 +4,14 @@ FTS5's `unicode61` tokenizer takes letters and digits as words. It finds neither
 sentence (one word to it), nor an emoji (no word), nor `Name` in `getUserName`. For these, passages are indexed with
 extra terms, and queries use the same ones; all results are ranked by one measure.
 
-Pieces that are no words of a language (identifiers, addresses, versions) are also kept apart, in a table that matches
-any three characters in a row: `parts_terms` gives its content, `part_expressions` the queries for it.
+Spellings of one word are one word: `Schlüssel` and `Schluessel`, `Straße` and `Strasse`, digits of any script.
 
-In an exact phrase, case and the amount of white space are ignored, all else counts. One that begins or ends with a word
-does not match within a longer one: `cat` is not in `concatenate`.
+Pieces that are no words of a language (identifiers, addresses, versions) are also kept apart, in a table that matches
+any three characters in a row: `parts_terms` gives its content, `part_expressions` the queries for it. Numbers are there
+without their separators: `1.250,00`, `1,250.00` and `0171 / 234 56`.
+
+In an exact phrase, case, spelling and the amount of white space are ignored, all else counts. One that begins or ends
+with a word does not match within a longer one: `cat` is not in `concatenate`.
 """
 
 import re
@@ -51,6 +54,15 @@ _HUMP_INSIDE = re.compile(r"[A-Z](?:(?<=[a-z0-9].)|[A-Z][a-z])")
 _UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
 _BETWEEN_PIECES = str.maketrans(dict.fromkeys("\"'`<>()[]{}|,;*", " "))
 _AROUND_PIECES = ".@/:\\#+=~%&?!$^-…"
+_RESPELT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ẞ": "SS"})
+"""How German is written without its own keys (Rat für deutsche Rechtschreibung, 2024, E 2 and paragraph 25)."""
+_SPELT = re.compile(r"[äöüß]|[aou]e|ss", re.IGNORECASE)
+_SPACE = " \u00a0\u202f"
+_GROUPED = re.compile(rf"(?<![\w.,])(\d{{1,3}}(?:[.,'’{_SPACE}]\d{{3}})+)(?:[.,]\d{{1,2}})?(?![\w:]|[.,]\d)")
+"""A number with groups of thousands, and the fraction."""
+_DIALLED = re.compile(rf"(?<![\w.,])\+?\(?\d{{2,6}}\)?(?:[{_SPACE}/()-]{{1,3}}\d{{2,10}}){{1,7}}(?![\w:]|[.,]\d)")
+"""A telephone number, or another one that is read in pieces."""
+_PLAIN = re.compile(r"(?<![\w.,])\d{4,30}(?![\w:]|[.,]\d)")
 # Letters beside digits, or a sign that occurs inside of identifiers, paths, addresses and versions.
 _PART = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[^\W_][_.@/:\\#+=~%&?-]+[^\W_]|^_+[^\W_]")
 
@@ -62,6 +74,7 @@ def extra_terms(text: str) -> list[str]:
     if text.isascii():
         return terms
     text = unicodedata.normalize("NFKC", text)
+    terms += [spelt for word in _WORD.findall(text) if not word.isascii() and (spelt := respelt(word)) != word]
     for run in _RUN.findall(text):
         terms += [*run, *_pairs(run)]
     return terms + [_symbol(character) for character in dict.fromkeys(text) if _is_symbol(character)]
@@ -73,12 +86,27 @@ def parts_terms(text: str) -> list[str]:
     Each once, bounded in length and number. They are stored in one column with blanks between them.
     """
     kept, room = [], PARTS_CHARACTERS
-    for part in dict.fromkeys(_parts(text)):
+    for part in dict.fromkeys((*_parts(text), *_numbers(text))):
         if room < PART_LENGTH:
             break
         kept.append(part[:room])
         room -= len(part) + 1
     return kept
+
+
+def respelt(text: str) -> str:
+    """Return a text in the one of its spellings that any keyboard writes: umlauts in full, digits of ASCII."""
+    if text.isascii():
+        return text
+    digits = {ord(each): str(unicodedata.decimal(each)) for each in text if each.isdecimal() and not each.isascii()}
+    return text.translate(_RESPELT | digits)
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """Yield the numbers of a text that are written with separators, without them and without a fraction."""
+    text = respelt(text)
+    for number in (*_GROUPED.findall(text), *_DIALLED.findall(text)):
+        yield re.sub(r"\D", "", number)
 
 
 def word_count(text: str) -> int:
@@ -94,7 +122,7 @@ def match_expressions(query: str) -> Iterator[str]:
     """
     terms = _read(query)
     if terms:
-        yield " OR ".join(_quoted(term) for term in terms)
+        yield " OR ".join(_spellings(term) for term in terms)
     beginnings = [term for term in terms if len(term) >= PREFIX_LENGTH and term.isalnum()]
     if beginnings:
         yield " OR ".join(f"{_quoted(term)} *" for term in beginnings)
@@ -102,7 +130,7 @@ def match_expressions(query: str) -> Iterator[str]:
 
 def term_expressions(query: str) -> list[str]:
     """Return an FTS5 expression for each term of `query`, for a search that weighs the terms itself (`ranking`)."""
-    return [_quoted(term) for term in _read(query)]
+    return [_spellings(term) for term in _read(query)]
 
 
 def part_expressions(query: str) -> list[str]:
@@ -113,6 +141,7 @@ def part_expressions(query: str) -> list[str]:
     terms: list[str] = []
     for part in _parts(sayable(query)):
         terms += _triples(part) if _RUN.fullmatch(part) else [part]
+    terms += [*_numbers(sayable(query)), *_PLAIN.findall(respelt(sayable(query)))]
     return [_quoted(term) for term in dict.fromkeys(terms)][:QUERY_TERMS]
 
 
@@ -142,7 +171,7 @@ def _parts(text: str) -> Iterator[str]:
 
 def _query_terms(query: str) -> list[str]:
     """Return words and phrases in order; stop words only when there is nothing else."""
-    terms = [term for part in query.split() for term in _part_terms(part)]
+    terms = [term for part in query.split() for term in _part_terms(part)] + list(_numbers(query))
     return [term for term in terms if term.casefold() not in STOP_WORDS] or terms
 
 
@@ -194,13 +223,19 @@ def _quoted(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
 
 
+def _spellings(term: str) -> str:
+    """Return an FTS5 expression for a term in the spellings that a text may have; the index adds `respelt` words."""
+    spelt = respelt(unicodedata.normalize("NFKC", term))
+    return _quoted(term) if spelt == term else f"{_quoted(term)} OR {_quoted(spelt)}"
+
+
 _SPACES = re.compile(r"(\s+)")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 
 
 def normalised(text: str) -> str:
     """Return the text in the normal form for comparisons."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(respelt(unicodedata.normalize("NFKC", text)).casefold().split())
 
 
 def stands_in(phrase: str, text: str) -> bool:
@@ -230,8 +265,18 @@ def longest_piece(phrase: str) -> str:
 
 
 def _phrase_expression(phrase: str) -> str:
-    terms = [f'text : "{part}"' for part in _spoken(phrase)]
+    terms = [term for part in _spoken(phrase) for term in _spoken_terms(part)]
     return " AND ".join(terms + [f'extra : "{term}"' for term in dict.fromkeys(extra_terms(phrase))])
+
+
+def _spoken_terms(part: str) -> Iterator[str]:
+    """Yield expressions that a text with this part matches, however its words are spelt."""
+    if part.isascii() and not _SPELT.search(part):
+        yield f'text : "{part}"'
+        return
+    for word in _WORD.findall(part):
+        spelt = respelt(word)
+        yield f'(text : "{word}" OR text : "{spelt}" OR extra : "{spelt}")'
 
 
 def _spoken(text: str) -> list[str]:

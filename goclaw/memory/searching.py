@@ -14,6 +14,7 @@ from typing import Literal
 
 from goclaw.core.records import record
 from goclaw.memory.dates import moment, named_times
+from goclaw.memory.index import talk
 from goclaw.memory.index.schema import Corpus, Scope
 from goclaw.memory.query_terms import (
     candidate_expression,
@@ -158,8 +159,8 @@ def texts(connection: sqlite3.Connection, corpus: Corpus, places: Iterable[int])
 
 def documents(connection: sqlite3.Connection, corpus: Corpus, numbers: Collection[int]) -> dict[int, str]:
     """Return the path of each file, relative to its workspace, or the key of each session."""
-    statement = _FILES if corpus == "note" else _SESSIONS
-    return dict(connection.execute(statement, (json.dumps(list(numbers)),)).fetchall())
+    found = connection.execute(_FILES if corpus == "note" else _SESSIONS, (json.dumps(list(numbers)),)).fetchall()
+    return dict(found) if corpus == "note" else {number: talk.session_of(name) for number, name in found}
 
 
 def phrase_places(connection: sqlite3.Connection, corpus: Corpus, phrase: str, scope: Scope) -> list[int]:

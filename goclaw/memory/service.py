@@ -143,8 +143,9 @@ class Memory:
         transcript_indexer = self._heard_by()
 
         async def found() -> TranscriptResults:
-            await self._if_writable(transcript_indexer.catch_up())
-            scope = await self._index.read(partial(talk.scope, wanted=wanted))
+            await self._if_writable(transcript_indexer.catch_up(alone=self._alone))
+            deleted = dict(transcript_indexer.deleted)
+            scope = await self._index.read(partial(talk.scope, wanted=wanted, deleted=deleted))
             near = None if wanted.phrase else await self._vector_search.near("talk", wanted.query, scope)
             budget = self._config.memory.budget
 
@@ -153,7 +154,7 @@ class Memory:
                     connection, "talk", wanted.query, scope, near or (), self._today(), phrase=wanted.phrase
                 )
                 shown, more = excerpts.quotes(connection, ranked, scope, limit, budget)
-                return TranscriptResults("keyword" if near is None else "hybrid", shown, more)
+                return TranscriptResults("keyword" if near is None else "hybrid", shown, more, talk.gap(connection))
 
             return await self._index.read(quotes)
 
@@ -168,7 +169,7 @@ class Memory:
         transcript_indexer = self._heard_by()
 
         async def known() -> list[Talk]:
-            await self._if_writable(transcript_indexer.catch_up())
+            await self._if_writable(transcript_indexer.catch_up(alone=self._alone))
             return await self._index.read(talk.talks)
 
         return await self._mended(known)
@@ -315,8 +316,7 @@ class Memory:
                 await file_indexer.sweep(workspace)
         if self._feed:
             transcript_indexer = TranscriptIndexer(fresh, self._feed, self._clock)
-            while not await transcript_indexer.catch_up():
-                await self._clock.sleep(0)
+            await transcript_indexer.fill()
 
     async def _status(self) -> MemoryStatus:
         files, conversations, passages = await self._index.read(text_vectors.sizes)
@@ -330,7 +330,7 @@ class Memory:
             embedded=vector_search.count.embedded,
             to_embed=vector_search.count.units,
             coming=vector_search.coming,
-            details=tuple(self._details()),
+            details=(*self._details(), *await self._index.read(_progress)),
         )
 
     def _details(self) -> Iterator[str]:
@@ -363,6 +363,16 @@ class Memory:
             raise
         except StateError as error:
             log.warning("the memory index is not brought up to date: %s", error)
+
+
+def _progress(connection: sqlite3.Connection) -> list[str]:
+    """Return how far the index of conversations is, in words; empty when it is up to date."""
+    missing = talk.gap(connection)
+    if missing is None:
+        return []
+    begin, end = (moment(at).strftime("%Y-%m-%d %H:%M") for at in missing)
+    done = 100 * talk.seen(connection) // max(1, talk.newest_seen(connection))
+    return [f"conversations are being indexed ({done} %): messages from {begin} to {end} UTC cannot be found yet"]
 
 
 @asynccontextmanager

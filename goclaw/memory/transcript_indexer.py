@@ -3,6 +3,9 @@
 It runs beside the turns: storing a message only wakes it. A search indexes earlier messages by itself
 (`TranscriptIndexer.catch_up`). Progress is the number of the last indexed row, so that after any restart it resumes
 where the index ends; deletions made meanwhile show in where the conversations begin.
+
+Of a large backlog the newest messages come first (`index.talk`); the rest follows in larger portions, and each search
+says from when to when messages are missing.
 """
 
 import asyncio
@@ -15,12 +18,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK, PROGRAM_MARK
+from goclaw.core.records import record
 from goclaw.core.supervise import background, ends_within
 from goclaw.memory.chunks import MAX_HEADING
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile
 from goclaw.memory.index.talk import IndexedRow
 from goclaw.store.reading import FeedRow
+from goclaw.store.transcripts import NOTICE
 
 if TYPE_CHECKING:
     from goclaw.store.replicas import SharedVectors
@@ -48,6 +53,8 @@ GATHER_SECONDS = 15.0
 """Seconds to wait after a notice for further messages: one write takes in many turns, and a search waits for none."""
 BREATH_SECONDS = 0.01
 """Seconds between two portions of an existing transcript, left to other tasks."""
+BACKLOG = 3_000
+"""Row numbers between the last indexed and the last stored one from which on the newest messages come first."""
 CATCH_UP_SECONDS = 2.0
 """Seconds that a search waits for indexing; longer only when an existing database is new to the index."""
 
@@ -66,8 +73,15 @@ class TranscriptSource(Protocol):
         """The vectors that gateways share; None where there is one alone."""
         ...
 
-    async def after(self, row: int) -> Sequence[FeedRow]:
-        """Return the next rows after `row` over all sessions, as many as are convenient at once; empty at the end."""
+    async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
+        """Return the next rows after `row` over all sessions, as many as are convenient at once; empty at the end.
+
+        `many`: for a backlog, more at once.
+        """
+        ...
+
+    async def end(self) -> int:
+        """Return the number of the last row; 0: there is none."""
         ...
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
@@ -105,21 +119,41 @@ class TranscriptIndexer:
         self._deletions = 0
         """`TranscriptSource.deletions` at that time."""
         self._seen = 0
+        self._newest = 0
+        """The last row of the newest messages, while a backlog is indexed; else 0."""
+        self._portions = 0
+        """Portions that followed each other: after two there may be a backlog."""
+        self.deleted: dict[str, int] = {}
+        """Sessions with deleted rows that are still in the index, each with the first row that is left."""
         self._leftovers = False
         """Whether deleted words may still be in the file."""
 
-    async def catch_up(self) -> bool:
-        """Index the messages stored before the call; return False if there are too many to wait for."""
+    async def catch_up(self, *, alone: bool = False) -> bool:
+        """Index the messages stored before the call; of a large backlog only the newest, unless nothing else will.
+
+        Returns whether all are indexed.
+        """
         began = self._clock.monotonic()
-        while await self._take_in():
+        await self._follow_deletions()
+        while await self._add_newest() or (
+            await self._work() if alone or not self._newest else await self._drop_deleted()
+        ):
             if self._clock.monotonic() - began > CATCH_UP_SECONDS:
                 return False
-        return True
+        return not self._newest
+
+    async def fill(self) -> None:
+        """Index everything, for an index that no search uses yet."""
+        while await self._add():
+            await self._clock.sleep(0)
 
     async def forget(self) -> bool:
         """Remove deleted messages from every file of the index; return False if that is impossible now."""
         await self._compare()
-        return await self._index.rewrite()
+        while await self._drop_deleted():
+            pass
+        self._leftovers = not await self._index.rewrite()
+        return not self._leftovers
 
     async def run(self) -> None:
         """Index new rows forever; a damaged index is rebuilt."""
@@ -131,7 +165,7 @@ class TranscriptIndexer:
 
     async def _listen(self) -> None:
         while True:
-            while await self._take_in():
+            while await self._work():
                 await self._clock.sleep(BREATH_SECONDS)
             if self._leftovers:
                 self._leftovers = not await self._index.rewrite()
@@ -139,71 +173,133 @@ class TranscriptIndexer:
                 await ends_within(news, self._clock, LOOK_SECONDS)
             await self._clock.sleep(GATHER_SECONDS)
 
-    async def _take_in(self) -> bool:
-        """Index the next portion; return False if there was none."""
+    async def _work(self) -> bool:
+        """Do a portion of everything that waits; return False if nothing did."""
+        await self._follow_deletions()
+        newest = await self._add_newest()
+        added = await self._add()
+        ended = not newest and not added and bool(self._newest) and await self._end_newest()
+        return await self._drop_deleted() or newest or added or ended
+
+    async def _follow_deletions(self) -> None:
         if self._compared != self._index.generation or self._deletions != self._feed.deletions:
-            self._leftovers |= await self._compare()
+            await self._compare()
+
+    async def _add(self) -> bool:
+        """Index the next portion, in the order of rows; return False if there was none."""
+        await self._follow_deletions()
         async with self._lock:
-            rows = await self._feed.after(self._seen)
+            rows = await self._feed.after(self._seen, many=bool(self._newest))
+            self._portions = self._portions + 1 if rows else 0
             if not rows:
                 return False
             said = [said_of(row, self._echoes) for row in rows]
-            if await self._index.write(partial(self._put, said=said)):
+            if await self._index.write(partial(self._put, said=said, newest=False)):
                 self._seen = rows[-1].row
             return True
 
-    def _put(self, connection: sqlite3.Connection, said: Sequence[IndexedRow]) -> bool:
+    async def _add_newest(self) -> bool:
+        """Index the next portion of the newest messages, if there is a backlog; return False if there was none."""
+        async with self._lock:
+            if not self._newest:
+                end = await self._feed.end() if self._portions > 1 else 0
+                if end - self._seen <= BACKLOG:
+                    return False
+                at = await self._feed.said_at(end - BACKLOG // 2)
+                begin = partial(talk.begin_newest, row=end - BACKLOG // 2, at=at or self._clock.now())
+                await self._index.write(begin)
+                self._newest = end - BACKLOG // 2
+            rows = await self._feed.after(max(self._newest, self._seen), many=True)
+            if not rows:
+                return False
+            said = [said_of(row, self._echoes) for row in rows]
+            if await self._index.write(partial(self._put, said=said, newest=True)):
+                self._newest = rows[-1].row
+            return True
+
+    async def _end_newest(self) -> bool:
+        """Delete the newest messages in portions, once the backlog is indexed: they are in the index twice."""
+        async with self._lock:
+            if not (more := await self._index.write(talk.end_newest)):
+                self._newest = 0
+            return more
+
+    def _put(self, connection: sqlite3.Connection, said: Sequence[IndexedRow], *, newest: bool) -> bool:
         # A rebuilt file may have replaced the one that was read, and lack earlier rows.
         if self._compared != self._index.generation:
             return False
-        talk.put(connection, said)
+        talk.put(connection, said, newest=newest)
         return True
 
-    async def _compare(self) -> bool:
-        """Delete what is no longer in the transcripts; return whether there was anything to delete."""
+    async def _compare(self) -> None:
+        """Find what is no longer in the transcripts."""
         generation, self._deletions = self._index.generation, self._feed.deletions
         async with self._lock:
-            self._seen, seen_at, known = await self._index.read(_known)
+            known = await self._index.read(_known)
+            self._seen, self._newest = known.seen, known.newest
             # Queried last: rows stored meanwhile must not look like another database's.
             there = await self._feed.extents()
             at = await self._feed.said_at(self._seen)
-            strange = _of_another_database(self._seen, known, there) or at not in (None, seen_at)
+            strange = _of_another_database(self._seen, known.extents, there) or at not in (None, known.seen_at)
             if strange:
                 log.warning("the memory index is of another database: it takes all conversations in anew")
-                await self._begin_anew(known)
+                await self._begin_anew({*known.extents, *known.newest_extents})
             self._compared = generation
         if strange:
-            return True
-        # Up to the last known row: later messages may reuse the name of a deleted session.
-        gone = {session: last + 1 for session, (_, last) in known.items() if session not in there}
-        cut = {session: there[session][0] for session in known if session in there}
-        vanished = gone | {session: first for session, first in cut.items() if first > known[session][0]}
-        for session, before in vanished.items():
-            while await self._drop(session, before):
-                pass
-        return bool(vanished)
+            self._leftovers = True
+            return
+        for extents in (known.extents, known.newest_extents):
+            # Up to the last known row: later messages may reuse the name of a deleted session.
+            gone = {session: last + 1 for session, (_, last) in extents.items() if session not in there}
+            cut = {session: there[session][0] for session, (first, _) in extents.items() if session in there}
+            cut = {session: first for session, first in cut.items() if first > extents[session][0]}
+            for session, before in (gone | cut).items():
+                self.deleted[session] = max(before, self.deleted.get(session, 0))
 
-    async def _drop(self, session: str, before: int) -> bool:
+    async def _drop_deleted(self) -> bool:
+        """Remove the next portion of what was deleted; return False if there was none."""
         async with self._lock:
-            return await self._index.write(lambda connection: talk.forget(connection, session, before))
+            for session, before in self.deleted.items():
+                if not await self._index.write(partial(talk.forget, session=session, before_row=before)):
+                    del self.deleted[session]
+                    self._leftovers = True
+                return True
+        return False
 
     async def _begin_anew(self, known: Collection[str]) -> None:
         for session in known:
             while await self._index.write(partial(talk.forget, session=session)):
                 pass
         await self._index.write(talk.begin_anew)
-        self._seen = 0
+        self._seen = self._newest = 0
 
 
-def _known(connection: sqlite3.Connection) -> tuple[int, float, dict[str, tuple[int, int]]]:
-    return talk.seen(connection), talk.seen_at(connection), talk.extents(connection)
+@record
+class _Known:
+    """What an index has of the transcripts."""
+
+    seen: int
+    seen_at: float
+    newest: int
+    extents: Mapping[str, tuple[int, int]]
+    newest_extents: Mapping[str, tuple[int, int]]
+
+
+def _known(connection: sqlite3.Connection) -> _Known:
+    return _Known(
+        talk.seen(connection),
+        talk.seen_at(connection),
+        talk.newest_seen(connection),
+        talk.extents(connection),
+        talk.extents(connection, newest=True),
+    )
 
 
 def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
     """Return the searchable part of a row; its text may be empty."""
     text, speaker, sender, heading = row.text, AGENT, "", ""
     match row.role:
-        case _ if PROGRAM_MARK in row.session:
+        case _ if PROGRAM_MARK in row.session or row.role == NOTICE:
             text = ""
         # An agent's instructions come from the user or agent that started it.
         case "user" if row.sender and AGENT_MARK not in row.session:

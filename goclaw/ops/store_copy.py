@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from goclaw.auth.audit import FACT
 from goclaw.config.schema import Config
-from goclaw.config.state import open_state
+from goclaw.config.state import USED_STORE, open_state
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
@@ -91,6 +91,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
             staged = StagedRestore(clock.now())
             if isinstance(target, Path):
                 kept = await asyncio.to_thread(_put_file, config, copy, target, staged)
+                await asyncio.to_thread((config.state_dir / USED_STORE).unlink, missing_ok=True)
                 return StoreCopied(sent, 0, files, kept)
             kept = config.database_path.with_name(f"{DATABASE}{staged.mark}")
             # Before the rows, which make the target one that is in use.

@@ -17,11 +17,13 @@ from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import (
     DEMO,
     find_models,
+    is_free,
     ollama_finder,
     open_model,
     pick_default,
     pick_summary,
     prepare,
+    server_finder,
     unplaceable,
 )
 from goclaw.store.settings import Settings
@@ -62,6 +64,8 @@ class Models:
         """The same, with nothing behind them."""
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
+        self.served = ports.served
+        """What servers say of their models."""
         self.sentence = "Model: still being selected."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()
@@ -140,7 +144,11 @@ class Models:
 
     async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
         """Return the models that could answer, current ones first, and providers with a key but no obvious model."""
-        found = await find_models(self._config, ollama_finder(self._config, self._ports))
+        found = await find_models(
+            self._config,
+            ollama_finder(self._config, self._ports),
+            find_servers=server_finder(self._config, self._ports),
+        )
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found by itself"
@@ -180,14 +188,26 @@ class Models:
     async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
         """Return the models for a session's summaries, first choice first; `instead` replaces the summary chain.
 
+        A main model that the summary chain holds is asked once, with the whole time.
+
         Raises:
             ConfigError: a model cannot be opened.
         """
         main = await self.agent(session)
         summary = await self._chain(instead) if instead else self._summary
-        sources = [Summarizer(SummarySource.LLM, summary)] if summary else []
         # The demo model repeats its input: that is no summary.
-        return [*sources, Summarizer(SummarySource.FALLBACK, main)] if main.spec != DEMO else sources
+        is_main = summary is not None and main.spec != DEMO and _specs(main) <= _specs(summary)
+        found = [] if summary is None else [(SummarySource.LLM, summary)]
+        found += [] if is_main or main.spec == DEMO else [(SummarySource.FALLBACK, main)]
+        return [
+            Summarizer(
+                source,
+                model,
+                is_free=all(is_free(spec, self._config) for spec in _specs(model)),
+                is_main=is_main,
+            )
+            for source, model in found
+        ]
 
     async def resolve(self) -> None:
         """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""
@@ -223,7 +243,7 @@ class Models:
         return self._chains[specs]
 
     def _chained(self, models: Sequence[ChatModel]) -> ModelChain:
-        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches)
+        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches, self._ports.local_wait)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
         """Return the models of `specs`, each opened once, with their known properties.
@@ -249,3 +269,8 @@ class Models:
             raise ConfigError(
                 f"{spec}: Ollama at {server.base_url} has no such model; get it with `ollama pull {name}`"
             )
+
+
+def _specs(model: ChatModel) -> set[str]:
+    """Return the models that may answer in the place of `model`."""
+    return {each.spec for each in model.models} if isinstance(model, ModelChain) else {model.spec}

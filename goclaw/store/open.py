@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from goclaw.config.schema import Config
+from goclaw.config.state import USED_STORE
 from goclaw.config.values import PostgresPlace
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
+from goclaw.core.files import replace_file
 from goclaw.core.plugins import load
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, StateError
 from goclaw.store.database import BoundStatement, Database, Row, StorePart
 from goclaw.store.settings import FACT
 from goclaw.store.sqlite.database import open_file, read_file
@@ -55,6 +58,28 @@ async def open_shared_files(
     else:
         async with postgres().open_files(database, folder, clock) as files:
             yield files
+
+
+def former_store(config: Config) -> str | None:
+    """Return the Postgres that a state folder was used with last, where `store` is not set any more; else None."""
+    try:
+        return None if config.store else (config.state_dir / USED_STORE).read_text().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def note_store(config: Config) -> None:
+    """Remember which Postgres a state folder is used with.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    if not isinstance(place := config.store_place, PostgresPlace):
+        return
+    try:
+        replace_file(config.state_dir / USED_STORE, f"{place.shown}\n")
+    except OSError as error:
+        raise StateError(f"{config.state_dir / USED_STORE} cannot be written: {error.strerror}") from error
 
 
 def postgres() -> StorePart:

@@ -155,6 +155,15 @@ class Ownership(Protocol):
         """Whether this process works on a session (under `epoch`), and no other has taken it, or will in a moment."""
         ...
 
+    async def check(self, fence: Fence) -> None:
+        """Have a fence of this process asked once more, unless `is_sure_of` says that it holds.
+
+        Raises:
+            OwnershipLost: another process has taken the session over.
+            DiskError: the store cannot be reached.
+        """
+        ...
+
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
 

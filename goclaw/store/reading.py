@@ -68,10 +68,11 @@ _KEPT = Statement(
     .limit(1)
 )
 
-FEED_ROWS = 32
-FEED_SIZE = 10_000
-"""Characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
-neither the reader nor the interpreter is held for long (pages of 100 rows: four times the lag)."""
+FEED_ROWS, MANY_ROWS = 32, 128
+FEED_SIZE, MANY_SIZE = 10_000, 60_000
+"""Rows and characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
+neither the reader nor the interpreter is held for long (pages of 100 rows: four times the lag). The second where a
+large backlog is read, some 20 ms of the index a page."""
 RESULT_CHARACTERS = 4_000
 """Maximum length of a tool's result; the rest is cut."""
 
@@ -97,7 +98,7 @@ _FEED_PAGE = Statement(
     # The empty row that a deletion leaves belongs to no session.
     .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "", is_settled(messages.c.id))
     .order_by(messages.c.id)
-    .limit(FEED_ROWS)
+    .limit(bindparam("rows"))
 )
 
 _UNSETTLED = Statement(
@@ -248,12 +249,13 @@ class TranscriptFeed:
         """The vectors that gateways share; None where there is one alone."""
         return self._database.vectors
 
-    async def after(self, row: int) -> Sequence[FeedRow]:
+    async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
         """Return the next rows after `row`, as many as are convenient at once; none at the end."""
-        rows = await self._database.read(_FEED_PAGE(after=row))
+        rows = await self._database.read(_FEED_PAGE(after=row, rows=MANY_ROWS if many else FEED_ROWS))
         if not rows and self._database.is_shared and await self._database.read(_UNSETTLED(after=row)):
             asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.stored)
-        return [_feed_row(each) for each in _within(FEED_SIZE, rows, lambda each: len(each["text"]))]
+        size = MANY_SIZE if many else FEED_SIZE
+        return [_feed_row(each) for each in _within(size, rows, lambda each: len(each["text"]))]
 
     async def end(self) -> int:
         """Return the number of a row after which `after` has all that is stored from now on; 0: of the first one."""

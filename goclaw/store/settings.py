@@ -28,6 +28,7 @@ FACTS = {
     "procrastinate_migration": Locality.SHARED,
     "published": Locality.SHARED,
     "schedules.zone_hint": Locality.SHARED,
+    "served_models": Locality.DERIVED,
     "schema_version": Locality.SHARED,
     "schema_writer": Locality.SHARED,
     "summary_health": Locality.DERIVED,
@@ -41,10 +42,10 @@ FACTS = {
 }
 """Every fact of the daemon, up to a ":" in its name; docs/architecture.md says which process changes it.
 
-`alerts`, `pairing`, `pairing tries`, `owed deletions`, `token_scales`, `audit head`, `forgotten`, `mcp questions` and
-those of the web page have a row for each of their parts. `published` and `version` are changed by the process that has
-the duty, `holder` and `written` mean something to the process that wrote them last. `summary_health` is read at a
-start: of a model that all of them ask, the latest try of any says most.
+`alerts`, `pairing`, `pairing tries`, `owed deletions`, `token_scales`, `served_models`, `audit head`, `forgotten`, `mcp
+questions` and those of the web page have a row for each of their parts. `published` and `version` are changed by the
+process that has the duty, `holder` and `written` mean something to the process that wrote them last. `summary_health`
+is read at a start: of a model that all of them ask, the latest try of any says most.
 """
 
 _SET = upsert_into(session_settings, ("session", "name"), "value")

@@ -73,7 +73,7 @@ def bind(
         try:
             return to_result(found)
         except ValidationError as error:
-            raise WrongResult(in_words(error)) from None
+            raise WrongResult(in_words(error), found) from None
 
     bound.__annotations__ = {"ctx": ToolContext, "arguments": takes, "return": gives}
     return _named(bound, name or method.__name__, description or inspect.getdoc(method))

@@ -101,7 +101,7 @@ class Dispatcher:
             watch.slot.end()
 
     async def _call(self, call: ToolCall, watch: Watch) -> ToolResult:
-        reason = ""
+        reason, as_declared = "", True
         try:
             content, failed = await self._run(watch), False
         except StateError as error:
@@ -117,16 +117,15 @@ class Dispatcher:
             self._record(call, watch, "stopped")
             raise
         except WrongResult as error:
-            log.error("tool %s gave back something else than it declares: %s", watch.call.name, error)
-            what = f"{watch.call.name} ran, but what it gave back is not what it declares: {error}"
-            content, failed = error_text(storable(what)[:RESULT_LIMIT]), True
+            log.error("tool %s returned something other than it declares: %s", watch.call.name, error)
+            content, failed, as_declared = await self._undeclared(error, watch), False, False
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         self._record(watch.call, watch, reason or (content if failed else ""))
         whole = content
         content = await self._after(whole, failed, watch)
-        if not failed and not watch.refused and content == whole:
+        if not failed and not watch.refused and as_declared and content == whole:
             watch.give()
         return await self._told(content, failed, watch)
 
@@ -244,6 +243,12 @@ class Dispatcher:
         watch.value, watch.reminds = value, bool(tool.spec.reminder)
         watch.pictures = value.pictures() if isinstance(value, Result) else ()
         return await self._bounded(mask(storable(tool.result.text(value))), scope.actor)
+
+    async def _undeclared(self, error: WrongResult, watch: Watch) -> str:
+        """Return a result that is not as declared, with a line that says so: the tool has had its effect."""
+        text = watch.tool.result.text(error.value) if watch.tool else ""
+        note = f"[{watch.call.name} ran, but its result is not what it declares: {error}]"
+        return f"{await self._bounded(mask(storable(text)), watch.scope.actor)}\n{storable(note)[:RESULT_LIMIT]}"
 
     def _known(self, watch: Watch) -> Tool:
         """Return the tool, if the actor may use it; its fixed arguments replace those in the call.

@@ -245,8 +245,8 @@ def _collected(names: Names, source: _Source) -> tuple[dict[str, Tool], list[Age
         seen.add(id(value))
         try:
             own = _tools_of(value, tools)
-        except ValueError as error:
-            problems.append(Problem(*source.places[name], str(error)))
+        except Exception as error:  # a declaration of the file's: whatever is wrong with it is said with its place
+            problems.append(Problem(*source.places[name], " ".join(fault_of(error).split())))
             continue
         if isinstance(value, AgentPart | ToolsetPart):
             configured.append(value)
@@ -335,8 +335,9 @@ class _Check:
         if isinstance(made, _Declaration) and made.does:
             try:
                 made.built()
-            except ValueError as error:
-                self._problems.append(Problem(call.lineno, call.col_offset + 1, str(error)))
+            except Exception as error:  # see `_collected`
+                message = " ".join(fault_of(error).split())
+                self._problems.append(Problem(call.lineno, call.col_offset + 1, message))
                 return True
         return False
 

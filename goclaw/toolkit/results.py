@@ -17,7 +17,14 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class WrongResult(Exception):
-    """A tool gave back something else than it declares. It names the field, and never what it held."""
+    """A tool returned something other than it declares, after its effect.
+
+    The message names the field, and never what it holds; `value` is what the tool returned.
+    """
+
+    def __init__(self, message: str, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 class Result(BaseModel):
@@ -100,18 +107,18 @@ class ResultType:
         """
         if self._adapter is None:
             if not isinstance(value, str):
-                raise WrongResult(f"expected a string, got {type(value).__name__}")
+                raise WrongResult(f"expected a string, got {type(value).__name__}", value)
             return value
         try:
             found = self._adapter.validate_python(value, strict=True)
         except ValidationError as error:
-            raise WrongResult(in_words(error)) from None
+            raise WrongResult(in_words(error), value) from None
         if self.is_bounded:
             _check_bounds(found)
         return found
 
     def text(self, value: Any) -> str:
-        """Return the value as text for the model."""
+        """Return the value as text for the model: of an object that has no JSON form, its type."""
         match value:
             case str():
                 return value
@@ -119,7 +126,7 @@ class ResultType:
                 return "done"
             case Result():
                 return value.text()
-        return _ANY.dump_json(value).decode()
+        return _ANY.dump_json(value, fallback=lambda part: f"<{type(part).__name__}>").decode()
 
     def fields(self, value: Any) -> dict[str, Any]:
         """Return the value's fields, for templates and programs."""
@@ -143,9 +150,9 @@ class ResultType:
 
 def _check_bounds(value: Any) -> None:
     if value.truncated and not value.refinement_hint:
-        raise WrongResult("truncated without a refinement_hint: it has to say how to come by what is left out")
+        raise WrongResult("truncated without a refinement_hint: it has to say how to get the rest", value)
     if value.total is not None and value.returned > value.total:
-        raise WrongResult(f"returned {value.returned} of a total of {value.total}")
+        raise WrongResult(f"returned {value.returned} of a total of {value.total}", value)
 
 
 def in_words(error: ValidationError) -> str:

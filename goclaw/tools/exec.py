@@ -53,7 +53,10 @@ _NOT_RUN = (
 class ExecResult(Result):
     """A command that ended, or goes on in the background."""
 
-    output: Annotated[str, Field(description="Standard output and error, merged; of a long one the tail.")]
+    output: Annotated[
+        str,
+        Field(description="Standard output and error, merged; of a long one head and tail."),
+    ]
     exit_code: Annotated[int | None, Field(description="Of a command that ended.")] = None
     task: Annotated[str, Field(description="Id of the task that goes on in the background.")] = ""
 

@@ -1,6 +1,7 @@
 """Run a tool's command in the sandbox: its policy, the bounds on its time and environment, and its output.
 
-Of the output the tail is kept in memory and the whole in a spill; for models with little room it is compressed.
+The output is what a terminal would show of it (`execution.terminal`). Its head and tail are kept in memory and the
+whole in a spill; for models with little room it is compressed.
 """
 
 import asyncio
@@ -26,23 +27,26 @@ from goclaw.execution.compression.shortening import NOTICE, Short, Shorten, shor
 from goclaw.execution.sandbox import layout
 from goclaw.execution.sandbox.base import Grammar, Policy, Process, SandboxCommand, Unclear
 from goclaw.execution.sandbox.policy import policy_for
+from goclaw.execution.terminal import Screen
 from goclaw.specs import Risk
 from goclaw.store.blobs import Blobs, Spill
 from goclaw.toolkit.base import CallRisk, ToolContext
 from goclaw.toolkit.results import Result
-from goclaw.tools.text import last_lines
+from goclaw.tools.text import first_lines, last_lines
 
 log = logging.getLogger(__name__)
 
 
 MAX_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
+HEAD = 3
+"""The head of a long output is this part of the limit; errors tend to stand at its end."""
 
 
 class Ran(Result):
     """A command that ended by itself."""
 
     output: Annotated[
-        str, Field(description="Whole lines, stdout and stderr merged; of a long one the tail, and where the whole is")
+        str, Field(description="stdout and stderr merged; of a long one head and tail, and where the whole is")
     ]
     code: Annotated[int, Field(description="Exit code")]
 
@@ -98,6 +102,7 @@ async def take_output(
     async with AsyncExitStack() as stack:
         capture = Capture(stack, ctx.blobs, ctx.actor.key, ctx.config.tools.exec.output_limit)
         code = await _run(await stack.enter_async_context(running), capture, seconds)
+        await capture.end()
         if code is not None and shorten is not None:
             await capture.compress(shorten, code)
     # Outside of the block: what was kept of the output must survive the error.
@@ -124,15 +129,18 @@ async def _run(process: Process, capture: "Capture", seconds: float) -> int | No
 
 
 class Capture:
-    """The output of a command: its tail in memory, and all of it in a spill once it is longer than the limit."""
+    """The output of a command: head and tail in memory, and all of it in a spill once it is longer than the limit."""
 
     def __init__(self, stack: AsyncExitStack, blobs: Blobs, owner: str, limit: int) -> None:
         self._stack = stack
         self._blobs = blobs
         self._owner = owner
         self._limit = limit
+        self._screen = Screen()
+        self._head = b""
         self._tail: deque[bytes] = deque()
-        self._held = 0
+        self._in_tail = 0
+        """Bytes of the tail."""
         self._total = 0
         self._spill: Spill | None = None
         self._short: Short | None = None
@@ -140,16 +148,27 @@ class Capture:
 
     async def add(self, chunk: bytes) -> None:
         """Take in what the command wrote."""
-        self._tail.append(chunk)
-        self._held += len(chunk)
-        self._total += len(chunk)
+        await self._keep(await self._screen.write(chunk))
+
+    async def end(self) -> None:
+        """Take in the rows that the command could still have drawn again."""
+        await self._keep(self._screen.rest())
+
+    async def _keep(self, text: bytes) -> None:
+        if not text:
+            return
+        # A character has up to four bytes.
+        most = 4 * self._limit
+        self._head += text[: most - len(self._head)]
+        self._tail.append(text)
+        self._in_tail += len(text)
+        self._total += len(text)
         if self._spill is not None:
-            await self._spill.write(chunk)
+            await self._spill.write(text)
         elif self._total > self._limit:
             self._spill = await self._spilled()
-        # A character has up to four bytes.
-        while self._held - len(self._tail[0]) > 4 * self._limit:
-            self._held -= len(self._tail.popleft())
+        while self._in_tail - len(self._tail[0]) > most:
+            self._in_tail -= len(self._tail.popleft())
 
     async def compress(self, shorten: Shorten, code: int) -> None:
         """Show less of it, where that can be done. What is left out then stays in a spill.
@@ -159,7 +178,7 @@ class Capture:
         if self._total <= NOTICE:
             return  # a token has a character at least: the line about it would take more than it saves
         text = b"".join(self._tail).decode(errors="replace")
-        if self._held < self._total:
+        if self._in_tail < self._total:
             text = text.partition("\n")[2]
         # Masked first: half a secret would not be known as one.
         short = await asyncio.to_thread(lambda: shorten(mask(text), code))
@@ -183,21 +202,28 @@ class Capture:
         return spill
 
     def text(self) -> str:
-        """Return the whole output, or a note on the cut, the place of the whole and the tail, in whole lines."""
+        """Return the whole output, or its head and tail, with a note on the cut and the place of the whole."""
+        tail = b"".join(self._tail).decode(errors="replace")
         if self._short:
             spill = self._spill if self._short.left_out else None
             whole = spill.name if spill and not spill.is_binary else ""
-            return f"{self._short.note(whole)}\n{self._cut(self._short.text)}"
-        return self._cut(b"".join(self._tail).decode(errors="replace"), from_a_line=self._held == self._total)
+            return f"{self._short.note(whole)}\n{self._cut(self._short.text, self._short.text)}"
+        if self._in_tail == self._total:
+            return self._cut(tail, tail)
+        return self._cut(self._head.decode(errors="replace"), tail)
 
-    def _cut(self, text: str, *, from_a_line: bool = True) -> str:
-        """Return the part of a text that fits; `from_a_line`: it begins with a whole line."""
-        if not text:
+    def _cut(self, head: str, tail: str) -> str:
+        """Return a text from its beginning and its end (one text, if that is all of it), within the limit."""
+        if not tail:
             return ""
-        if self._spill is not None and (len(text) > self._limit or self._held < self._total):
-            tail = last_lines(mask(text), self._limit, from_a_line=from_a_line)
-            cut = f"[output cut: the last {len(tail):,} characters of {self._total:,} bytes; {self._spill.note}]"
-            text = f"{cut}\n{tail}"
+        text = tail
+        if self._spill is not None and (head is not tail or len(tail) > self._limit):
+            # Masked first: half a secret would not be known as one.
+            first = first_lines(mask(head), self._limit // HEAD)
+            last = last_lines(mask(tail), self._limit - len(first), from_a_line=False)
+            shown = f"{len(first):,} characters before this and {len(last):,} after it, of {self._total:,} bytes"
+            gap = "" if first.endswith("\n") else "\n"
+            text = f"{first}{gap}[output cut: {shown}; {self._spill.note}]\n{last}"
         return text if text.endswith("\n") else f"{text}\n"
 
 

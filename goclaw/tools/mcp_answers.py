@@ -30,9 +30,13 @@ class McpAnswer(Result):
     content: Annotated[str, Field(description="What it says, in text")]
     structured: Annotated[Any, Field(description="The same as data, where the server gives data")] = None
     images: tuple[Image, ...] = ()
+    fault: Annotated[str, Field(description="What is off about it")] = ""
 
     def text(self) -> str:
-        """Return the answer's text, and its data where the text lacks them."""
+        """Return the answer's text, its data where the text lacks them, and what is off about it."""
+        return f"{self._answer()}\n[{self.fault}]" if self.fault else self._answer()
+
+    def _answer(self) -> str:
         if self.structured is None or _says(self.content, self.structured):
             return self.content or "(the server answered with nothing)"
         data = json.dumps(self.structured, ensure_ascii=False)

@@ -98,7 +98,7 @@ class McpSource:
         entry = self._by_server[server.name]
         entry.made = found
         entry.prompts, odd = workshop.prompts(server, listing.prompts)
-        self._tell(server, entry, {**faults, **odd})
+        self._tell(server, entry, {**listing.left_out, **faults, **odd})
         self._tools = (*self._own, *(tool for each in self._by_server.values() for _, _, tool in each.made.values()))
 
     def _made(

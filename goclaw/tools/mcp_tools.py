@@ -118,23 +118,21 @@ def _run(
         async with calling(ctx, server, tool) as caller:
             outcome = await link.call_tool(tool, arguments.root, caller)
         answer = await answer_of(outcome, ctx)
-        if checked is not None:
-            _check(answer.structured, checked, f"{tool} of the MCP server {server.name}")
-        return answer
+        fault = _fault(answer.structured, checked) if checked else ""
+        return answer.model_copy(update={"fault": f"{tool} ran, but {fault}"}) if fault else answer
 
     return run
 
 
-def _check(data: Any, checked: Checked, what: str) -> None:
-    """Check the data against the server's schema."""
+def _fault(data: Any, checked: Checked) -> str:
+    """Return how the data differ from the server's schema, in words; empty if they fit."""
     try:
         found = checked.mismatches(data)
     except UnusableSchema as error:
-        raise ToolError(f"{what} ran, but its result cannot be checked: its schema is unusable: {error}") from None
+        return f"its result cannot be checked: its schema is unusable: {error}"
     if data is None:
-        raise ToolError(f"{what} ran, but gave no data, and its outputSchema promises some")
-    if found:
-        raise ToolError(f"{what} ran, but its result is not what its outputSchema says: {in_words(found)}")
+        return "gave no data, and its outputSchema promises some"
+    return f"its result is not what its outputSchema says: {in_words(found)}" if found else ""
 
 
 class _Changed:

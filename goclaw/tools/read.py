@@ -27,6 +27,8 @@ from goclaw.workspace import Opened
 MAX_PICTURE = 5 << 20
 """Bytes of a picture that models take (Anthropic, "Vision")."""
 NOTEBOOK = ".ipynb"
+MAX_NAMES = 20
+"""Names of a folder in the error of one that reads it."""
 _SAMPLE = 16
 """Bytes in which every kind of picture has its mark."""
 
@@ -120,6 +122,8 @@ async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResul
     try:
         return await _read(ctx, path, window)
     except ToolError as error:
+        if isinstance(error.__cause__, IsADirectoryError):
+            raise await _with_names(ctx, path, error) from error
         if not is_missing(error):
             raise
         near, is_sure = await ctx.workspace.nearest(path)
@@ -130,6 +134,13 @@ async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResul
     found = await _read(ctx, near, window)
     near_name = f"[{path} does not exist; this is {near}, the nearest name]"
     return found.model_copy(update={"note": "\n".join(filter(None, (near_name, found.note)))})
+
+
+async def _with_names(ctx: ToolContext, path: str, error: ToolError) -> ToolError:
+    """Return the error with the names of the folder: small models try nothing else after a plain refusal."""
+    names = sorted(name for name, _ in (await ctx.workspace.entries(path, MAX_NAMES + 1))[1])
+    more = ", …" if len(names) > MAX_NAMES else ""
+    return ToolError(f"{error} (in it: {', '.join(names[:MAX_NAMES])}{more})") if names else error
 
 
 def _window(

@@ -15,6 +15,8 @@ _PREVIEW_CONTEXT = 2
 """Lines shown before and after a change."""
 _SHOWN_LINES, _SHOWN_WIDTH = 20, 200
 _SHOWN_CHANGES = 3
+MAX_COMPARED = 200_000
+"""Characters of a file in which a line is looked for that differs in white space only."""
 """Of many lines or groups of lines that change, so many are shown."""
 
 
@@ -56,7 +58,7 @@ def check(wanted: Replacement) -> None:
         ToolError: it says nothing, or it is no Unicode text.
     """
     if not wanted.old:
-        raise ToolError("old_string cannot be empty")
+        raise ToolError("old_string cannot be empty (to add to a file, to rename or to delete it, use exec)")
     if wanted.old == wanted.new:
         raise ToolError("old_string and new_string are the same: nothing to change")
     encoded(wanted.old, "old_string")
@@ -127,8 +129,19 @@ def _not_unique(path: str, body: str, match: Match) -> str:
 
 
 def _nearly(body: str, old: str) -> str:
+    """Return where the text stands with other white space; empty: nowhere, or the body is too long to look there."""
     place = body.find(old.strip()) if old.strip() else -1
-    return f" (line {_line_of(body, place)} has it with other whitespace around)" if place >= 0 else ""
+    if place >= 0:
+        return f" (line {_line_of(body, place)} has it with other whitespace around)"
+    letters = "".join(old.split())
+    if not letters or len(body) > MAX_COMPARED or "\n" in old.strip():
+        return ""
+    alike = [
+        (number, line)
+        for number, line in enumerate(body.splitlines(), 1)
+        if letters in (packed := "".join(line.split())) and len(packed) <= 2 * len(letters)
+    ]
+    return f" (line {alike[0][0]} is: {alike[0][1].strip()})" if len(alike) == 1 else ""
 
 
 def _line_of(body: str, place: int) -> int:

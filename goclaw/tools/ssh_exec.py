@@ -68,7 +68,10 @@ class SshResult(Result):
     """What a remote command said."""
 
     host: str
-    output: Annotated[str, Field(description="Standard output and error, merged; of a long one the tail.")]
+    output: Annotated[
+        str,
+        Field(description="Standard output and error, merged; of a long one head and tail."),
+    ]
     exit_code: int
 
     def text(self) -> str:

@@ -14,6 +14,8 @@ _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf
 """One that is not ASCII, in UTF-8: where such is, the text is a damaged one of that."""
 _JUDGED = 1 << 20
 """Bytes in which these are looked for: a search lets no other thread run."""
+WITHIN = 4
+"""A cut is moved to the end of a line where one is in this part of the text; else it is within a line."""
 MAX_BYTES = 20 << 20
 """Bytes of a file that can be edited: it is held in memory several times."""
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -149,6 +151,14 @@ def decoded(raw: bytes, *, is_whole: bool = True) -> tuple[str, bool]:
         return (raw.decode(LATIN), True) if is_latin(raw) else (raw.decode(errors="replace"), False)
 
 
+def first_lines(text: str, most: int) -> str:
+    """Return the first lines of a text, at most so many characters; of a longer line its beginning."""
+    if len(text) <= most:
+        return text
+    end = text.rfind("\n", most - most // WITHIN, most) + 1
+    return text[: end or most]
+
+
 def last_lines(text: str, most: int, *, from_a_line: bool = True) -> str:
     """Return the last lines of a text, at most so many characters; of a longer line its end.
 
@@ -157,7 +167,8 @@ def last_lines(text: str, most: int, *, from_a_line: bool = True) -> str:
     start = max(0, len(text) - most)
     if text[start - 1] == "\n" if start else from_a_line:
         return text[start:]
-    return text[start:].partition("\n")[2] or text[start:]
+    end = text.find("\n", start, start + most // WITHIN) + 1
+    return text[end or start :]
 
 
 def shown(text: str) -> str:

@@ -59,8 +59,20 @@ class Quotes(Result):
     mode: Annotated[str, Field(description="How it was looked for: hybrid (words and meaning) or keyword.")]
     quotes: Annotated[tuple[Quote, ...], Field(description="Messages with what was said around them, best first.")]
     more: Annotated[bool, Field(description="Whether there was more than the limits let through.")] = False
+    missing: Annotated[
+        tuple[float, float] | None,
+        Field(description="From when to when messages are not in the index yet: two times in epoch seconds."),
+    ] = None
 
     def text(self) -> str:
+        if self.missing is None:
+            return self._found()
+        begin, end = (moment(at).strftime("%Y-%m-%d %H:%M") for at in self.missing)
+        return (
+            f"{self._found()}\n\nThe index is not complete: messages from {begin} to {end} UTC were not searched yet."
+        )
+
+    def _found(self) -> str:
         if not self.quotes:
             return (
                 f"nothing that was said matches {_shortened(self.query)!r} (mode: {self.mode}); "
@@ -135,7 +147,7 @@ async def transcript_search(
         but_turn=ctx.turn,
     )
     heard = await ctx.memory.heard(wanted, limit or QUOTES)
-    return Quotes(query=query, mode=heard.mode, quotes=tuple(heard.quotes), more=heard.more)
+    return Quotes(query=query, mode=heard.mode, quotes=tuple(heard.quotes), more=heard.more, missing=heard.missing)
 
 
 def _chosen(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[str]:

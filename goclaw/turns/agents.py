@@ -39,6 +39,7 @@ from goclaw.store.spending import Spent
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask
 from goclaw.turns.agent_run import AgentRun, NestedTurn, SharedRun, TeamMembership
 from goclaw.turns.agent_services import AgentServices
+from goclaw.turns.answers import empty_sentence
 from goclaw.turns.turn import STOPPED, TurnRun
 from goclaw.turns.turn_context import SessionPorts
 
@@ -46,7 +47,6 @@ log = logging.getLogger(__name__)
 
 _STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
 
-EMPTY_ANSWER = "(The agent gave an empty answer.)"
 MAX_MENDS = 2
 """Number of times a subagent is asked again when its last answer is not in the form its caller needs."""
 ID_LENGTH = 12
@@ -271,7 +271,7 @@ class Agents:
             # An MCP client gets all text, as a person does, unless it asks for data.
             if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
                 answer = "\n\n".join(filter(None, (*run.said, answer)))
-            return Outcome.ANSWERED, answer or EMPTY_ANSWER
+            return Outcome.ANSWERED, answer or empty_sentence(run.empty)
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
         except asyncio.CancelledError:

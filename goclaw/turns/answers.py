@@ -18,7 +18,8 @@ from goclaw.core.messages import ToolCall
 from goclaw.core.redact import Masking, storable
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
-from goclaw.llm.base import Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
+from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.llm.base import Emptiness, Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
 from goclaw.store.database import BoundStatement
 
 log = logging.getLogger(__name__)
@@ -138,14 +139,66 @@ def figures_of(done: Finished, seconds: float) -> dict[str, object]:
     }
 
 
+CUT = frozenset({Stop.LENGTH, Stop.WINDOW, Stop.FILTERED})
+EMPTY_SENTENCES = {
+    Emptiness.REFUSED: "(The model refused to answer.)",
+    Emptiness.FILTERED: "(The provider's filter stopped the answer. Another wording or another model may help.)",
+    Emptiness.MALFORMED: "(The model tried to call a tool and wrote nothing that can be read. Try again.)",
+    Emptiness.THOUGHT: "(The model only thought and gave no answer. Try again, or ask for less thinking.)",
+    Emptiness.LOADING: "(The model was still being loaded. Try again.)",
+    Emptiness.WINDOW: "(The conversation fills the model's window. /compact or /new makes room.)",
+    Emptiness.EMPTY: "(The model gave an empty answer.)",
+}
+"""What people read in place of an answer without text."""
+
+
+def empty_sentence(empty: Emptiness | None) -> str:
+    """Return the sentence in place of an empty answer."""
+    return EMPTY_SENTENCES[empty or Emptiness.EMPTY]
+
+
 def is_cut(done: Finished) -> bool:
-    """Return whether the output limit cut the text; complete calls beside it are run, and the model goes on itself."""
+    """Return whether the text is cut; complete calls beside it are run, and the model goes on itself."""
+    return done.stop in CUT and not done.message.calls and (done.empty is None or may_continue(done))
+
+
+def may_continue(done: Finished) -> bool:
+    """Return whether the rest of a cut answer can be requested: another request has an output limit of its own."""
     return done.stop is Stop.LENGTH and not done.message.calls
 
 
+def is_last(done: Finished) -> bool:
+    """Return whether the turn ends with an answer, as far as the answer itself tells."""
+    return not done.message.calls and not is_cut(done)
+
+
 def cut_line(done: Finished) -> str:
-    """Return what stands at the end of an answer that the output limit cut, for the person and the model."""
+    """Return what stands at the end of an answer that was cut, for the person and the model."""
+    if done.stop is Stop.FILTERED:
+        return "[The answer stops here: the provider's filter ended it.]"
+    if done.stop is Stop.WINDOW:
+        return "[The answer stops here: the model's window is full. /compact makes room.]"
     return (
         f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output) or what "
         'its window has room for. Say "go on" for the rest.]'
     )
+
+
+BAD_REQUEST = 400
+"""The HTTP status of requests that are wrong for any reason."""
+UNKNOWN_SHARE = 4
+"""A request for an unknown reason refused may have been too long from this part of the window on."""
+
+
+def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool:
+    """Whether to make room and ask once more.
+
+    Args:
+        error: why the request failed.
+        tokens: of its prompt.
+        context_window: of the model, as far as it is known.
+    """
+    if error.kind is ModelErrorKind.OVERFLOW:
+        return True
+    unknown = error.kind is ModelErrorKind.REJECTED and error.status == BAD_REQUEST
+    return unknown and UNKNOWN_SHARE * tokens > context_window

@@ -75,7 +75,7 @@ class Costs:
 
     def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
         """Return the row about an answer, to be written with its step."""
-        usage, now = _believable(done.usage), self.clock.now()
+        usage, now = _believable(done.usage + done.wasted), self.clock.now()
         return Spending.row(
             session,
             turn,

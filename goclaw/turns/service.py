@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from typing import Any
 
 from goclaw.agent.kinds import Kind
 from goclaw.agent.limits import RunPolicy, unattended_rules
@@ -21,19 +22,24 @@ from goclaw.core.messages import Artifact, UserMessage
 from goclaw.core.records import record
 from goclaw.engine.base import PreparedStep, Turn
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
+from goclaw.llm.served import NO_TOOLS
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.state import Session
 from goclaw.turns.agent_run import AgentRun, SharedRun
 from goclaw.turns.agent_services import AgentServices
+from goclaw.turns.answers import empty_sentence
 from goclaw.turns.hooking import HEARING, WITHHELD
 from goclaw.turns.turn import SETTLE_STEP, STOPPED, STOPPED_HERE, TurnRun, plain_message
 from goclaw.turns.turn_context import TurnContext
 
 log = logging.getLogger(__name__)
 
+TOLD_NO_TOOLS = "told no tools"
+"""A session's setting: the model of which people know that it calls no tools."""
+SERVED = "served_models"
+"""The stored facts about models from their servers; behind a ":" the model and its server's address."""
 SCALES = "token_scales"
 """The stored facts that keep the calibration over a restart; behind a ":" the model."""
-EMPTY_ANSWER = "(The model gave an empty answer.)"
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
 MAX_FILES = 3
 """The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
@@ -58,6 +64,7 @@ class Sessions:
         await self.context.compactor.restore()
         await self.pauses.restore()
         scales = await self.context.ports.settings.facts(SCALES)
+        self.context.ports.models.served.restore(await self.context.ports.settings.facts(SERVED))
         self.context.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
 
     def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
@@ -105,8 +112,10 @@ class Sessions:
             _log_end(outcome, text, self.context.ports.clock.monotonic() - began, session.last_answer)
             if entries := session.window.entries:
                 self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
-        if scales := self.context.calibration.news():
-            await self.context.ports.settings.learn_all({f"{SCALES}:{spec}": scale for spec, scale in scales.items()})
+        news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
+        news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.calibration.news() or {}).items()}
+        if news:
+            await self.context.ports.settings.learn_all(news)
         return ()
 
     async def _unattended_result(self, turn: Turn, session: Session, outcome: Outcome, text: str) -> str:
@@ -178,8 +187,9 @@ class Sessions:
         if run.withheld:
             return Outcome.STOPPED, WITHHELD
         await self._tell_of_room(turn, session, kind)
+        await self._tell_of_tools(turn, session, kind)
         if not text.strip():
-            text = "" if run.said else EMPTY_ANSWER
+            text = "" if run.said else empty_sentence(run.empty)
         return Outcome.CUT if run.cut else Outcome.ANSWERED, text
 
     async def _settled(self, run: TurnRun, session: Session, words: str, reason: str) -> str:
@@ -196,6 +206,19 @@ class Sessions:
         if words := await self.shortage.at_first_answer(session, turn.inbound.actor, kind):
             self.context.ports.bus.publish(Notice(session.key, words, turn.id))
             await self._tell(turn, "room", words)
+
+    async def _tell_of_tools(self, turn: Turn, session: Session, kind: Kind) -> None:
+        """Say once in a conversation that its model cannot call tools."""
+        spec = (await self.context.agents_for.model(session.key, kind)).spec
+        if self.context.ports.models.served.of(spec).tools is not False:
+            return
+        settings = self.context.ports.settings
+        if (await settings.of_session(session.key)).get(TOLD_NO_TOOLS) == spec:
+            return
+        words = NO_TOOLS.format(spec=spec)
+        self.context.ports.bus.publish(Notice(session.key, words, turn.id))
+        await self._tell(turn, "tools", words)
+        await settings.set(session.key, TOLD_NO_TOOLS, spec)
 
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """Return the agent that answers; where none may, the main agent and the error to report instead."""

@@ -103,7 +103,8 @@ class SessionStatus:
     context_window: int
     compactions: int
     compacting: bool
-    ollama_configured: bool
+    summary_source: str
+    """The first source of summaries: "Ollama" where it is one, else the name of the model; empty: none."""
     pending_retries: int
     model: str
     """The model that answers, or why none does."""
@@ -120,6 +121,8 @@ class SessionStatus:
     """The agent that answers and why, where that is not `main` by default."""
     agents: Sequence[str] = ()
     """The tree of agents that work for the turn that runs, a line each."""
+    window_origin: str = ""
+    """Where the size of the window comes from, for admins; empty: the model's server has said nothing of it."""
     reserve: int = 0
     """Tokens of the window that are kept free for the answer."""
     shortage: str = ""
@@ -161,7 +164,8 @@ class SessionStatus:
         """Whether it works at all: daemon, model, Telegram."""
         told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
         short = f"  Window: {self.shortage} /context says what helps." if self.shortage else ""
-        lines = (told.get(DAEMON), self._model_line(), told.get(TELEGRAM), short)
+        window = f"  Model window: {self.window_origin}" if self.window_origin else ""
+        lines = (told.get(DAEMON), self._model_line(), window, told.get(TELEGRAM), short)
         return [line for line in lines if line]
 
     def _model_line(self) -> str:
@@ -178,18 +182,21 @@ class SessionStatus:
         return [f"  {name}: {text}" for name, text in {**agent, **lines, **queue, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
-        if not self.ollama_configured:
+        if not self.summary_source:
             lines = ["  Ollama: not configured", "  Mode: main model only"]
         elif health.degraded:
             return [
-                f"  Ollama: degraded ({health.failures}/{health.threshold} failures)",
+                f"  {self.summary_source}: degraded ({health.failures}/{health.threshold} failures)",
                 "  Mode: fallback to main model",
                 f"  Reset in: {_until(health.reset_in)}",
                 *([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),
                 *self._progress(),
             ]
         else:
-            lines = [f"  Ollama: healthy ({health.counted}/{health.threshold} failures)", "  Mode: normal"]
+            lines = [
+                f"  {self.summary_source}: healthy ({health.counted}/{health.threshold} failures)",
+                "  Mode: normal",
+            ]
         ago = "never" if health.last_attempt is None else f"{_minutes(clock.now() - health.last_attempt)} ago"
         return [*lines, f"  Last attempt: {ago}", f"  Pending retries: {self.pending_retries}", *self._progress()]
 
@@ -203,6 +210,7 @@ class SessionStatus:
             "messages": self.messages,
             "tokens": self.tokens,
             "context_window": self.context_window,
+            "context_window_origin": self.window_origin,
             "reserve": self.reserve,
             "fits": not self.shortage,
             "compactions": self.compactions,
@@ -223,7 +231,8 @@ class SessionStatus:
             "agents": list(self.agents),
             "mode": self.mode,
             "ollama": {
-                "configured": self.ollama_configured,
+                "configured": bool(self.summary_source),
+                "source": self.summary_source,
                 "degraded": health.degraded,
                 "failures": health.counted,
                 "last_attempt": health.last_attempt,
@@ -279,11 +288,12 @@ class SessionInspection:
             messages=len(session.window.entries),
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
+            window_origin=models.served.of(model).window_words(context_window) if self._is_admin(actor) else "",
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
             compactions=await self.context.ports.transcripts.compactions(key),
             compacting=session.compacting,
-            ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
+            summary_source=_summary_source(models.summary_specs),
             pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.chosen(key),
@@ -296,6 +306,10 @@ class SessionInspection:
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
+
+    def _is_admin(self, actor: Actor | None) -> bool:
+        access = self.context.ports.approvals.access
+        return actor is None or access.authorize(actor, "command.admin", "status").allowed
 
     async def _workspace(self, key: str, actor: Actor | None) -> list[tuple[str, str]]:
         """Say that the actor has a workspace of their own in the session, where that is so."""
@@ -370,3 +384,8 @@ def _telegram_line(config: Config, users: Users) -> str:
     if config.telegram.token is None:
         return NO_TELEGRAM
     return "" if any(user.key.startswith("telegram:") for user in users.all()) else NO_USERS
+
+
+def _summary_source(specs: Sequence[str]) -> str:
+    is_ollama = any(spec.startswith("ollama:") for spec in specs)
+    return "Ollama" if is_ollama else next(iter(specs), "")

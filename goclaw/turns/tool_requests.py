@@ -23,7 +23,7 @@ from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.engine.base import Turn
 from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
-from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
+from goclaw.llm.base import DECLINED, UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.token_counts import estimate_request
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward
@@ -73,7 +73,7 @@ class ToolSampling:
         except StateError as error:
             log.error("what a model answered to %s cannot be booked: %s", wanted.asker, error)
             raise ToolError("the model is not asked: what it takes cannot be booked now") from None
-        if done.stop is Stop.REFUSAL:
+        if done.stop in DECLINED:
             raise ToolError("the model declined to answer")
         used, text = done.usage, mask_known(sound(done.message).text)
         return Sampled(text, done.spec, used.input + used.output, "length" if done.stop is Stop.LENGTH else "end")

@@ -6,7 +6,7 @@ anew after a crash.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,14 +14,16 @@ from typing import Any, TypeVar
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
-from goclaw.core.events import Delivery, Inbound, MessageStored, StreamRestarted, TextStreamed, ThinkingStreamed
+from goclaw.core.events import Delivery, Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
 from goclaw.core.redact import Masking, mask_known
 from goclaw.engine.base import PreparedStep, Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
+    Emptiness,
     Finished,
     ModelEvent,
+    ModelLoading,
     Request,
     Restarted,
     TextDelta,
@@ -35,7 +37,16 @@ from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
-from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked
+from goclaw.turns.answers import (
+    cut_line,
+    figures_of,
+    is_cut,
+    is_last,
+    log_answer,
+    masked,
+    may_be_too_long,
+    may_continue,
+)
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
 
@@ -56,6 +67,7 @@ STOPPED_HERE = "[stopped here]"
 """Appended to an answer that a /stop, a limit or a failure cut."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
 STOPPED = "Stopped."
+LOADING = "The model is loading."
 
 
 class TurnRun:
@@ -72,13 +84,19 @@ class TurnRun:
         self._partial: list[str] = []
         """The pieces of an unrecorded answer that the person was shown."""
         self.cut = False
-        """The output limit cut the last answer."""
+        """The last answer was cut."""
+        self.empty: Emptiness | None = None
+        """Why the last answer is empty."""
         self.said: list[str] = []
         """Texts before tool calls, which are no part of the last answer."""
         self._begun = ""
         """The beginning of an answer whose rest was requested."""
         self._last = ""
         """The text of the latest answer."""
+        self._may_continue = False
+        """The rest of the last answer may be requested."""
+        self._told_below: list[str] = []
+        """The notices below the latest answer."""
         self._continued = 0
         """Number of requests for the rest of an answer."""
         self._joined: list[Inbound] = []
@@ -162,7 +180,8 @@ class TurnRun:
         def rows(done: Finished) -> list[BoundStatement]:
             said = self._interim(number, done.message)
             promise = [self._services.interim.row(said)] if said and self._services.interim else []
-            return [*rows_of(done.message, self._origin(name)), *self._services.cost(name, done), *promise]
+            stored = self._rows(name, [done.message, *self._below(done)])
+            return [*stored, *self._services.cost(name, done), *promise]
 
         def kept(step: Step[Finished]) -> None:
             if self._answers < number:
@@ -172,7 +191,7 @@ class TurnRun:
                 elif not step.replayed:
                     log_answer(step.value, self._services.now() - began)
             if not step.held:
-                self._keep(step, step.value.message)
+                self._keep_all(step, [step.value.message, *self._below(step.value)])
                 if not step.replayed:
                     self._services.counted(name, step.value)
 
@@ -182,9 +201,14 @@ class TurnRun:
             _FINISHED,
             rows=rows,
             kept=kept,
-            hold=_is_last,
+            hold=is_last,
         )
         return step.value.message
+
+    def _below(self, done: Finished) -> Sequence[AssistantMessage]:
+        """Return the notice below an answer that was cut and whose rest is not requested."""
+        goes_on = may_continue(done) and self._continued < self._services.continuations
+        return [AssistantMessage(cut_line(done), notice=True)] if is_cut(done) and not goes_on else []
 
     def _take(self, number: int, step: Step[Finished]) -> None:
         """Note the model's answer, as soon as it is recorded or held."""
@@ -199,6 +223,9 @@ class TurnRun:
         self._reminding = []
         self.withheld = message.withheld
         self.cut = is_cut(step.value)
+        self.empty = step.value.empty
+        self._may_continue = may_continue(step.value)
+        self._told_below = [notice.text for notice in self._below(step.value)]
 
     def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
         """Return the delivery of an interim text; None where it is held for later, or empty."""
@@ -255,7 +282,7 @@ class TurnRun:
 
     async def goes_on(self, number: int) -> bool:
         """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
-        if not self.cut or self._continued >= self._services.continuations:
+        if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
         self._begun = self.answered
@@ -264,8 +291,9 @@ class TurnRun:
 
     @property
     def answered(self) -> str:
-        """Return the text of the latest answer, with the earlier parts of an answer that was cut and continued."""
-        return self._begun + self._last if self._last else self._begun.rstrip()
+        """Return the text of the latest answer, with the earlier parts of one that was continued, and what is below."""
+        written = self._begun + self._last if self._last else self._begun.rstrip()
+        return "\n\n".join(filter(None, (written, *self._told_below)))
 
     @property
     def answers(self) -> int:
@@ -304,13 +332,19 @@ class TurnRun:
         self._asked.clear()
         instead, written = f"[{words}]", "".join(self._partial).strip()
         mark = STOPPED_HERE if words == STOPPED else f"{STOPPED_HERE}\n{words}"
-        note = AssistantMessage(f"{written}\n\n{mark}" if written else instead)
-        told = (await self._note(SETTLE_STEP, note, _NOTE)).text  # what an earlier run of the daemon recorded counts
+        note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
+        parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]
+        told = (await self._note(SETTLE_STEP, note, _NOTE, parts)).text  # an earlier run's counts, where it is recorded
         if self._begun:
             return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
         return words if told == instead else told
 
-    async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> MessageT:
+    async def _note(
+        self, name: str, message: MessageT, codec: Codec[MessageT], parts: Sequence[Message] = ()
+    ) -> MessageT:
+        """Record a message as a step; `parts`: the rows that it is stored as, if not one."""
+        stored = parts or [message]
+
         async def given() -> MessageT:
             return message
 
@@ -318,10 +352,17 @@ class TurnRun:
             name,
             given,
             codec,
-            rows=lambda value: rows_of(value, self._origin(name)),
-            kept=lambda step: self._keep(step, step.value),
+            rows=lambda _: self._rows(name, stored),
+            kept=lambda step: self._keep_all(step, stored),
         )
         return step.value
+
+    def _rows(self, step: str, stored: Iterable[Message]) -> list[BoundStatement]:
+        return [row for each in stored for row in rows_of(each, self._origin(step))]
+
+    def _keep_all(self, step: Step[Any], stored: Iterable[Message]) -> None:
+        for behind, message in enumerate(stored):  # each is one row, but for an answer with calls, which is the last
+            self._keep(step, message, behind=behind)
 
     def _go_on(self) -> None:
         """End a turn at the end of its record if it was stopped before a crash: no further step is begun.
@@ -352,9 +393,6 @@ class TurnRun:
         """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)
-            if is_cut(done) and self._continued >= self._services.continuations:
-                text = f"{done.message.text}\n\n{cut_line(done)}".strip()
-                done = replace(done, message=replace(done.message, text=text))
             message = await self._services.hooks.said(self._turn.inbound, done.message)
         except BaseException:
             self._services.unanswered(step)
@@ -387,13 +425,15 @@ class TurnRun:
         planning = self._services.planning(step, opening.model)
         try:
             async with planning.request(tokens):
-                return await self._stream(number, opening, tokens, reminder)
+                done = await self._stream(number, opening, tokens, reminder)
+            if done.empty is not Emptiness.WINDOW:
+                return done
         except ModelError as error:
-            if error.kind is not ModelErrorKind.OVERFLOW:
+            if not may_be_too_long(error, tokens, opening.model.context_window):
                 raise
-            tokens = await self._services.make_room(too_long=True)
-            async with planning.request(tokens):
-                return await self._stream(number, opening, tokens, reminder)
+        tokens = await self._services.make_room(too_long=True)
+        async with planning.request(tokens):
+            return await self._stream(number, opening, tokens, reminder)
 
     async def _take_in(self, number: int) -> None:
         """Let what joins the turn join it, until none is left or one has to wait."""
@@ -434,6 +474,8 @@ class TurnRun:
                 self._services.publish(TextStreamed(turn, session, text))
             case ThinkingDelta(text) if text:
                 self._services.publish(ThinkingStreamed(turn, session, text))
+            case ModelLoading():
+                self._services.publish(Notice(session, LOADING, turn))
             case Restarted():
                 self._partial.clear()
                 self._services.publish(StreamRestarted(turn, session, event.reason))
@@ -469,11 +511,6 @@ def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> Prep
 def user_rows(message: UserMessage, origin: Origin, transcripts: Transcripts) -> list[BoundStatement]:
     """Return the INSERTs of a person's message; its own row is the first."""
     return [*rows_of(message, origin), transcripts.ensure_session(origin.session, origin.at)]
-
-
-def _is_last(done: Finished) -> bool:
-    """Whether the turn ends with an answer, as far as the answer itself tells."""
-    return not done.message.calls and not is_cut(done)
 
 
 def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:

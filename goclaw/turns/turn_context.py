@@ -159,6 +159,8 @@ class TurnContext:
         offered_to = self.ports.dispatcher.registry.offered_to
         usable = offered_to(actor, *within, planning=planning)
         lasting = offered_to(actor, *within, planning=False) if planning else usable
+        if self.ports.models.served.of(model.spec).tools is False:
+            usable = lasting = []  # its server would refuse the whole request
         profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
         return self.offerings.of(usable, lasting, profile, settings.tools)
 

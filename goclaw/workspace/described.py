@@ -113,5 +113,5 @@ def refuse_kind(found: os.stat_result, path: str, *, folder_too: bool = False) -
     if kind == stat.S_IFREG or (folder_too and kind == stat.S_IFDIR):
         return
     if kind == stat.S_IFDIR:
-        raise ToolError(f"is a directory: {path}")
+        raise ToolError(f"is a directory: {path}") from IsADirectoryError()
     raise ToolError(f"not a regular file: {path} ({_KINDS.get(kind, 'something else')})")

@@ -37,7 +37,7 @@ class Life:
     stalls: float
     """How long it lasts, in times of the stall."""
     ends_with_reset: bool
-    """What was held back by a black hole is lost, and does not arrive late."""
+    """What was held back by a black hole is lost, and does not arrive late; before a pause, an edit is put off."""
     rest: float
     """Share of the longest rest, until the next process starts."""
     faults: Sequence[str]

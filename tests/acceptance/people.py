@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from goclaw.gateway.shared_gateway import NOT_ANSWERED
 from tests.acceptance.books import Seen, read_chat
 from tests.acceptance.model import END, QUESTION
 from tests.acceptance.waiting import clock
@@ -35,6 +36,8 @@ class Habits:
     """Messages without an answer when a daemon starts: more than it can answer until it is killed."""
     mode: str = ""
     """Its queue mode."""
+    presses: bool = False
+    """Questions are answered by their buttons."""
     commands: Mapping[str, float] = field(default_factory=dict)
     """What else is written now and then: the share of the rounds."""
 
@@ -62,6 +65,8 @@ class Chat:
     commands: Counter[str] = field(default_factory=Counter)
     reacted: Counter[str] = field(default_factory=Counter)
     """How often a question or an approval was answered."""
+    presses: int = 0
+    """How many buttons were pressed."""
     refused: dict[str, int] = field(default_factory=dict)
     """How often people were told that there is no such question, when each approval was given."""
 
@@ -134,18 +139,26 @@ class People:
             if found := APPROVE.search(message.text):
                 await self._approve(chat, found[1], seen, about=message.text)
             if found := re.search(rf"{QUESTION} (\w+)", message.text):
-                await self._answer(chat, found[1])
+                await self._answer(chat, found[1], message.message_id)
 
-    async def _answer(self, chat: Chat, name: str) -> None:
-        """Answer a question once: that answer must not be lost."""
-        if not chat.reacted[name]:
-            chat.reacted[name] += 1
-            await self._write(chat, "red", chat.habits.users[0])
+    async def _answer(self, chat: Chat, name: str, message_id: int) -> None:
+        """Answer a question once, in words or by its first button: that answer must not be lost."""
+        if chat.reacted[name]:
+            return
+        chat.reacted[name] += 1
+        [asked] = [sent for sent in self.telegram.sent(chat.number) if sent.message_id == message_id]
+        user = chat.habits.users[0]
+        if chat.habits.presses and asked.keyboard:
+            chat.presses += 1
+            data = asked.keyboard[0][0]["callback_data"]
+            await self.telegram.world.press(chat.number, message_id, data, user=user)
+        else:
+            await self._write(chat, "red", user)
 
     async def _approve(self, chat: Chat, question: str, seen: Sequence[Seen], *, about: str) -> None:
-        """Approve; again where the answer was that there is no such question, though the call has not run."""
+        """Approve; again where the answer was that there is no such question, or that its process does not answer."""
         names = re.findall(r"m\d+c\d+", about)
-        refusals = sum(message.text.startswith(GONE) for message in seen)
+        refusals = sum(message.text.startswith((GONE, NOT_ANSWERED)) for message in seen)
         is_refused = refusals > chat.refused.get(question, refusals) and not self.answered(chat) & set(names)
         if not chat.reacted[question] or (is_refused and chat.reacted[question] < TRIES):
             chat.reacted[question] += 1

@@ -35,6 +35,7 @@ WANTED = {"kills": 1_000, "pauses": 200, "restarts": 20, "cuts": 50}
 SUMMED = (
     *("kills", "messages", "answered_once", "stopped", "marked", "marked_twice_shown", "effects", "unknown"),
     *("previews_left", "takeovers", "refused_starts", "outage_notices", "approvals_repeated"),
+    *("presses", "paused_edits"),
 )
 COUNTED = ("lost", "unmarked_duplicates", "effects_twice", "out_of_order", "transcript_order", "old_epochs", "stuck")
 """What must not happen, in numbers beside the words."""

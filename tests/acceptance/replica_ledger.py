@@ -99,6 +99,10 @@ class ReplicaOutcome(Outcome):
     """Starts while Postgres was away or cut off."""
     takeovers: int = 0
     """Sessions that were taken from another process, or anew."""
+    presses: int = 0
+    """Questions that were answered by a button."""
+    paused_edits: int = 0
+    """Pauses before which Telegram was made to ask for a wait before the next edit."""
     outage_notices: int = 0
     """Messages that say that the database cannot be reached, where that was so."""
     old_epochs: list[str] = field(default_factory=list)

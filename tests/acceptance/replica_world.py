@@ -48,7 +48,12 @@ SIMPLE_CHATS: Mapping[int, Habits] = {
 MORE_CHATS: Mapping[int, Habits] = {
     number: Habits((number,), ("plain", "exec", "both", "plain", "file"), waiting=2) for number in range(21, 27)
 }
-ALL_CHATS = {**CHATS, **MORE_CHATS}
+PRESSING_CHATS: Mapping[int, Habits] = {
+    number: Habits((number,), ("ask", "ask", "plain"), waiting=1, presses=True) for number in range(27, 31)
+}
+SLOW_EDIT: Mapping[str, Any] = {"status": 429, "retry_after": 2}
+"""Ordered right before a pause: an edit is due when the next owner has the session."""
+ALL_CHATS = {**CHATS, **MORE_CHATS, **PRESSING_CHATS}
 
 
 @dataclass
@@ -124,6 +129,7 @@ class ReplicaWorld:
     def count(self) -> None:
         """Put what is counted on the way into the outcome."""
         self.found.kills = sum(self.kills_at.values())
+        self.found.presses = sum(chat.presses for chat in self.people.chats.values())
         self.found.kills_at, self.found.troubles = dict(self.kills_at), dict(self.troubles)
         self.found.strange += [f"asked without a message: {messages}" for messages in self.model.unasked]
 
@@ -257,6 +263,9 @@ class ReplicaWorld:
             return
         self.troubles[life.trouble] += 1
         if life.trouble == PAUSE:
+            if life.ends_with_reset:
+                self.telegram.fail("editMessageText", **SLOW_EDIT)
+                self.found.paused_edits += 1
             process.send_signal(signal.SIGSTOP)
             await clock.sleep(seconds)
             process.send_signal(signal.SIGCONT)

@@ -7,13 +7,13 @@ took an eighth one, and was killed with SIGKILL.
 
 import json
 import re
-import tarfile
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from goclaw.ops.upgrade.checkout import unpack
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually
@@ -28,8 +28,7 @@ ANN = 5
 @pytest.fixture
 async def former(folder: Path, telegram: FakeTelegram, model: EchoModel) -> AsyncIterator[Installation]:
     """An installation on the state and the workspace of the earlier version, with the same configuration."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     stricter = {"stricter": {"medium": "ask"}}
     # Telegram counts on: what has an earlier number was taken up before.
     telegram.world.update_ids, telegram.world.message_ids = count(2000), count(500)

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests import plain_user
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import eventually
-from tests.adversarial import plain_user
 from tests.adversarial.attacks import ATTACKS, GUEST, MEMBER, ORDER, PLAIN, STRANGER, Attack, Outcome
 from tests.adversarial.obeying import Json, Obeying, Sink, called, obeying_model, sink
 from tests.execution.sandbox.probes import World, metadata, program, world

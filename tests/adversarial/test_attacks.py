@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import house
-from tests.adversarial import plain_user
+from tests import house, plain_user
 from tests.adversarial.attacks import ATTACKS, TIERS, USERS, Attack, Outcome, table
 from tests.adversarial.stage import open_stage
 from tests.together import together

@@ -8,8 +8,10 @@ import pytest
 
 from goclaw.app import open_app
 from goclaw.config.schema import Config
+from goclaw.config.values import PostgresPlace
 from goclaw.core import catalog
 from goclaw.core.clock import SteppedClock
+from tests.ops.test_store_copy import copied
 from tests.plugin import install, packages
 
 __all__ = ["packages"]
@@ -41,3 +43,21 @@ async def test_broken_plugins_are_named_and_the_daemon_runs(
     ]
     for what, why in faults.items():
         assert f"{what}: {why}" in caplog.messages
+
+
+async def test_a_start_without_the_store_that_the_folder_was_used_with_says_so(
+    tmp_path: Path, place: PostgresPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = {"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}}
+    store = {"store": f"{place.url}?schema={place.schema}"}
+    (tmp_path / "state").mkdir(mode=0o700)
+    caplog.set_level(logging.WARNING)
+    for more in (store, store, {}):
+        assert "was last used with" not in caplog.text
+        async with asyncio.timeout(60), open_app(Config.model_validate(values | more), with_channels=False):
+            pass
+    assert f"was last used with {place.shown}, and `store` is not set now" in caplog.text
+    await copied(Config.model_validate(values), place, tmp_path / "state" / "goclaw.db", replace=True)
+    caplog.clear()
+    async with asyncio.timeout(60), open_app(Config.model_validate(values), with_channels=False):
+        assert "was last used with" not in caplog.text

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.cli import systemd as service_manager
 from goclaw.cli.process import CONNECTION, KEY_SUFFIX
 from tests.cli.fake_systemd import FakeSystemd, fake_systemd
 
@@ -28,6 +29,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSystemd:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GOCLAW_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(service_manager, "SYSTEM_UNITS", tmp_path / "system")
     fake = fake_systemd(tmp_path / "programs")
     monkeypatch.setenv("PATH", fake.path)
     return fake

@@ -1,4 +1,4 @@
-"""A `systemctl` and a `loginctl` for PATH: they write down how they were called, and say what a test wants."""
+"""A `systemctl`, a `loginctl` and a `journalctl` for PATH: they note their calls, and say what a test wants."""
 
 import os
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ _PROGRAM = """#!/bin/sh
 here={folder}
 echo "{name} $*" >> "$here/calls"
 test -e "$here/no-bus" && {{ echo 'Failed to connect to bus: No medium found' >&2; exit 1; }}
+test {name} = journalctl && {{ cat "$here/journal" 2>/dev/null; exit 0; }}
 case "$*" in
     *show-environment*) cat "$here/environment" 2>/dev/null ;;
     *show-user*) cat "$here/linger" 2>/dev/null || echo no ;;
@@ -35,7 +36,8 @@ class FakeSystemd:
         """Each call that changes something, oldest first, without the words that are always the same."""
         path = self.folder / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [line.removeprefix("systemctl --user ") for line in lines if " show" not in line]
+        changing = [line for line in lines if " show" not in line and not line.startswith("journalctl")]
+        return [line.removeprefix("systemctl --user ") for line in changing]
 
     def has(self, **properties: object) -> None:
         """Let the unit have these properties."""
@@ -45,6 +47,14 @@ class FakeSystemd:
     def gives(self, **environment: str) -> None:
         """Let services get these variables."""
         (self.folder / "environment").write_text("".join(f"{name}={value}\n" for name, value in environment.items()))
+
+    def writes(self, lines: str) -> None:
+        """Have these lines in the journal of the unit."""
+        (self.folder / "journal").write_text(lines)
+
+    def journal_calls(self) -> list[str]:
+        """Each call of `journalctl`, oldest first."""
+        return [line for line in (self.folder / "calls").read_text().splitlines() if line.startswith("journalctl")]
 
     def lingers(self) -> None:
         """Let the user's manager run without a login."""
@@ -64,9 +74,9 @@ class FakeSystemd:
 
 
 def fake_systemd(folder: Path) -> FakeSystemd:
-    """Make both programs in this folder."""
+    """Make the programs in this folder."""
     folder.mkdir()
-    for name in ("systemctl", "loginctl"):
+    for name in ("systemctl", "loginctl", "journalctl"):
         program = folder / name
         program.write_text(_PROGRAM.format(folder=folder, name=name))
         program.chmod(0o755)

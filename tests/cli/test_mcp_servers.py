@@ -47,6 +47,21 @@ def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pyte
     assert run(["mcp", "approve", "nowhere"]) == 78
 
 
+def test_the_list_says_which_tools_are_left_out_and_that_it_was_cut(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools = [{"name": "odd", "inputSchema": None}, {"name": "good", "inputSchema": {"type": "object"}}]
+    (state / "tools.json").write_text(json.dumps(tools))
+    start = ["-S", str(MISBEHAVING)]
+    servers = {"odd": [*start, str(state / "tools.json")], "long": [*start, "", "endless"]}
+    known = {name: {"command": sys.executable, "args": words} for name, words in servers.items()}
+    (state / "config.yaml").write_text(json.dumps({"mcp": {"servers": known}}))
+    assert run(["mcp", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "mcp__odd__good" in listed and "left out: odd: inputSchema: Input should be a valid dict" in listed
+    assert "its lists are longer than 200 entries; what is behind them is left out" in listed
+
+
 def test_what_could_not_be_looked_at_is_not_called_unchanged(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "approve", "none", "--yes"]) != 0
     assert "none could not be asked for its tools" in capsys.readouterr().err

@@ -230,3 +230,70 @@ def test_status_says_how_it_is_and_whether_it_runs(systemd: FakeSystemd, unit: P
     systemd.has(ActiveState="failed", SubState="failed", UnitFileState="enabled", MainPID=0, Result="exit-code")
     assert run(["service", "status"]) == 1
     assert "exit-code" in capsys.readouterr().out
+
+
+def test_status_says_that_a_lingering_user_s_service_starts_with_the_machine(
+    systemd: FakeSystemd, unit: Path, capsys: Capture
+) -> None:
+    systemd.lingers()
+    run(["service", "install"])
+    assert "starts it when the machine starts" in capsys.readouterr().err
+    systemd.has(ActiveState="active", SubState="running", UnitFileState="enabled", MainPID=1)
+    run(["service", "status"])
+    assert "When the machine starts: started\n" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root installs a unit of the machine")
+@pytest.mark.promise("P-service")
+def test_root_installs_a_unit_of_the_machine_that_runs_as_the_owner_of_the_state_folder(
+    systemd: FakeSystemd, unit: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    system_unit = tmp_path / "system" / "goclaw.service"
+    (tmp_path / "state").mkdir()
+    assert run(["service", "install", "--system"]) == 0
+    assert setting(system_unit, "User") == "root" and setting(system_unit, "WantedBy") == "multi-user.target"
+    assert not unit.exists()
+    assert systemd.calls == ["systemctl daemon-reload", "systemctl enable --now goclaw.service"]
+    assert run(["service", "remove"]) == 0, "the only one of ours is meant"
+    assert systemd.calls[2] == "systemctl disable --now goclaw.service" and not system_unit.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_an_owner_who_cannot_run_this_installation_is_refused(
+    systemd: FakeSystemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "state").mkdir()
+    os.chown(tmp_path / "state", 65534, 65534)
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert run(["service", "install", "--system"]) == 1
+    assert f"who owns {tmp_path / 'state'}, cannot run {python}" in capsys.readouterr().err
+    assert systemd.calls == [] and not (tmp_path / "system").exists()
+
+
+def test_the_journal_is_shown_where_it_has_lines_and_the_log_where_not(
+    systemd: FakeSystemd, unit: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(["service", "install"])
+    logs = tmp_path / "state" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "goclaw.log").write_text('{"event":"of the file"}\n')
+    capfd.readouterr()
+    assert run(["service", "logs"]) == 0
+    assert capfd.readouterr().out == '{"event":"of the file"}\n'
+    systemd.writes("of the journal\n")
+    assert run(["service", "logs", "-n", "7"]) == 0
+    assert capfd.readouterr().out == "of the journal\n"
+    assert systemd.journal_calls()[-1] == "journalctl --user-unit goclaw.service --quiet --lines=7 --no-pager"
+
+
+def test_a_stop_between_a_failure_and_the_next_start_ends_the_service(
+    systemd: FakeSystemd, unit: Path, capsys: Capture
+) -> None:
+    run(["service", "install"])
+    systemd.has(ActiveState="activating", SubState="auto-restart", MainPID=0)
+    assert run(["stop"]) == 0
+    assert systemd.calls[-1] == "stop goclaw.service"
+    assert "stopped" in capsys.readouterr().err

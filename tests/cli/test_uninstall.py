@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from goclaw.cli.program import run
-from goclaw.cli.systemd import unit_path
+from goclaw.cli.systemd import Manager
 from goclaw.config.load import load_config
 from goclaw.config.state import open_state
 from tests.cli.fake_systemd import FakeSystemd
@@ -23,7 +23,7 @@ def test_the_service_goes_and_the_data_stay(systemd: FakeSystemd, capsys: Captur
         pass
     assert run(["uninstall", "--yes"]) == 0
     told = capsys.readouterr()
-    assert str(unit_path()) in told.out and not unit_path().exists()
+    assert str(Manager.USER.unit_path) in told.out and not Manager.USER.unit_path.exists()
     assert systemd.calls[-2:] == ["daemon-reload", "reset-failed goclaw.service"]
     assert f"the data stay in {config.state_dir}" in told.err and config.state_dir.is_dir()
     assert Path(sys.prefix).is_dir() and "the program itself: `" in told.out
@@ -31,11 +31,11 @@ def test_the_service_goes_and_the_data_stay(systemd: FakeSystemd, capsys: Captur
 
 @pytest.mark.promise("P-uninstall")
 def test_a_unit_that_is_not_ours_is_neither_listed_nor_touched(systemd: FakeSystemd, capsys: Capture) -> None:
-    unit_path().parent.mkdir(parents=True)
-    unit_path().write_text("[Unit]\nDescription=mine\n")
+    Manager.USER.unit_path.parent.mkdir(parents=True)
+    Manager.USER.unit_path.write_text("[Unit]\nDescription=mine\n")
     assert run(["uninstall", "--yes"]) == 0
-    assert str(unit_path()) not in capsys.readouterr().out
-    assert unit_path().read_text() == "[Unit]\nDescription=mine\n"
+    assert str(Manager.USER.unit_path) not in capsys.readouterr().out
+    assert Manager.USER.unit_path.read_text() == "[Unit]\nDescription=mine\n"
 
 
 @pytest.mark.promise("P-uninstall")

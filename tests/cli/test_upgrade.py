@@ -11,7 +11,7 @@ import pytest
 from goclaw.cli.base import Options
 from goclaw.cli.daemon import serve
 from goclaw.cli.program import run
-from goclaw.cli.systemd import unit_path, unit_text
+from goclaw.cli.systemd import Manager
 from goclaw.cli.upgrade import RunningDaemon
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.state import UPGRADE_JOURNAL, open_state
@@ -29,8 +29,8 @@ HOME = Path(sys.prefix)
 def service(systemd: FakeSystemd) -> Iterator[Loaded]:
     """A configuration whose daemon, which is this process, is run by systemd, and listens."""
     loaded = load_config()
-    unit_path().parent.mkdir(parents=True)
-    unit_path().write_text(unit_text(loaded))
+    Manager.USER.unit_path.parent.mkdir(parents=True)
+    Manager.USER.unit_path.write_text(Manager.USER.unit_text(loaded))
     systemd.has(MainPID=os.getpid(), ActiveState="active")
     with open_state(loaded.config):
         loaded.config.socket_path.touch()

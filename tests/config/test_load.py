@@ -42,6 +42,9 @@ def problems(load: Load, text: str | bytes | None = None, env: dict[str, str] | 
 
 BROKEN_FILES = [
     # text, position, what the message must hold
+    ("workspace: $HOME/work\n", "1:1", ["workspace", "holds $HOME", "not filled in", "`~/`"]),
+    ("users_file: ${CONFIG}/users.json\n", "1:1", ["users_file", "holds ${CONFIG}", "`~/`"]),
+    ("plugins: [/srv/$TEAM/x.py]\n", "1:11", ["plugins", "holds $TEAM", "`~/`"]),
     ("telegram:\n  tokne: x\n", "2:3", ["telegram.tokne", "unknown key", "`token`"]),
     ("telegarm: {}\n", "1:1", ["telegarm", "unknown key", "`telegram`"]),
     ("telegram:\n  baseUrl: http://x\n", "2:3", ["telegram.baseUrl", "`base_url`"]),

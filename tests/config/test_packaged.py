@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from goclaw.agent.kinds import Kinds
 from goclaw.config.load import Loaded, load_config
 from goclaw.errors import ConfigError
 from tests.plugin import install, packages
@@ -52,6 +53,14 @@ def test_one_key_of_the_operator_changes_that_key_only(tmp_path: Path) -> None:
     policy = ("agents", "kinds", "chat", "policy")
     assert loaded.origin((*policy, "max_tool_calls")) == f"{tmp_path / 'config.yaml'}:1:34"
     assert loaded.origin((*policy, "max_tokens")) == CHAT
+
+
+def test_an_agent_of_a_package_leaves_the_built_in_kind_and_one_of_the_operator_replaces_it(tmp_path: Path) -> None:
+    assert Kinds(load(tmp_path).config).named("").name == "general"
+    changed = load(tmp_path, "agents: {kinds: {chat: {description: Mine.}}}").config.agents.kinds
+    assert set(changed) == {"chat", "general"}, "chat is still the package's"
+    own = load(tmp_path, "agents: {kinds: {reader: {tools: [read]}}}").config.agents.kinds
+    assert set(own) == {"chat", "reader"}
 
 
 def test_lists_count_whole_and_null_is_what_the_package_says(tmp_path: Path) -> None:

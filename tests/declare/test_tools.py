@@ -277,7 +277,8 @@ async def test_a_result_of_the_wrong_type_names_its_field(tmp_path: Path, found:
     )
     async with open_bench(tmp_path, declared.built()) as bench:
         said = (await bench.call("look", {})).content
-    assert f"look ran, but what it gave back is not what it declares: {fault}" in said
+    assert f"[look ran, but its result is not what it declares: {fault}" in said
+    assert said.startswith("{"), "what it returned comes first"
 
 
 async def test_what_to_call_gives_and_the_method_does_not_take_is_named_and_nothing_runs(tmp_path: Path) -> None:

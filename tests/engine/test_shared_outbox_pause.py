@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -13,13 +14,14 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Delivery, Receipt
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.errors import DeliveryError
 from goclaw.net import open_client
 from goclaw.store.database import BoundStatement, StatementResult
 from goclaw.store.fencing import Fence, fenced
 from goclaw.store.ownership import Lease
 from goclaw.store.postgres.database import open_schema
 from goclaw.store.postgres.ownership import STALL_SECONDS, PostgresOwnership
-from tests.acceptance.waiting import clock
+from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
 
 TOLD = Delivery("d", Address("memory", "s"), "an answer", session="s")
@@ -45,13 +47,13 @@ async def begun(outbox: SharedOutbox, channel: Slow, fence: Fence) -> None:
     await channel.began.wait()
 
 
-async def promised(outbox: SharedOutbox, fence: Fence) -> None:
+async def promised(outbox: SharedOutbox, fence: Fence, delivery: Delivery = TOLD) -> None:
     """Have a delivery promised under the lease of a process that was just seen."""
     ownership = outbox.ownership
     assert isinstance(ownership, PostgresOwnership)
     ownership._leases["s"], ownership._seen_at = Lease(fence), ownership._clock.awake_or_not()
     with fenced(fence):
-        assert await outbox.promise(TOLD)
+        assert await outbox.promise(delivery)
 
 
 @pytest.mark.promise("P-answered-once")
@@ -95,6 +97,45 @@ async def test_what_was_promised_right_before_a_pause_is_not_sent_after_it(
             await begun(outbox, channel, fence)
             assert await outbox.flush(10)
     assert room.all == []
+
+
+class Flooded(MemoryChannel):
+    """A channel whose service asks to wait at the first try; `paused` comes in that wait."""
+
+    def __init__(self, room: Room, paused: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(room, clock)
+        self._paused = paused
+        self.tries: list[str] = []
+
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        self.tries.append(delivery.id)
+        if len(self.tries) == 1:
+            await self._paused()
+            raise DeliveryError("the service asks to wait", retry_after=0.01)
+        return await super().deliver(delivery, handover)
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_answer_after_it(
+    place: PostgresPlace,
+) -> None:
+    room, at = Room(), SteppedClock()
+
+    async def paused() -> None:
+        await two.take("s")
+
+    channel = Flooded(room, paused)
+    async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
+        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+            closing = Delivery("d", Address("memory", "s"), "closed", session="s", action="edit", message_id="1")
+            await promised(outbox, await one.take("s"), closing)
+            await eventually(lambda: outbox.counts["memory", "retried"])
+            at.advance(STALL_SECONDS)
+            assert await outbox.flush(10), "it is tried no more"
+            assert channel.tries == ["d"]
+            await promised(outbox, await one.take("s"), replace(TOLD, id="d2"))
+            assert await outbox.flush(10)
+    assert channel.tries == ["d", "d2"]
 
 
 class Calling(MemoryChannel):

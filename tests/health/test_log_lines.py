@@ -8,7 +8,7 @@ import pytest
 from structlog.dev import ConsoleRenderer, plain_traceback
 
 from goclaw.core.redact import remember
-from goclaw.health.log_lines import coloured_line, event_of, json_line, plain_line
+from goclaw.health.log_lines import coloured_line, event_of, journal_line, json_line, plain_line
 
 
 def record(text: str, level: int = logging.INFO, **added: object) -> logging.LogRecord:
@@ -77,3 +77,11 @@ def test_every_value_of_a_record_is_without_secrets_and_control_characters() -> 
     assert {"event", "key", "odd", "exception", "stack_info"} <= {
         name for name in event if "[secret]" in str(event[name])
     }
+
+
+def test_each_line_for_the_journal_has_the_priority_of_its_record_and_no_second_time() -> None:
+    lines = journal_line(event_of(failed())).splitlines()
+    assert lines[0] == "<3>[error    ] failed [goclaw.engine.lanes] turn=t:1"
+    assert len(lines) > 3 and all(line.startswith("<3>") for line in lines)
+    levels = [journal_line(event_of(record("x", level)))[:3] for level in (10, 17, 20, 30, 40, 50)]
+    assert levels == ["<7>", "<6>", "<6>", "<4>", "<3>", "<2>"]

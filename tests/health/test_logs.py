@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 import stat
 import subprocess
@@ -271,3 +272,17 @@ def test_the_former_handlers_are_back_afterwards(config: Config) -> None:
     with open_logs(config, StringIO()):
         assert logging.getLogger().handlers != before
     assert logging.getLogger().handlers == before
+
+
+def test_only_the_stream_of_the_journal_gets_priorities(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "journal").open("w") as journal, (tmp_path / "other").open("w") as other:
+        status = os.fstat(journal.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        for stream in (journal, other):
+            with open_logs(config, stream):
+                logging.getLogger("x").warning("careful")
+    assert (tmp_path / "journal").read_text() == "<4>[warning  ] careful [x]\n"
+    assert (tmp_path / "other").read_text().endswith("[warning  ] careful [x]\n")
+    assert "<4>" not in (tmp_path / "other").read_text()

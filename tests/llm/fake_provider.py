@@ -56,6 +56,8 @@ class FakeProvider:
         """Replies by path, or what makes one of a request; for side questions such as `/api/show`."""
         self.connections: set[object] = set()
         """Every connection that a request came in on."""
+        self.lists = False
+        """The replies answer questions by GET, too."""
         self._replies: deque[Reply] = deque()
 
     def will(self, *replies: Reply) -> None:
@@ -68,6 +70,8 @@ class FakeProvider:
         return [received for received in self.received if received.path not in self.routes]
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET" and not self.lists and request.path not in self.routes:
+            return web.Response(status=404)  # a question about the server, which it does not know
         received = Received(request.path, dict(request.headers), await request.read())
         self.received.append(received)
         self.connections.add(request.transport)

@@ -168,7 +168,7 @@ async def test_ids_that_the_api_refuses_are_changed_alike_in_call_and_result(
         ("stop_sequence", Stop.END),
         ("pause_turn", Stop.LENGTH),
         ("max_tokens", Stop.LENGTH),
-        ("model_context_window_exceeded", Stop.LENGTH),
+        ("model_context_window_exceeded", Stop.WINDOW),
         ("refusal", Stop.REFUSAL),
         ("invented_tomorrow", Stop.END),
     ],

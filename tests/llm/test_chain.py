@@ -104,7 +104,7 @@ async def test_a_model_is_asked_three_times_and_its_own_error_is_raised() -> Non
 
 
 @pytest.mark.promise("P-model-fallback")
-@pytest.mark.parametrize("kind", sorted(FALLBACK))
+@pytest.mark.parametrize("kind", sorted(FALLBACK - {ModelErrorKind.LOADING}))
 async def test_the_next_model_answers_when_the_first_cannot(kind: ModelErrorKind) -> None:
     chained = Chained([failing(kind)] * 3, [WELL])
     heard = await chained.ask()

@@ -39,6 +39,104 @@ def failed(status: int, body: object, **headers: str) -> ModelError:
     return from_response(SPEC, status, data, headers, NOW)
 
 
+BODIES = [
+    (400, {"error": {"message": "invalid params, context window exceeds limit (2013)"}}, None),
+    (400, {"error": {"message": "<400> InvalidParameter: Range of input length should be [1, 129024]"}}, 129_024),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "The input (15321 tokens) is longer than the model's context length (8192 tokens).",
+        },
+        8_192,
+    ),
+    (
+        400,
+        {"object": "error", "message": "Input length (15321 tokens) exceeds the maximum allowed length (8186 tokens)."},
+        8_186,
+    ),
+    (400, {"error": {"message": "prompt token count of 140211 exceeds the limit of 128000", "code": "x"}}, 128_000),
+    (422, {"error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5201"}, 4_095),
+    (400, {"error": {"message": "Requested input length 9012 exceeds maximum input length 8192"}}, 8_192),
+    (400, {"error": "Cannot truncate prompt with n_keep (9012) >= n_ctx (4096)"}, 4_096),
+    (
+        429,
+        {"error": {"message": "Request too large for m on tokens per min: Limit 30000, Requested 41231."}},
+        30_000,
+    ),
+    (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size",
+                "n_prompt_tokens": 5001,
+                "n_ctx": 4096,
+            }
+        },
+        4_096,
+    ),
+    (400, {"error": {"message": "prompt is too long: 208310 tokens > 200000 maximum"}}, 200_000),
+    (400, {"error": {"message": "输入长度超过模型上下文最大长度 32768 tokens"}}, 32_768),
+    (400, {"error": {"message": "Prompt 超长，请缩短后重试"}}, None),
+]
+"""Of MiniMax, DashScope, Together, SGLang, Copilot, TGI, NIM, LM Studio, OpenAI, llama.cpp, Anthropic, in Chinese."""
+
+
+@pytest.mark.promise("P-context-fits")
+@pytest.mark.parametrize(("status", "body", "window"), BODIES)
+def test_an_overflow_names_the_window_where_that_is_certain(status: int, body: object, window: int | None) -> None:
+    error = failed(status, body)
+    assert (error.kind, error.window) == (KINDS.OVERFLOW, window)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64.",
+        "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 150.",
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens.",
+        "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` of this model",
+        "Input should be less than or equal to 2",
+        "image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
+        "messages.3: tool_use ids must be unique",
+        "temperature must be at most 2",
+    ],
+)
+def test_a_limit_of_something_else_is_no_overflow(words: str) -> None:
+    assert failed(400, {"error": {"message": words}}).kind is KINDS.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ([{"error": {"code": 429, "details": [{"@type": "RetryInfo", "retryDelay": "4s"}]}}], 4.0),
+        ({"error": {"message": "Please try again in 7m33.6s."}}, 453.6),
+        ({"error": {"message": "Rate limit reached. Retry after 20 seconds"}}, 20.0),
+        ({"error": {"message": "try again in 250ms"}}, 0.25),
+        ({"error": {"message": "slow down"}, "retry_after": 5}, 5.0),
+        ({"error": {"message": "slow down"}}, None),
+    ],
+)
+def test_a_wait_that_stands_in_the_body_is_read(body: object, seconds: float | None) -> None:
+    assert failed(429, body).retry_after == seconds
+
+
+def test_a_daily_limit_says_when_it_ends() -> None:
+    words = {"error": {"message": "Rate limit exceeded: free-models-per-day. Add 10 credits", "code": 429}}
+    named = {"error": {"message": "Limit reached: requests per day (RPD). Please try again in 2h0m0s."}}
+    usually, certain = failed(429, words), failed(429, named)
+    assert "such limits usually end at 00:00 UTC on 19 November" in str(usually)
+    assert (usually.kind, usually.retry_after) == (KINDS.RATE, 46_400)
+    assert "it ends at 13:06 UTC on 18 November" in str(certain)
+    assert certain.retry_after == 7_200
+
+
+def test_of_a_web_page_one_line_is_quoted() -> None:
+    page = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>x</body></html>"
+    assert str(failed(502, page)).endswith("(a web page: 502 Bad Gateway)")
+
+
 @pytest.mark.promise("P-context-fits")
 @pytest.mark.parametrize(("status", "words"), OVERFLOWS)
 def test_every_wording_of_a_prompt_that_is_too_long_is_known(status: int, words: str) -> None:
@@ -58,7 +156,7 @@ def test_every_wording_of_a_prompt_that_is_too_long_is_known(status: int, words:
         (400, {"error": {"code": "content_policy_violation", "message": "no"}}, KINDS.REFUSED),
         (400, {"error": {"message": "max_tokens: must be positive"}}, KINDS.REJECTED),
         (400, [{"error": {"message": "API key not valid", "status": "INVALID_ARGUMENT"}}], KINDS.REJECTED),
-        (503, {"error": {"message": "Loading model"}}, KINDS.OVERLOADED),
+        (503, {"error": {"message": "Loading model"}}, KINDS.LOADING),
         (422, {"detail": [{"msg": "field required"}]}, KINDS.REJECTED),
         (418, b"", KINDS.REJECTED),
         (599, b"\xff\xfe", KINDS.SERVER),

@@ -249,7 +249,7 @@ async def test_a_missing_model_says_how_to_get_it(fake: FakeProvider, ports: Mod
     assert "ollama pull qwen3:8b" in str(heard.failed)
 
 
-@pytest.mark.parametrize(("reason", "stop"), [("stop", Stop.END), ("length", Stop.LENGTH), ("load", Stop.END)])
+@pytest.mark.parametrize(("reason", "stop"), [("stop", Stop.END), ("length", Stop.LENGTH), ("load", Stop.LOADED)])
 async def test_every_reason_has_its_meaning(fake: FakeProvider, ports: ModelPorts, reason: str, stop: Stop) -> None:
     fake.will(lines(part("x"), part(done=True, done_reason=reason)))
     assert (await ask(model_at(fake, ports), saying("hi"))).finished.stop is stop

@@ -70,7 +70,7 @@ async def test_interleaved_calls_are_put_together(fake: FakeProvider, ports: Mod
     [
         ("stop", Stop.END),
         ("length", Stop.LENGTH),
-        ("content_filter", Stop.REFUSAL),
+        ("content_filter", Stop.FILTERED),
         ("function_call", Stop.TOOLS),
         ("invented_tomorrow", Stop.END),
     ],
@@ -181,7 +181,7 @@ async def test_each_server_gets_the_fields_of_its_row(fake: FakeProvider, ports:
     await ask(at(fake, ports, server, thinking="high"), saying("hi", max_output=55))
     [received] = fake.asked
     row, body = SERVERS[server], received.body
-    assert received.path == "/chat/completions"
+    assert received.path == ("/v1/chat/completions" if row.local else "/chat/completions")
     assert body["model"] == "some/model"
     assert body[row.limit_field] == 55
     assert len({"max_tokens", "max_completion_tokens"} & body.keys()) == 1

@@ -32,6 +32,12 @@ def config(**providers: dict[str, Any]) -> Config:
     return Config.model_validate({"providers": {name.replace("_", "-"): each for name, each in providers.items()}})
 
 
+@pytest.fixture(autouse=True)
+def lists(fake: FakeProvider) -> None:
+    """Its replies are lists, which are asked for by GET."""
+    fake.lists = True
+
+
 async def test_anthropic_is_asked_in_its_own_way(fake: FakeProvider, http: aiohttp.ClientSession) -> None:
     fake.will(lines({"data": [{"id": "claude-b"}, {"id": "claude-a"}], "has_more": False}))
     here = config(anthropic={"base_url": f"{fake.url}/v1", "api_key": KEY})
@@ -70,6 +76,7 @@ async def test_a_server_that_does_not_list_is_named_beside_those_that_do(
     fake: FakeProvider, http: aiohttp.ClientSession, reply: Reply, said: str
 ) -> None:
     async with fake_provider() as other:
+        other.lists = True
         other.will(lines({"data": [{"id": "m"}]}))
         fake.will(reply)
         both = config(groq={"base_url": fake.url, "api_key": KEY}, together={"base_url": other.url})

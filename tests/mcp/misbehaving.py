@@ -27,6 +27,9 @@ TOOLS: list[dict[str, Any]] = [
     {"name": "wrong", "inputSchema": OBJECT, "outputSchema": NUMBER, "annotations": READS},
     {"name": "nothing", "inputSchema": OBJECT, "outputSchema": NUMBER, "annotations": READS},
     {"name": "garbage", "inputSchema": OBJECT, "annotations": READS},
+    {"name": "half", "inputSchema": OBJECT, "annotations": READS},
+    {"name": "plain", "inputSchema": OBJECT, "annotations": READS},
+    {"name": "mixed", "inputSchema": OBJECT, "annotations": READS},
     {"name": "fails", "inputSchema": OBJECT, "annotations": READS},
     {"name": "grow", "inputSchema": OBJECT, "annotations": READS},
     {"name": "evolve", "inputSchema": OBJECT, "annotations": READS},
@@ -78,6 +81,21 @@ def flood(token: Any) -> None:
         notify("notifications/tools/list_changed")
 
 
+def answer_oddly(request: Any, name: str) -> None:
+    match name:
+        case "garbage":
+            sys.stdout.write("this is no JSON\n")
+            send({"id": request, "result": {"content": "not a list"}})
+        case "half":
+            answer(request, "cut \ud83d here, whole \ud83d\ude00 there")
+        case "plain":
+            send({"id": request, "result": "done"})
+        case "mixed":
+            odd = {"type": "hologram", "depth": 3}
+            text = {"type": "text", "text": "the ticket is 42"}
+            send({"id": request, "result": {"content": [odd, text], "structuredContent": "none"}})
+
+
 def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901  # one line for each thing it does
     name = params["name"]
     match name:
@@ -103,9 +121,8 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901  # one lin
             answer(request, "{}", structuredContent={"n": "seven"})
         case "nothing":
             answer(request, "no data")
-        case "garbage":
-            sys.stdout.write("this is no JSON\n")
-            send({"id": request, "result": {"content": "not a list"}})
+        case "garbage" | "half" | "plain" | "mixed":
+            answer_oddly(request, name)
         case "fails":
             answer(request, "it went wrong <system-reminder>", isError=True)
         case "grow":

@@ -105,7 +105,11 @@ def test_parts_of_identifiers_are_extra_terms() -> None:
 
 
 def test_accented_words_are_not_taken_apart() -> None:
-    assert extra_terms("Müller naïve Éa") == []
+    assert extra_terms("Mueller naïve Éa") == []
+
+
+def test_german_is_also_there_as_it_is_written_without_its_own_keys() -> None:
+    assert extra_terms("Müller, Straße") == ["Mueller", "Strasse"]
 
 
 def test_unspaced_scripts_and_emoji_are_extra_terms() -> None:

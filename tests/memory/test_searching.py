@@ -122,6 +122,13 @@ def test_very_words_are_found_and_nothing_else(corpus: sqlite3.Connection) -> No
     assert search(corpus, "red  WINE", phrase=True) == [Ranked(right, 1.0, 1.0, 0.0)]
 
 
+@pytest.mark.parametrize("phrase", ["Weissenburger strasse", "weißenburger STRASSE", "Weißenburger Straße"])
+def test_very_words_are_found_in_any_spelling(corpus: sqlite3.Connection, phrase: str) -> None:
+    full, plain = say(corpus, 1, ["Anna: in der Weißenburger Straße", "Bert: Weissenburger Strasse 12"])
+    say(corpus, 1, ["Carl: Straße, Weißenburger"])
+    assert sorted(places(search(corpus, phrase, phrase=True))) == sorted([full, plain])
+
+
 def test_others_hits_hide_nobodys(corpus: sqlite3.Connection) -> None:
     """More of them than a search looks at closely; they have the term more often, too."""
     for session in range(2, KEYWORD_DEPTH + 4):

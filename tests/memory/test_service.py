@@ -42,14 +42,17 @@ class Transcripts:
         self.rows.append(FeedRow(row, session, f"t{row}", "user", text, 1_750_000_000.0 + row, sender))
         self.word.set()
 
-    async def after(self, row: int) -> Sequence[FeedRow]:
-        return [each for each in self.rows if each.row > row][:100]
+    async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
+        return self.rows[row : row + 100]
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
         for each in self.rows:
             found[each.session] = (found.get(each.session, (each.row, 0))[0], each.row)
         return found
+
+    async def end(self) -> int:
+        return self.rows[-1].row if self.rows else 0
 
     async def said_at(self, row: int) -> float | None:
         return next((each.at for each in self.rows if each.row == row), None)
@@ -101,14 +104,19 @@ class Home:
 
 @asynccontextmanager
 async def at_home(
-    tmp_path: Path, rack: Rack | None = None, *, alone: bool = False, **settings: object
+    tmp_path: Path,
+    rack: Rack | None = None,
+    *,
+    alone: bool = False,
+    said: Transcripts | None = None,
+    **settings: object,
 ) -> AsyncIterator[Home]:
     """Keyword arguments are keys of the section `memory`."""
     folder = tmp_path / "workspace"
     folder.mkdir(exist_ok=True)
     (tmp_path / "state").mkdir(exist_ok=True)
     config = Config.model_validate({"state_dir": tmp_path / "state", "workspace": folder, "memory": settings})
-    rack, clock, said, index = rack or Rack(), SteppedClock(), Transcripts(), tmp_path / "state" / "memory.db"
+    rack, clock, said, index = rack or Rack(), SteppedClock(), said or Transcripts(), tmp_path / "state" / "memory.db"
     embedders = Embedders(rack.choose, rack.open)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(asyncio.timeout(40))

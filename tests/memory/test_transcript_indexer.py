@@ -113,9 +113,9 @@ class Counting(TranscriptFeed):
         self.read = asyncio.Event()
         self.gate.set()
 
-    async def after(self, row: int) -> Sequence[FeedRow]:
+    async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
         self.asked.append(row)
-        rows = await super().after(row)
+        rows = await super().after(row, many=many)
         self.read.set()
         await self.gate.wait()
         return rows
@@ -126,7 +126,7 @@ async def test_a_restart_goes_on_where_the_index_is(tmp_path: Path) -> None:
         for number in range(3):
             await home.story.turn("a", f"a:{number}", 100.0, *(UserMessage(f"m{number}.{n}") for n in range(60)))
         listener = TranscriptIndexer(home.index, Counting(home.database), home.clock)
-        assert await listener._take_in()
+        assert await listener._add()
     async with house(tmp_path) as home:
         feed = Counting(home.database)
         assert await TranscriptIndexer(home.index, feed, home.clock).catch_up()

@@ -6,11 +6,52 @@ _POSTGRES = "tests/store/postgres/test_database.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a failure of a model is shown to it as its own words",
+        "class prompt: the runtime's words pass for the model's",
+        "goclaw/agent/context/repair.py",
+        "            case AssistantMessage(notice=True, calls=()):\n",
+        "            case AssistantMessage(notice=True, calls=()) if False:\n",
+        "tests/turns/test_service.py::test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_answered",
+    ),
+    bug(
+        "notices are in what is summarised",
+        "class prompt: the runtime's words pass for the model's",
+        "goclaw/agent/context/summary.py",
+        " for each in messages if not (isinstance(each, AssistantMessage) and each.notice)]",
+        " for each in messages]",
+        "tests/agent/context/test_summary.py::test_no_notice_is_told_to_who_summarises",
+    ),
+    bug(
+        "every message with marks explains them",
+        "class prompt: what was said is said again",
+        "goclaw/agent/context/window.py",
+        "                explained |= new\n",
+        "                pass\n",
+        "tests/agent/context/test_untrusted_content.py::"
+        "test_marks_are_explained_once_where_the_first_ones_of_their_kind_stand",
+    ),
+    bug(
+        "a result that is left out takes the explanation of the marks with it",
+        "class security: marks that nobody explains",
+        "goclaw/agent/context/window.py",
+        "            if at is not None:\n                messages[at] = self._explaining(entry, message, new)\n",
+        "            if new:\n                messages[at or 0] = self._explaining(entry, message, new)\n",
+        "tests/agent/context/test_untrusted_content.py::test_a_result_that_is_left_out_takes_no_explanation_with_it",
+    ),
+    bug(
+        "templates that want turns to alternate refuse what a person says after a stop",
+        "class protocol: roles",
+        "goclaw/llm/encoded.py",
+        "        if isinstance(message, UserMessage) and isinstance(last, UserMessage):\n",
+        "        if False:\n",
+        "tests/llm/test_encoded.py::test_what_a_person_says_in_a_row_is_one_message_where_turns_must_alternate",
+    ),
+    bug(
         "a call whose result is still to come counts as repaired for good",
         "class stale cache",
         "goclaw/agent/context/window.py",
-        "return isinstance(message, AssistantMessage) and not message.calls",
-        "return isinstance(message, AssistantMessage)",
+        "return isinstance(message, AssistantMessage) and not message.calls and not message.notice",
+        "return isinstance(message, AssistantMessage) and not message.notice",
         "tests/agent/context/test_window.py::"
         "test_however_a_window_changes_its_request_is_the_one_of_a_window_loaded_anew",
     ),

@@ -11,6 +11,32 @@ _SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_
 
 BUGS: list[Bug] = [
     bug(
+        "a request that was lost by ownership is tried again as one that the network lost",
+        "class replicas: a chat is mute for a day after a gateway was paused in an edit",
+        "goclaw/channels/telegram/request.py",
+        "        if isinstance(error.__cause__, OwnershipLost):\n",
+        "        if isinstance(error.__cause__, OwnershipLost) and not method:\n",
+        "tests/channels/telegram/test_request.py"
+        "::test_a_request_of_a_process_that_has_lost_the_session_is_not_sent_and_is_no_failure_of_the_network",
+    ),
+    bug(
+        "a delivery is tried again without a look whose it is",
+        "class replicas: a chat is mute for a day after a gateway was paused in an edit",
+        "goclaw/engine/outbox.py",
+        "                    await progress.clearance()  # the next owner of the session sends it\n",
+        "                    pass\n",
+        "tests/engine/test_shared_outbox_pause.py"
+        "::test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_answer_after_it",
+    ),
+    bug(
+        "a process that has just woken answers from its memory",
+        "class replicas: a press is answered that there is no such question, and dropped",
+        _GATEWAY,
+        "                await self.shared.check(held)\n",
+        "",
+        f"{_GATEWAYS}::test_a_press_that_reaches_a_daemon_that_has_just_woken_answers_the_question_of_the_next_owner",
+    ),
+    bug(
         "an agent that works for an MCP client writes on in a conversation that another gateway has forgotten",
         "class replicas: what was forgotten is there again",
         "goclaw/turns/external_runs.py",

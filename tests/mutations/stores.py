@@ -8,6 +8,40 @@ _STATE_FILES = "goclaw/store/postgres/state_files.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a start on SQLite says nothing of the Postgres that the folder was used with",
+        "class replicas: `store` forgotten on one machine, whose people begin anew",
+        "goclaw/app/opening.py",
+        "    await asyncio.to_thread(note_store, config)\n",
+        "",
+        "tests/app/test_opening.py::test_a_start_without_the_store_that_the_folder_was_used_with_says_so",
+    ),
+    bug(
+        "a changed password of Postgres needs a restart",
+        "class rotation of secrets: all gateways stand still, and nothing says why",
+        "goclaw/config/values.py",
+        "        found = (_content(self.password_file) if self.password_file else None) or self.password\n",
+        "        found = self.password\n",
+        "tests/store/postgres/test_connecting_password.py"
+        "::test_a_password_that_was_changed_is_read_again_for_a_new_connection",
+    ),
+    bug(
+        "each connection to a Postgres that stands still is waited for anew",
+        "class outage: people hear nothing for a minute",
+        "goclaw/store/postgres/database.py",
+        "                if not (known and is_lost) or self._silence.lasts:\n",
+        "                if not (known and is_lost):\n",
+        "tests/store/postgres/test_database_silent.py"
+        "::test_of_a_postgres_that_stands_still_only_the_first_look_waits_long",
+    ),
+    bug(
+        "a variable in the path of a folder becomes the folder's name",
+        "openclaw #70901: `$HOME` is passed through literally",
+        "goclaw/config/values.py",
+        "    if found := _VARIABLE.search(str(value)):\n",
+        "    if found := None:\n",
+        "tests/config/test_load.py",
+    ),
+    bug(
         "a step of the schema waits for a table as long as it takes",
         "class upgrade: everyone waits behind an ALTER TABLE that waits for a dump",
         "goclaw/store/postgres/schema.py",

@@ -41,6 +41,14 @@ BUGS: list[Bug] = [
         f"{_METADATA_TESTS}::test_where_no_listener_can_be_had_all_of_them_are_refused_everywhere",
     ),
     bug(
+        "the supervisor reads a command's memory by one call alone",
+        "issue 41: no chmod in a container of Docker 20.10",
+        _METADATA,
+        "in (errno.EPERM, errno.ENOSYS):\n            return self._memory_by_file",
+        "in ():\n            return self._memory_by_file",
+        f"{_METADATA_TESTS}::test_in_the_workspace_each_call_does_what_the_kernel_does",
+    ),
+    bug(
         "the supervisor changes files wherever they are",
         "issue 21: chmod 0777 of the state folder",
         _METADATA,

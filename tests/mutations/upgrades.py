@@ -66,4 +66,28 @@ BUGS: list[Bug] = [
         "        for path in (each for each in entries if each.name != LOCK):\n",
         f"{_OWN}::test_a_state_folder_goes_but_for_what_is_not_ours",
     ),
+    bug(
+        "an upgrade needs a newer Python than the one that runs",
+        "filters of tarfile on the Python of Debian 12",
+        "goclaw/ops/upgrade/checkout.py",
+        "        members.extractall(folder)  #",
+        '        members.extractall(folder, filter="data")  #',
+        "tests/ops/upgrade/test_checkout.py::test_a_version_is_unpacked_by_a_python_whose_tarfile_has_no_filters",
+    ),
+    bug(
+        "every line in the journal has the same priority",
+        "lines on standard error without the prefix of sd-daemon(3)",
+        "goclaw/health/log_lines.py",
+        '    return with_priority(plain_line({**event, "timestamp": ""}), PRIORITIES.get(event["level"], INFO))',
+        '    return plain_line({**event, "timestamp": ""})',
+        "tests/health/test_log_lines.py::test_each_line_for_the_journal_has_the_priority_of_its_record_and_no_second_time",
+    ),
+    bug(
+        "systemd starts a daemon that was stopped after a failure",
+        "`stop` in the seconds before a restart",
+        "goclaw/cli/lifecycle.py",
+        "    if pid is None and (manager := restarting_manager(loaded)):",
+        "    if pid is not None and (manager := restarting_manager(loaded)):",
+        "tests/cli/test_service.py::test_a_stop_between_a_failure_and_the_next_start_ends_the_service",
+    ),
 ]

@@ -15,7 +15,7 @@ from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import DENIED_MARK, ApprovalRequest, Consent
 from goclaw.toolkit.json_schema import Injected
-from goclaw.toolkit.results import BoundedResult, Result
+from goclaw.toolkit.results import BoundedResult, Result, ResultType
 from goclaw.toolkit.scheduling import ResourceUse, slots
 from tests.toolkit.test_dispatcher import bench, only
 
@@ -91,7 +91,7 @@ class Listed(BoundedResult):
         (None, "result: Input should be"),
     ],
 )
-async def test_a_result_that_was_not_declared_says_that_the_tool_ran(
+async def test_a_result_that_is_not_as_declared_reaches_the_model_with_a_line_that_says_so(
     tmp_path: Path, value: Any, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool(side_effect=SideEffect.READ_ONLY, bounded=True)
@@ -100,9 +100,12 @@ async def test_a_result_that_was_not_declared_says_that_the_tool_ran(
         return value  # type: ignore[no-any-return]  # that is the bug
 
     async with bench(tmp_path) as at:
-        said = await only(at, listing).error(listing)
-    assert said.startswith(f"listing ran, but what it gave back is not what it declares: {fault}")
-    assert f"tool listing gave back something else than it declares: {fault}" in caplog.text
+        result = await only(at, listing).call(listing)
+    assert not result.is_error, "it has had its effect"
+    content, _, note = result.content.rpartition("\n")
+    assert content == ResultType(str).text(value)
+    assert note.startswith(f"[listing ran, but its result is not what it declares: {fault}")
+    assert f"tool listing returned something other than it declares: {fault}" in caplog.text
 
 
 async def test_a_tools_own_time_goes_before_the_configured_one(tmp_path: Path) -> None:

@@ -73,6 +73,32 @@ def test_a_check_names_every_fault_once_with_its_place(config: Config, folder: P
         assert message.startswith(begins)
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ('attribute("key", "string")', "key: 'string' is a text, not a type: write str, without quotes"),
+        ('attribute("key", 5)', "key: 5 is not a type that a field can have"),
+        ('attribute("key", list["nope"])', "key: list['nope'] is not a type that a field can have"),
+        ('attribute("key", object())', "key: <object object at"),
+        ("attribute(3, str)", "attribute: name must be str, not 3"),
+        ('attribute("key", str, enum=3)', "attribute: enum must be Sequence[Any], not 3"),
+        ('attribute("key", str, min_length="x")', "attribute: min_length must be int | None, not 'x'"),
+        ('required("a", 3)', "required: names must be str, not 3"),
+        ('max_tool_calls("many")', "max_tool_calls: number must be int, not 'many'"),
+        ('bind_to("find", side_effect=SideEffect.NONE)', "bind_to: method must be Callable[..., Any], not 'find'"),
+        ("bind_to(print, side_effect='none')", "bind_to: side_effect must be SideEffect, not 'none'"),
+        ('agent(3, "x")', "agent: name must be str, not 3"),
+        ('tool("look", 7)', "tool: description must be str, not 7"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_named_with_its_place_and_remedy(
+    word: str, message: str, config: Config, folder: Path
+) -> None:
+    text = f"from goclaw.declare import *\nfrom goclaw.specs import SideEffect\n\nmade = [{word}]\n"
+    first, *_ = check_file(put(folder / "garden.py", text), config)
+    assert (first.line, first.column) == (4, 9) and first.message.startswith(message)
+
+
 @pytest.mark.parametrize("text", [TOOL.format(name="garden", says="x"), DECLARED])
 def test_a_sound_file_has_no_fault_and_leaves_no_module(text: str, config: Config, folder: Path) -> None:
     before = {name for name in sys.modules if name.startswith("goclaw_plugin_")}

@@ -61,7 +61,25 @@ async def test_line_ends_and_marks_are_kept(
 @pytest.mark.parametrize(
     ("old", "words"),
     [
-        ("", r"^old_string cannot be empty$"),
+        ("port = 8080", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        (" port =8080\n", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        ("port = 80", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        ("a = 1", r"^old_string not found in a\.txt$"),
+        ("p", r"^old_string is not unique"),
+    ],
+)
+async def test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means(
+    old: str, words: str, around: Surroundings
+) -> None:
+    around.write("a.txt", "[server]\nport=8080\na=1\na=1\nname=p\n")
+    with pytest.raises(ToolError, match=words):
+        await change(around, old, "port=9090")
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        ("", r"^old_string cannot be empty \(to add to a file, to rename or to delete it, use exec\)$"),
         ("nine", r"^old_string not found in a\.txt$"),
         ("  two  ", r"^old_string not found in a\.txt \(line 2 has it with other whitespace around\)$"),
         ("o", r"^old_string is not unique: 3 matches in a\.txt \(lines 1, 2, 4\)$"),

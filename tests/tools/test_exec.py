@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from goclaw.config.schema import Config
+from goclaw.core.redact import mask, remember
 from goclaw.errors import InvalidInput, SandboxUnavailable, ToolError
 from goclaw.execution.sandbox.base import Sandbox
 from goclaw.specs import Risk
@@ -136,27 +137,52 @@ async def test_the_configured_time_holds_when_none_is_asked_for(ready: Surroundi
         await ready.call(exec_, {"command": "sleep 60"})
 
 
-async def test_a_long_output_shows_its_tail_and_is_kept_whole(ready: Surroundings) -> None:
+async def test_a_long_output_shows_head_and_tail_and_is_kept_whole(ready: Surroundings) -> None:
     settings(ready, output_limit=1000)
 
     said = await ready.call(exec_, {"command": "seq 100000; exit 2"})
-    notice, *tail, code = said.splitlines()
+    *lines, code = said.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("[output cut"))
 
     assert code == "exit code: 2"
-    assert tail == [str(number) for number in range(99_835, 100_001)]
-    assert notice.startswith("[output cut: the last 997 characters of 588,895 bytes; the whole is kept as output:")
-    name = notice.split("kept as ")[1].split(",")[0]
+    assert lines[:at] == [str(number) for number in range(1, at + 1)] and at > 80
+    assert lines[at + 1 :] == [str(number) for number in range(100_001 - len(lines) + at + 1, 100_001)]
+    assert 900 < len(said) - len(lines[at]) <= 1_000 + len("\nexit code: 2\n")
+    assert ", of 588,895 bytes; the whole is kept as output:" in lines[at]
+    name = lines[at].split("kept as ")[1].split(",")[0]
     assert (await ready.call(read, {"path": name, "limit": 2})).startswith("     1\t1\n     2\t2\n")
     assert await ready.call(read, {"path": name, "offset": 99_999}) == "100000\t100000"
 
 
-async def test_of_a_long_output_without_line_ends_the_last_characters_are_shown(ready: Surroundings) -> None:
+async def test_one_long_line_hides_nothing_around_it(ready: Surroundings) -> None:
     settings(ready, output_limit=1000)
 
-    said = await ready.call(exec_, {"command": "head -c 9000 /dev/zero | tr '\\0' x; echo"})
+    said = await ready.call(
+        exec_, {"command": "echo ERROR: disk full; echo file 1; head -c 40000 /dev/zero | tr '\\0' x; echo; echo END"}
+    )
 
-    assert said.splitlines()[0].startswith("[output cut: the last 1,000 characters of 9,001 bytes;")
-    assert said.splitlines()[1] == "x" * 999
+    assert said.startswith("ERROR: disk full\nfile 1\nxxx") and said.endswith("xxx\nEND\nexit code: 0")
+    assert "\n[output cut: " in said and len(said) < 1_300
+
+
+async def test_a_progress_bar_is_shown_at_its_end_and_kept_so(ready: Surroundings) -> None:
+    settings(ready, output_limit=1000)
+    bar = "for i in $(seq 900); do printf '\\r\\033[2KDownloading %d%%' $((i/9)); done"
+
+    said = await ready.call(exec_, {"command": f"echo 'ERROR: disk full'; {bar}; echo; echo DONE"})
+    long = await ready.call(exec_, {"command": f"{bar}; echo; seq 1000"})
+    name = long.split("kept as ")[1].split(",")[0]
+
+    assert said == "ERROR: disk full\nDownloading 100%\nDONE\nexit code: 0"
+    assert (await ready.call(read, {"path": name, "limit": 2})).startswith("     1\tDownloading 100%\n     2\t1\n")
+
+
+async def test_a_secret_that_the_cursor_puts_together_is_masked(ready: Surroundings) -> None:
+    remember("hunter2-and-more")
+
+    said = await ready.call(exec_, {"command": "printf 'hunter2-xxx-more\\033[8Dand\\n'"})
+
+    assert mask(said) == "[secret]\nexit code: 0"
 
 
 async def test_a_long_output_that_is_no_text_is_not_offered_to_read(ready: Surroundings) -> None:
@@ -164,10 +190,7 @@ async def test_a_long_output_that_is_no_text_is_not_offered_to_read(ready: Surro
 
     said = await ready.call(exec_, {"command": "head -c 9000 /dev/zero"})
 
-    assert said.startswith(
-        "[output cut: the last 1,000 characters of 9,000 bytes; the whole is binary, which read does not show; "
-        "redirect it into a file and look at that with exec]\n"
-    )
+    assert ", of 9,000 bytes; the whole is binary, which read does not show; redirect it into a file" in said
 
 
 async def test_the_output_of_a_timed_out_command_is_kept_as_well(ready: Surroundings) -> None:

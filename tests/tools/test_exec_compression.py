@@ -127,7 +127,7 @@ async def test_a_long_output_is_compressed_before_it_is_cut(ready: Surroundings)
     plain = await run(ready, exec_, {"command": "ls -l folder"}, compress=False)
     said = await run(ready, exec_, {"command": "ls -l folder"})
 
-    assert plain.startswith("[output cut")
+    assert "\n[output cut: " in plain
     assert said.startswith("[compressed: names only; for the whole read output:")
     assert len(said.splitlines()) == 52 + 2
     whole = _WHOLE.search(said)
@@ -141,10 +141,11 @@ async def test_what_is_too_long_even_then_is_cut_as_ever(ready: Surroundings) ->
     )
     await run(ready, exec_, {"command": "touch $(seq -f folder/another-%g 400)"})
 
-    first, second, *names, code = (await run(ready, exec_, {"command": "ls -l folder"})).splitlines()
+    first, *names, code = (await run(ready, exec_, {"command": "ls -l folder"})).splitlines()
 
     assert first.startswith("[compressed: names only; for the whole read output:")
-    assert second.startswith("[output cut: the last 996 characters of ")
+    (cut,) = (name for name in names if name.startswith("[output cut: "))
+    names.remove(cut)
     assert names[-1] == "file-11.txt"
     assert sum(map(len, names)) < 1_000
     assert code == "exit code: 0"

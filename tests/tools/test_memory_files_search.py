@@ -12,6 +12,7 @@ from goclaw.memory.base import NoteHit, Score
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.tools.memory_files import OTHER_WORDS, FoundNotes, memory_get, memory_list, memory_search
+from tests.tables import table
 from tests.tools.memory_support import surroundings
 
 BERT = Actor(key="telegram:6", entry="telegram")
@@ -45,6 +46,45 @@ async def test_the_better_passage_comes_first_and_scores_more(tmp_path: Path) ->
     best, second = (float(passage.split("score ")[1].split()[0]) for passage in rest)
     assert best == 1.0
     assert 0 < second < 1
+
+
+NOTES = {
+    "key": "Der Schlüssel für das Gartenhäuschen liegt unter der Fußmatte.",
+    "street": "Anna wohnt in der Weissenburger Strasse 12, bei Kröger.",
+    "doctor": "Le médecin s'appelle Hélène Lefèvre, tél. 06 12 34 56 78.",
+    "lock": "قفل الباب رقمه ٤٤٧١",
+    "price": "Das Dach kostet 12.500,50 Euro, der Zaun 3750 Euro.",
+    "other": "Die Katze schläft, 1234 mal.",
+}
+
+
+@table(
+    "query, found",
+    [
+        ("Schluessel", "key"),
+        ("SCHLÜSSEL", "key"),
+        ("Gartenhaeuschen", "key"),
+        ("Fussmatte", "key"),
+        ("Weißenburger Straße", "street"),
+        ("WEISSENBURGER", "street"),
+        ("Kroeger", "street"),
+        ("0612345678", "doctor"),
+        ("06-12/34 56 78", "doctor"),
+        ("4471", "lock"),
+        ("12500", "price"),
+        ("12,500", "price"),
+        ("3.750", "price"),
+        ("\u0663\u0667\u0665\u0660", "price"),
+    ],
+)
+async def test_a_note_is_found_however_its_words_and_numbers_are_written(
+    tmp_path: Path, query: str, found: str
+) -> None:
+    async with surroundings(tmp_path) as around:
+        for name, text in NOTES.items():
+            around.write(f"memory/{name}.md", text)
+        answer = await around.call(memory_search, {"query": query})
+    assert f"memory/{found}.md" in answer.partition("score")[0], answer
 
 
 async def test_at_most_the_configured_number_of_hits_is_returned(tmp_path: Path) -> None:

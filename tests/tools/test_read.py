@@ -86,7 +86,7 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
         ("wide.txt", r"^file too large: wide\.txt has 2,097,154 bytes, .* of a text in UTF-16 .*exec$"),
         ("missing", r"^file not found: missing$"),
         ("../x", r"^path traversal detected: \.\./x$"),
-        (".", r"^is a directory: \.$"),
+        (".", r"^is a directory: \. \(in it: bom\.txt, empty, .*picture\.png, wide\.txt\)$"),
     ):
         with pytest.raises(ToolError, match=words):
             await around.call(read, {"path": path})

@@ -14,11 +14,10 @@ from goclaw.core.events import AcceptKind, Outcome, TurnFinished
 from goclaw.core.messages import AssistantMessage, ToolCall
 from goclaw.errors import ModelErrorKind
 from goclaw.hooks.base import HookAnswer
-from goclaw.llm.base import Stop
+from goclaw.llm.base import Emptiness, Stop
 from goclaw.tools.ask_user import ask_user
 from goclaw.tools.message import message as message_tool
-from goclaw.turns.answers import MAX_A_MINUTE, SECONDS
-from goclaw.turns.service import EMPTY_ANSWER
+from goclaw.turns.answers import EMPTY_SENTENCES, MAX_A_MINUTE, SECONDS
 from goclaw.turns.turn import STOPPED_HERE
 from tests.approvals.test_questions import asked
 from tests.harness import Answer, Core, World, before_the_next_look
@@ -94,7 +93,7 @@ async def test_only_a_turn_that_said_nothing_at_all_is_told_to_be_empty(tmp_path
     async with world.running() as core:
         await core.say("plan it")
         await core.settled()
-    assert world.texts() == [EMPTY_ANSWER]
+    assert world.texts() == [EMPTY_SENTENCES[Emptiness.EMPTY]]
 
 
 @pytest.mark.promise("P-interim", "P-answered-once")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.auth.users import User
+from goclaw.core.clock import RealClock
 from goclaw.core.events import (
     AcceptKind,
     Address,
@@ -20,7 +21,9 @@ from goclaw.core.events import (
 )
 from goclaw.core.messages import AssistantMessage, Image, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ModelErrorKind
-from goclaw.llm.base import Usage
+from goclaw.llm.base import Stop, Usage
+from goclaw.llm.chain import ModelChain
+from goclaw.llm.scripted import CONTEXT_WINDOW, ScriptedModel
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices
 from tests.harness import HERE, Answer, World
@@ -162,28 +165,93 @@ async def test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_a
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Answer("Half", error=ModelErrorKind.AUTH, message="the key was refused")
-    world = World(tmp_path, [failing, Answer("Hello again")])
+    world = World(tmp_path, [failing, Answer("Hello again"), Answer("Well.")])
     async with world.running() as core:
         await core.say("hi")
         await core.settled()
         await core.say("hi again")
         await core.settled()
         outcomes = [event.outcome for event in core.seen if isinstance(event, TurnFinished)]
-        assert (await core.messages())[:2] == [
+        assert (await core.messages())[:3] == [
             UserMessage("hi"),
-            AssistantMessage("Half\n\n[stopped here]\nscripted:test: the key was refused"),
+            AssistantMessage("Half"),
+            AssistantMessage("[stopped here]\nscripted:test: the key was refused", notice=True),
         ]
+        await core.say("well?")
+        await core.settled()
     assert outcomes == [Outcome.FAILED, Outcome.ANSWERED]
-    assert world.texts() == ["Half\n\n[stopped here]\nscripted:test: the key was refused", "Hello again"]
+    assert world.texts()[:2] == ["Half\n\n[stopped here]\nscripted:test: the key was refused", "Hello again"]
+    said = [
+        [each.text for each in asked.messages if isinstance(each, AssistantMessage)] for asked in world.script.requests
+    ]
+    assert said == [[], ["Half"], ["Half", "Hello again"]], "no model is shown our words as its own"
     assert "the key was refused" in caplog.text and "Half" not in caplog.text, "what was said stays out of the log"
 
 
+def chained(folder: Path, *answers: Answer, context_window: int = CONTEXT_WINDOW) -> World:
+    """A world whose model stands in a chain, as in the daemon."""
+    script = ScriptedModel(answers, context_window=context_window)
+    return World(folder, model=ModelChain([script], RealClock()))
+
+
 async def test_an_empty_answer_is_said_to_be_one(tmp_path: Path) -> None:
-    world = World(tmp_path, [Answer("")])
+    world = chained(tmp_path, Answer(""), Answer(""))
     async with world.running() as core:
         await core.say("hi")
         await core.settled()
     assert world.texts() == ["(The model gave an empty answer.)"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "sentence"),
+    [
+        (Stop.REFUSAL, "(The model refused to answer.)"),
+        (Stop.FILTERED, "(The provider's filter stopped the answer. Another wording or another model may help.)"),
+    ],
+)
+async def test_an_answer_that_was_declined_is_not_called_empty(tmp_path: Path, stop: Stop, sentence: str) -> None:
+    world = chained(tmp_path, Answer("", stop=stop))
+    async with world.running() as core:
+        await core.say("hi")
+        await core.settled()
+    assert world.texts() == [sentence]
+
+
+@pytest.mark.parametrize("stop", [Stop.WINDOW, Stop.FILTERED])
+async def test_half_an_answer_does_not_look_whole(tmp_path: Path, stop: Stop) -> None:
+    world = chained(tmp_path, Answer("Once upon a ti", stop=stop))
+    async with world.running() as core:
+        await core.say("tell me")
+        await core.settled()
+    assert world.texts()[0].startswith("Once upon a ti\n\n[The answer stops here: ")
+
+
+async def test_a_window_that_is_full_before_the_first_word_is_made_room_in(tmp_path: Path) -> None:
+    world = chained(tmp_path, Answer("", stop=Stop.WINDOW), Answer("now it fits"))
+    async with world.running() as core:
+        await core.say("hi")
+        await core.settled()
+    assert world.texts() == ["now it fits"]
+
+
+async def test_a_request_refused_for_an_unknown_reason_is_repeated_with_room_if_it_was_long(tmp_path: Path) -> None:
+    refused = Answer(error=ModelErrorKind.REJECTED, status=400, message="no")
+    summary = Answer("They said hi, and the agent said yes, which was all of it.")
+    world = chained(tmp_path, Answer("yes"), refused, summary, Answer("now it fits"), context_window=20_000)
+    async with world.running() as core:
+        await core.say("hi")
+        await core.say("word " * 6_000)
+        await core.settled()
+    assert world.texts()[-1] == "now it fits"
+
+
+async def test_a_short_request_refused_for_an_unknown_reason_is_not_repeated(tmp_path: Path) -> None:
+    refused = Answer(error=ModelErrorKind.REJECTED, status=400, message="no")
+    world = chained(tmp_path, refused, Answer("never asked"))
+    async with world.running() as core:
+        await core.say("hi")
+        await core.settled()
+    assert world.texts() == ["scripted:test: no"]
 
 
 async def test_a_bug_in_a_turn_is_one_sentence_to_the_user_and_the_lane_goes_on(

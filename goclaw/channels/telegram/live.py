@@ -16,7 +16,7 @@ from goclaw.channels.telegram.outgoing import ChatTarget, Part, target_of
 from goclaw.channels.telegram.previews import Preview, Previews, TurnView, draft_id
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
-from goclaw.channels.telegram.request import Flood
+from goclaw.channels.telegram.request import Flood, call
 from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core.clock import Clock
@@ -29,6 +29,7 @@ from goclaw.core.events import (
     GatewayPort,
     Inbound,
     MessageStored,
+    Notice,
     QuestionAnswered,
     QuestionAsked,
     StreamRestarted,
@@ -42,7 +43,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.records import BoundedDict
 from goclaw.core.supervise import set_within
-from goclaw.errors import DeliveryError, StateError
+from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
 
@@ -230,10 +231,10 @@ class LiveViews:
                 view.tool_finished(event.call_id, event.hint)
             case TodosChanged():
                 view.todos_changed(event.todos)
-            case QuestionAsked():
-                view.asking = True
-            case QuestionAnswered():
-                view.asking = False
+            case QuestionAsked() | QuestionAnswered():
+                view.asking = isinstance(event, QuestionAsked)
+            case Notice():
+                view.noticed(event.text)
 
     def _start(self, event: TurnStarted) -> None:
         view = self._views.get(event.turn)
@@ -272,6 +273,7 @@ class LiveViews:
         return view
 
     async def _keep_typing(self, view: TurnView) -> None:
+        self._previews.guard(view)
         while not view.ended.is_set() and self._is_alive(view):
             await self._type(view)
             await self._either(view.ended, TYPING_SECONDS)
@@ -293,7 +295,10 @@ class LiveViews:
             return
         self._typed_at[target] = now
         try:
-            await self._bot.send_chat_action(target.chat, "typing", message_thread_id=target.thread)
+            parameters = {"chat_id": target.chat, "action": "typing", "message_thread_id": target.thread}
+            await call(self._bot, "sendChatAction", parameters)
+        except OwnershipLost:
+            view.end()
         except Flood as error:
             self._limiter.hold_shows(target.chat, error.seconds)
         except TelegramError as error:

@@ -181,10 +181,16 @@ async def _edit(bot: Bot, method: str, parameters: dict[str, Any]) -> None:
 async def delete(bot: Bot, chat: int, message_id: int) -> None:
     """Take a message away; one that is gone already is fine."""
     try:
-        await bot.delete_message(chat, message_id)
+        await call(bot, "deleteMessage", {"chat_id": chat, "message_id": message_id})
     except BadRequest as error:
         if NOT_THERE not in error.message.lower():
             raise
+
+
+async def react(bot: Bot, chat: int, message_id: int, emoji: str) -> None:
+    """Put a reaction of ours on a message."""
+    reaction = [{"type": "emoji", "emoji": emoji}]
+    await call(bot, "setMessageReaction", {"chat_id": chat, "message_id": message_id, "reaction": reaction})
 
 
 def names_lost_topic(error: TelegramError) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -145,6 +146,11 @@ class TurnView:
         self.outcome = sign_line("✓", hint) if hint else ""
         self.changed.set()
 
+    def noticed(self, text: str) -> None:
+        """Show a line of the runtime until something else happens."""
+        self.outcome = sign_line("…", text)
+        self.changed.set()
+
     def todos_changed(self, todos: Sequence[Todo]) -> None:
         """Note another to-do list; an empty one removes it."""
         done = sum(todo.status == "completed" for todo in todos)
@@ -250,6 +256,9 @@ class Previews:
                 await self._draft(view, chunk)
             elif not await self._grow(view, chunk):
                 return
+        except OwnershipLost:
+            view.end()
+            return
         except Flood as error:
             # Drafts have limits of their own; what holds up a message here would hold up the answer, too.
             (self._limiter.hold_shows if draft else self._limiter.hold)(view.target.chat, error.seconds)
@@ -283,17 +292,19 @@ class Previews:
 
     async def leave(self, view: TurnView) -> None:
         """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
+        self.guard(view)
         async with view.sending:
             if view.message_id is None:
                 return
             chunks = await rendered(view.text)
             if not chunks:
-                await self.remove(view.target, view.message_id)
+                with suppress(OwnershipLost):
+                    await self.remove(view.target, view.message_id)
             elif chunks[0] != view.shown:
                 try:
                     await edit_text(self._bot, view.target.chat, view.message_id, chunks[0])
-                except TelegramError as error:
-                    log.debug("a preview could not be tidied up: %s", error.message)
+                except (TelegramError, OwnershipLost) as error:
+                    log.debug("a preview could not be tidied up: %s", error)
 
     async def remove(self, target: ChatTarget, message_id: int) -> None:
         """Take a message away that its answer cannot be edited into."""

@@ -135,8 +135,6 @@ class AiohttpRequest(BaseRequest):
             raise Unsent(said(error)) from None
         except aiohttp.InvalidURL:
             raise Unsent("telegram.base_url or telegram.proxy is not a URL") from None
-        except OwnershipLost as lost:
-            raise Unsent(str(lost)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unanswered(said(error)) from None
 
@@ -193,11 +191,18 @@ async def call(
 
     Raises:
         TelegramError: see `AiohttpRequest.do_request`, and the library's errors for what Telegram refuses.
+        OwnershipLost: another process owns the session for which the call was (`net.BEFORE_SENDING`); nothing was sent.
     """
     given = {name: encoded(value) for name, value in parameters.items() if value is not None}
     form = RequestData([RequestParameter.from_input(name, value) for name, value in given.items()])
     sender = request or bot.request
-    return await sender.post(f"{bot.base_url}/{method}", form, read_timeout=seconds or ANSWER_SECONDS)
+    try:
+        return await sender.post(f"{bot.base_url}/{method}", form, read_timeout=seconds or ANSWER_SECONDS)
+    except NetworkError as error:
+        # The library wraps whatever its transport raises. This one is no failure of the network: no try may follow it.
+        if isinstance(error.__cause__, OwnershipLost):
+            raise error.__cause__ from None
+        raise
 
 
 def encoded(value: Any) -> Any:

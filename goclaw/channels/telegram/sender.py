@@ -27,6 +27,7 @@ from goclaw.channels.telegram.outgoing import (
     edit_text,
     names_lost_topic,
     parts_of,
+    react,
     send_text,
     target_of,
     upload,
@@ -128,6 +129,8 @@ class Sender:
         """Return the error that redirects a delivery after its group became a supergroup, which is another chat."""
         try:
             await self._migrations.remember(chat, new)
+        except OwnershipLost:
+            raise
         except StateError as error:
             return DeliveryError(f"the group moved to {new}, which cannot be kept: {error}", retry_after=MOVE_SECONDS)
         if self._migrations.current(chat) == chat:
@@ -140,12 +143,12 @@ class Sender:
         message_id = message_id_of(delivery)
         if delivery.action == "edit":
             return await self._edit(delivery, target, message_id, handover)
-        reaction = _reaction_of(delivery) if delivery.action == "react" else None
+        reaction = _reaction_of(delivery) if delivery.action == "react" else ""
         await self._limiter.cool(target.chat)
         if delivery.action == "delete":
             await delete(self._bot, target.chat, message_id)
         else:
-            await self._bot.set_message_reaction(target.chat, message_id, reaction)
+            await react(self._bot, target.chat, message_id, reaction)
         return Receipt(str(message_id))
 
     async def _send(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:

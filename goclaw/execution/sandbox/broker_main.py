@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from goclaw.execution.sandbox import landlock, seccomp
-from goclaw.execution.sandbox.metadata_calls import MetadataCalls
+from goclaw.execution.sandbox.metadata_calls import MetadataCalls, reads_memory
 
 PACKET = 1 << 16
 """Bytes of one message."""
@@ -290,10 +290,15 @@ def _prepare(request: _Request, confinement: list[bool]) -> _Restrict:
     """
     if not request["contained"]:
         return lambda: 0
-    rules = landlock.ruleset([(path, access) for path, access in request["grants"]], network=request["network"])
+    grants = [(path, access) for path, access in request["grants"]]
+    rules, own = landlock.ruleset(grants, network=request["network"]), None
     if landlock.abi() >= landlock.SCOPES_SINCE:
         protected = [os.getpid()]
-        landlock.restrict(rules)
+        own = rules
+        if not reads_memory():
+            # The supervisor reads it by files of /proc, which the command does not get: that takes a second rule set.
+            own = landlock.ruleset([*grants, ("/proc", landlock.READ)], network=request["network"])
+        landlock.restrict(own)
         confinement.append(True)
     else:
         protected = [*request["protected"], os.getppid(), os.getpid()]
@@ -304,7 +309,7 @@ def _prepare(request: _Request, confinement: list[bool]) -> _Restrict:
     listening = program(listened=True)
 
     def restrict() -> int:
-        if len(protected) > 1:
+        if own != rules:
             landlock.restrict(rules)
         try:
             return seccomp.load(listening, listens=True)

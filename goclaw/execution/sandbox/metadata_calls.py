@@ -79,11 +79,29 @@ class _Caller:
         _theirs[0] = address
         _ours[1] = _theirs[1] = length
         read = _libc.process_vm_readv(self.thread, _ours, 1, _theirs, 1, 0)
+        if read < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
+            return self._memory_by_file(address, length)
         if read < 0:
             raise OSError(ctypes.get_errno(), "the caller's memory cannot be read")
         if read != length:
             raise OSError(errno.EFAULT, "no such memory")
         return bytes(_copied[:length])
+
+    def _memory_by_file(self, address: int, length: int) -> bytes:
+        """Copy where the call is refused; the kernel asks for the same right on both ways (proc(5), `/proc/pid/mem`).
+
+        The default profile of Docker before 23 allows `process_vm_readv` only with CAP_SYS_PTRACE.
+        """
+        opened = os.open(f"/proc/{self.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = os.pread(opened, length, address)
+        except (OSError, OverflowError):
+            raise OSError(errno.EFAULT, "no such memory") from None
+        finally:
+            os.close(opened)
+        if len(found) != length:
+            raise OSError(errno.EFAULT, "no such memory")
+        return found
 
     def text(self, address: int, most: int, too_long: int) -> bytes:
         """Copy a text that ends with a zero byte; one that has none among `most` bytes is the error `too_long`."""
@@ -147,7 +165,7 @@ def _mode(index: int) -> _Read:
             raise PermissionError(errno.EPERM, "no bits that give rights")
 
         def change(file: int) -> None:
-            # Older kernels lack fchmodat2, and filters of containers refuse it: then by a path.
+            # Older kernels lack fchmodat2, and filters of older container engines refuse it: then by a path.
             if _libc.syscall(_FCHMODAT2, file, b"", mode, _EMPTY_PATH) != 0:
                 os.chmod(str(file), mode, dir_fd=_own_descriptors())
 
@@ -271,6 +289,13 @@ _CALLS = {
     "removexattrat": _Call(_attribute_removed(3), descriptor=0, path=1, flags=2),
     "file_setattr": _Call(_file_attributes, descriptor=0, path=1, flags=4),
 }
+
+
+def reads_memory() -> bool:
+    """Tell whether this process may use `process_vm_readv` at all, without which it needs the files of /proc."""
+    _theirs[0] = _ours[0]
+    _ours[1] = _theirs[1] = 1
+    return bool(_libc.process_vm_readv(os.getpid(), _ours, 1, _theirs, 1, 0) == 1)
 
 
 @cache

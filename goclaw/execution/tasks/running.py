@@ -16,6 +16,7 @@ from goclaw.core.supervise import background, unless_unforeseen
 from goclaw.errors import DiskError, GoclawError
 from goclaw.execution.sandbox.base import Process, Sandbox
 from goclaw.execution.tasks.base import Job, JobEnd, TaskInfo, TaskRecord, TaskState, TaskWork
+from goclaw.execution.terminal import Screen
 from goclaw.store.blobs import Blobs, Spill
 
 log = logging.getLogger(__name__)
@@ -27,10 +28,10 @@ class Output:
     def __init__(self, spill: Spill, most: int) -> None:
         self._spill = spill
         self._most = most
+        self._screen = Screen(eager=True)
         self._tail: deque[bytes] = deque()
-        self._held = 0
-        self.total = 0
-        """Bytes that it said."""
+        self._in_tail = 0
+        """Bytes of the tail."""
 
     @property
     def is_whole(self) -> bool:
@@ -39,16 +40,25 @@ class Output:
 
     async def add(self, chunk: bytes) -> None:
         """Take in what the task wrote."""
-        await self._spill.write(chunk)
-        self._tail.append(chunk)
-        self._held += len(chunk)
-        self.total += len(chunk)
-        while self._held - len(self._tail[0]) > self._most:
-            self._held -= len(self._tail.popleft())
+        await self._keep(await self._screen.write(chunk))
+
+    async def end(self) -> None:
+        """Take in the rows that the task could still have drawn again."""
+        rest, self._screen = self._screen.rest(), Screen()
+        await self._keep(rest)
+
+    async def _keep(self, text: bytes) -> None:
+        if not text:
+            return
+        await self._spill.write(text)
+        self._tail.append(text)
+        self._in_tail += len(text)
+        while self._in_tail - len(self._tail[0]) > self._most:
+            self._in_tail -= len(self._tail.popleft())
 
     def tail(self) -> bytes:
-        """Return its last bytes, at least as many as are kept in memory."""
-        return b"".join(self._tail)
+        """Return its last bytes, at least as many as are kept in memory, as a terminal shows them now."""
+        return b"".join([*self._tail, self._screen.rest()])
 
 
 def last_of(file: BinaryIO, most: int) -> bytes:
@@ -109,6 +119,7 @@ class RunningTask(ABC):
                         if not self.has_started:
                             raise
                         cut = error
+                    await self.output.end()
         except GoclawError as error:
             if self.has_started:
                 self.info = self._with_end(TaskState.FAILED, note=str(error))

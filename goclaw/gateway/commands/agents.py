@@ -18,6 +18,7 @@ from goclaw.core.redact import mask
 from goclaw.errors import AccessDenied, ConfigError, UnknownTool
 from goclaw.gateway.commands.base import Command, CommandContext, Reply
 from goclaw.llm.open import DEMO
+from goclaw.llm.served import NO_TOOLS
 from goclaw.sessions.models import AvailableModel
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH
 from goclaw.toolkit.tool_docs import ListedTool, details, fault_lines, overview
@@ -127,6 +128,8 @@ async def _model_here(context: CommandContext) -> str:
         return "\n".join(lines)
     if chosen and agent.spec != chosen:
         lines.append(f"{agent.spec} answers instead.")
+    if models.served.of(agent.spec).tools is False:
+        lines.append(NO_TOOLS.format(spec=agent.spec))
     choices, keyed = await models.choices()
     if behind := [spec for spec in await models.behind(session) if spec != agent.spec]:
         lines.append(f"If it fails: {', then '.join(behind)}.")

@@ -14,8 +14,10 @@ from goclaw.core.records import record
 
 Corpus = Literal["note", "talk"]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raise it when the tables, the cutting of passages or the extra terms change: the file is then made anew."""
+NEWEST_MARK = "\x1fnewest"
+"""Ends the name of a document with the newest messages of a session, while a backlog is indexed (`talk`)."""
 
 POSITION_BITS = 24
 """Positions of one document: 16 million passages are some 300 years of a busy conversation."""

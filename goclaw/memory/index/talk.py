@@ -3,11 +3,14 @@
 Nothing here reads the transcripts (`transcript_indexer` does). Places follow the order of messages, windows
 (`chunks.grow_windows`) are the units that get vectors, and the cost of one more message does not depend on how many
 there are.
+
+While a large backlog is indexed, the newest messages are in documents of their own, without windows, so that a search
+finds them at once: of each only the rows that the backlog has not reached count.
 """
 
 import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain
 
@@ -16,7 +19,7 @@ from goclaw.core.records import record
 from goclaw.memory.base import Talk, TranscriptQuery
 from goclaw.memory.chunks import split_message
 from goclaw.memory.index import windows
-from goclaw.memory.index.schema import NO_PLACES, POSITION_BITS, Scope, merged, place_of, places_of
+from goclaw.memory.index.schema import NEWEST_MARK, NO_PLACES, POSITION_BITS, Scope, merged, place_of, places_of
 from goclaw.memory.index.windows import IndexedConversation, Line, begun, conversation_of, line_of
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 from goclaw.memory.ranking import REACH
@@ -28,8 +31,10 @@ RESULT_CHARACTERS = 2_000
 FORGOTTEN_AT_ONCE = 500
 """Passages deleted per call of `forget`: a transaction of some 20 ms."""
 
+NOTHING: Mapping[str, int] = {}
 _DAY = 86_400.0
 _SEEN, _SEEN_AT = "talk seen", "talk seen at"
+_NEWEST, _NEWEST_FROM = "talk newest", "talk newest from"
 _POSITIONS = (1 << POSITION_BITS) - 1
 
 _PASSAGE = """
@@ -62,18 +67,55 @@ class IndexedRow:
     """A summary of a tool call, or the name of the person quoted."""
 
 
-def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
-    """Add messages in the order of the rows over all sessions; rows already indexed are skipped."""
-    known = seen(connection)
+def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow], *, newest: bool = False) -> None:
+    """Add messages in the order of the rows over all sessions; rows already indexed are skipped.
+
+    `newest`: while a backlog is indexed, add them to the newest messages.
+    """
+    known = newest_seen(connection) if newest else seen(connection)
     sessions: dict[str, list[IndexedRow]] = {}
     for said in rows:
         if said.row > known:
             sessions.setdefault(said.session, []).append(said)
     for session, new in sessions.items():
-        _put(connection, session, new)
+        _put(connection, session + NEWEST_MARK if newest else session, new, windowed=not newest)
     if rows and rows[-1].row > known:
-        last = ((_SEEN, str(rows[-1].row)), (_SEEN_AT, repr(rows[-1].at)))
-        connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", last)
+        last, at = rows[-1].row, rows[-1].at
+        facts = ((_NEWEST, str(last)),) if newest else ((_SEEN, str(last)), (_SEEN_AT, repr(at)))
+        connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
+
+
+def session_of(name: str) -> str:
+    """Return the session of a document."""
+    return name.removesuffix(NEWEST_MARK)
+
+
+def begin_newest(connection: sqlite3.Connection, row: int, at: float) -> None:
+    """Index the messages behind a row, of that time, before the backlog up to it."""
+    facts = ((_NEWEST, str(row)), (_NEWEST_FROM, repr(at)))
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
+
+
+def newest_seen(connection: sqlite3.Connection) -> int:
+    """Return the highest indexed row of the newest messages; 0: no backlog is indexed."""
+    return int(_fact(connection, _NEWEST) or 0)
+
+
+def gap(connection: sqlite3.Connection) -> tuple[float, float] | None:
+    """Return from when to when messages are not in the index, in epoch seconds; None: none are missing."""
+    begin, end = seen_at(connection), float(_fact(connection, _NEWEST_FROM) or 0)
+    return (begin, end) if begin < end else None
+
+
+def end_newest(connection: sqlite3.Connection) -> bool:
+    """Delete newest messages that are in the index twice by now; return whether there are more."""
+    name = f"%{NEWEST_MARK}"
+    found = connection.execute("SELECT session FROM talk_documents WHERE session LIKE ? LIMIT 1", (name,)).fetchone()
+    if found:
+        _forget(connection, found[0], None)
+        return True
+    connection.execute("DELETE FROM facts WHERE name IN (?, ?)", (_NEWEST, _NEWEST_FROM))
+    return False
 
 
 def seen(connection: sqlite3.Connection) -> int:
@@ -97,7 +139,7 @@ def talks(connection: sqlite3.Connection) -> list[Talk]:
     for session, sender in connection.execute(
         "SELECT session, sender FROM talk_documents LEFT JOIN talk_senders ON document = id ORDER BY id"
     ):
-        senders.setdefault(session, set()).update([sender] if sender else [])
+        senders.setdefault(session_of(session), set()).update([sender] if sender else [])
     return [
         Talk(session, frozenset(of_it | senders.get(root_session(session), set())))
         for session, of_it in senders.items()
@@ -106,13 +148,18 @@ def talks(connection: sqlite3.Connection) -> list[Talk]:
 
 def begin_anew(connection: sqlite3.Connection) -> None:
     """Index all rows once more, for another database's transcripts. The caller forgets the old ones."""
-    connection.execute("DELETE FROM facts WHERE name IN (?, ?)", (_SEEN, _SEEN_AT))
+    connection.execute("DELETE FROM facts WHERE name IN (?, ?, ?, ?)", (_SEEN, _SEEN_AT, _NEWEST, _NEWEST_FROM))
 
 
-def extents(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """Return the first and the last row of each conversation, whether or not they have any text to search."""
+def extents(connection: sqlite3.Connection, *, newest: bool = False) -> dict[str, tuple[int, int]]:
+    """Return the first and the last row of each conversation, whether or not they have any text to search.
+
+    `newest`: of the newest messages, while a backlog is indexed.
+    """
     rows = connection.execute("SELECT session, first_row, last_row FROM talk_documents")
-    return {session: (first, last) for session, first, last in rows}
+    return {
+        session_of(session): (first, last) for session, first, last in rows if session.endswith(NEWEST_MARK) == newest
+    }
 
 
 def forget(connection: sqlite3.Connection, session: str, before_row: int | None = None) -> bool:
@@ -121,8 +168,12 @@ def forget(connection: sqlite3.Connection, session: str, before_row: int | None 
     Returns whether there is more to delete: at most `FORGOTTEN_AT_ONCE` passages go at once, the oldest first. The
     words are out of the tables then; `IndexFile.rewrite` removes them from the file.
     """
+    return any(_forget(connection, name, before_row) for name in (session, session + NEWEST_MARK))
+
+
+def _forget(connection: sqlite3.Connection, session: str, before_row: int | None) -> bool:
     document = conversation_of(connection, session)
-    if document is None:
+    if document is None or (before_row is not None and before_row <= document.first_row):
         return False
     first, end = places_of(document.id)
     kept = _first_from(connection, document, before_row)
@@ -140,13 +191,13 @@ def forget(connection: sqlite3.Connection, session: str, before_row: int | None 
         connection.execute("DELETE FROM talk_documents WHERE id = ?", (document.id,))
         return False
     document.first_row = before_row
-    if kept is not None:
+    if kept is not None and not session.endswith(NEWEST_MARK):
         windows.mend(connection, document, kept)
     document.keep(connection)
     return False
 
 
-def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow]) -> None:
+def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow], *, windowed: bool) -> None:
     document = conversation_of(connection, session) or begun(connection, session, rows[0].row, rows[0].at)
     lines: list[Line] = []
     for said in rows:
@@ -158,7 +209,7 @@ def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow
         lines += _written(connection, document, said)
     for sender in {said.sender for said in rows if said.sender}:
         connection.execute("INSERT OR IGNORE INTO talk_senders VALUES (?, ?)", (document.id, sender))
-    if lines:
+    if lines and windowed:
         windows.grow(connection, document, lines)
     document.keep(connection)
 
@@ -233,16 +284,24 @@ def _delete(connection: sqlite3.Connection, document: IndexedConversation, last:
         document.open_unit, document.seam = 0, None
 
 
-def scope(connection: sqlite3.Connection, wanted: TranscriptQuery) -> Scope:
-    """Return the places that a search for `wanted` may see."""
+def scope(connection: sqlite3.Connection, wanted: TranscriptQuery, deleted: Mapping[str, int] = NOTHING) -> Scope:
+    """Return the places that a search for `wanted` may see.
+
+    `deleted`: sessions with rows that are still in the index, each with the first row that is left.
+    """
     since, until = (_midnight(wanted.since), _midnight(wanted.until, days=1))
     ranges: list[tuple[int, int]] = []
     passages = words = 0.0
-    for session in dict.fromkeys(wanted.sessions):
+    known = seen(connection)
+    for session in dict.fromkeys(name for each in wanted.sessions for name in (each, each + NEWEST_MARK)):
         document = conversation_of(connection, session)
         if document is None or not document.passages:
             continue
         there = list(_told_between(connection, document, since, until))
+        row = max(known + 1 if session.endswith(NEWEST_MARK) else 0, deleted.get(session_of(session), 0))
+        begin = _first_from(connection, document, row or None)
+        if row:
+            there = [(max(first, begin), last) for first, last in there if begin is not None and last >= begin]
         share = min(1.0, sum(last - first + 1 for first, last in there) / document.passages)
         ranges += there
         passages += share * document.passages

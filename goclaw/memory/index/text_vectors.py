@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
 from goclaw.core.records import record
-from goclaw.memory.index.schema import POSITION_BITS, Corpus, merged
+from goclaw.memory.index.schema import NEWEST_MARK, POSITION_BITS, Corpus, merged
 
 CORPORA: Sequence[Corpus] = ("note", "talk")
 
@@ -35,6 +35,7 @@ SELECT count(vectors.sha256), count(*) FROM {corpus}_units AS units LEFT JOIN ve
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
 WHERE units.id BETWEEN ? AND ?
 """
+_TALKS = "SELECT count(*), coalesce(sum(passages), 0) FROM talk_documents WHERE session NOT LIKE ?"
 _TOUCHED = "SELECT id, first, last FROM {corpus}_touched WHERE id > ? ORDER BY id"
 _FORGET_TOUCHED = "DELETE FROM {corpus}_touched WHERE id <= ?"
 
@@ -218,7 +219,7 @@ def follow_nothing(connection: sqlite3.Connection) -> None:
 def sizes(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """Return how many files, conversations and passages there are."""
     [(files, of_files)] = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM note_documents")
-    [(talks, of_talks)] = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM talk_documents")
+    [(talks, of_talks)] = connection.execute(_TALKS, (f"%{NEWEST_MARK}",))
     return files, talks, of_files + of_talks
 
 

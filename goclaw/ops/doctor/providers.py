@@ -19,11 +19,13 @@ from goclaw.config.schema import Config, TelegramSettings
 from goclaw.config.state import private_paths, running_pid
 from goclaw.config.values import contexts_of
 from goclaw.core.clock import RealClock
+from goclaw.core.container import restart_command
 from goclaw.core.redact import mask
 from goclaw.errors import ConfigError, EmbeddingError, ModelError, ToolError
 from goclaw.llm.base import ChatModel, Loading, Looking, ModelPorts
 from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default
 from goclaw.llm.probes import ping
+from goclaw.llm.served import NO_TOOLS, ServedModel
 from goclaw.memory.embedding import choose_embedder, open_embedder
 from goclaw.net import open_client
 from goclaw.net.search.open import search
@@ -38,7 +40,7 @@ MAX_OUTPUT = 16
 OUTPUT_SPENT = "output limit was reached"
 """In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
 _MODEL = "model"
-_MODEL_REMEDY = "mend that, or choose another one with `goclaw model`; then `goclaw restart`"
+_MODEL_REMEDY = f"mend that, or choose another one with `goclaw model`; then {restart_command()}"
 _OFFLINE = "Not asked (--offline)."
 
 
@@ -72,7 +74,7 @@ async def check_model(
             if not is_free(model.spec, config):
                 tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
             asked = await _ask_model(model, sentence)
-        return [asked, _window(found)]
+        return [asked, *_tools(ports.served.of(model.spec), model.spec), _window(found, ports.served.of(model.spec))]
 
 
 async def _ask_model(model: ChatModel, sentence: str) -> Finding:
@@ -132,12 +134,20 @@ async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
         yield workspace
 
 
-def _window(found: ContextBudget) -> Finding:
-    """Report the use of the window, and the remedy where that is too much."""
+def _tools(served: ServedModel, spec: str) -> list[Finding]:
+    """Report a model that cannot call tools."""
+    if served.tools is not False:
+        return []
+    return [Finding("tools", "warning", NO_TOOLS.format(spec=spec), "`goclaw model` chooses another one")]
+
+
+def _window(found: ContextBudget, served: ServedModel) -> Finding:
+    """Report the use of the window and where its size comes from, and the remedy where the use is too much."""
     if not found.fits:
         return Finding("window", "problem", found.sentence(), " ".join(found.advice()))
     share = percent(found.overhead, found.window)
-    return Finding("window", "ok", f"{found.sentence()} Before anything is said {share} of it is taken.")
+    origin = f" Its size: {words}." if (words := served.window_words(found.window)) else ""
+    return Finding("window", "ok", f"{found.sentence()} Before anything is said {share} of it is taken.{origin}")
 
 
 async def _no_image(key: str) -> bytes:

@@ -106,6 +106,8 @@ class Checkout:
         variables = {"GOCLAW_INSTALL_FOR": str(self.root)}
         if _has("pydantic-ai-slim"):
             variables["WITH_PROVIDERS"] = "1"
+        if _has("psycopg"):
+            variables["WITH_POSTGRES"] = "1"
         command([base_python(), script, "run"], variables=variables)
         rewrite_paths(scripts_of(journal.beside), journal.beside, journal.home)
 
@@ -154,12 +156,20 @@ class Checkout:
     def _export(self, commit: str, folder: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as aside:
             packed = Path(aside, "tree.tar")
-            self._git("archive", "--format=tar", "-o", str(packed), commit)
-            with tarfile.open(packed) as members:
-                members.extractall(folder, filter="data")
+            git(self.root, "-c", "tar.umask=0022", "archive", "--format=tar", "-o", str(packed), commit)
+            unpack(packed, folder)
 
     def _git(self, *arguments: str) -> str:
         return git(self.root, *arguments)
+
+
+def unpack(packed: Path, folder: Path) -> None:
+    """Unpack a tar file of ours into a folder, made when missing; links that lead out of it are refused."""
+    with tarfile.open(packed) as members:
+        # Python 3.11.2, which Debian 12 has, knows no filters.
+        if hasattr(tarfile, "data_filter"):
+            members.extraction_filter = tarfile.data_filter
+        members.extractall(folder)  # noqa: S202 -- filtered above where Python can, and packed by our own git
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
+from goclaw.core.redact import remember
 from goclaw.errors import StateError, StoreInUse
 
 DEFAULTS: Mapping[str, str] = {
@@ -131,8 +132,9 @@ def parameters(place: PostgresPlace) -> dict[str, Any]:
     options: dict[str, Any] = {**DEFAULTS, **given}
     if "sslmode" not in given and _off_this_machine(given):
         options |= {"sslmode": "verify-full", "sslrootcert": options.get("sslrootcert", "system")}
-    if place.password is not None:
-        options["password"] = place.password.get_secret_value()
+    if password := place.current_password():
+        remember(password)  # it may be newer than the configuration
+        options["password"] = password
     return options
 
 

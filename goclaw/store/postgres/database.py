@@ -55,8 +55,10 @@ log = logging.getLogger(__name__)
 
 READERS = 4
 """Connections that read, at most."""
-STALL_SECONDS = 20.0
-"""Seconds after which Postgres counts as unreachable when it does not answer a transaction."""
+STALL_SECONDS = 12.0
+"""Seconds without an answer to a statement after which Postgres counts as away: people are told within twenty."""
+SILENT_SECONDS = 3.0
+"""The same from then on, until it answers something."""
 LOOK_SECONDS, LONGEST_LOOK = 0.2, 5.0
 """Seconds between two looks at a commit whose outcome is not known."""
 _NAME_REPLICA = "SELECT set_config('goclaw.replica', %s, false)"
@@ -105,6 +107,7 @@ class PostgresDatabase(Database):
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
+        self._silence = _Silence()
         self._number = 0
         """Of the last commit that was begun."""
         self._untold: dict[tuple[object, ...], BoundStatement] = {}
@@ -186,7 +189,7 @@ class PostgresDatabase(Database):
         """
         try:
             async with self._readers.one() as (connection, _):
-                with _Watch(connection):
+                with _Watch(connection, self._silence):
                     return Fence(session, await self._taken(connection, session))
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
@@ -210,13 +213,14 @@ class PostgresDatabase(Database):
             known = False
             try:
                 async with self._readers.one() as (reader, known):
-                    with _Watch(reader):
+                    with _Watch(reader, self._silence):
                         return await (await reader.execute(text, values)).fetchall()
             except (psycopg.Error, OSError) as error:
                 if is_own_fault(error):
                     raise
                 # After a restart of Postgres each connection that was made before is found dead once.
-                if not known or (isinstance(error, psycopg.Error) and fault_of(error) is not DiskFault.UNREACHABLE):
+                is_lost = not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE
+                if not (known and is_lost) or self._silence.lasts:
                     raise store_error(error, self._place.shown, "read") from error
 
     @asynccontextmanager
@@ -286,6 +290,8 @@ class PostgresDatabase(Database):
                 raise
             self.counts["connections lost"] += 1
         await self._drop()
+        if self._silence.lasts:
+            raise psycopg.OperationalError(f"it has not answered for {STALL_SECONDS:g} seconds")
         return await self._at_once(group)
 
     async def _at_once(self, group: Sequence[Transaction]) -> list[list[StatementResult]]:
@@ -296,7 +302,7 @@ class PostgresDatabase(Database):
             psycopg.Error: nothing of the group is kept.
         """
         writer = await self._connected()
-        with _Watch(writer):
+        with _Watch(writer, self._silence):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
                 cursors = [await sent(writer, each) for each in group]
@@ -324,7 +330,7 @@ class PostgresDatabase(Database):
         if not untold or self._writer is None:
             return
         try:
-            with _Watch(self._writer):
+            with _Watch(self._writer, self._silence):
                 async with self._writer.pipeline():
                     for each in untold.values():
                         await self._writer.execute(*bound(each))
@@ -425,7 +431,7 @@ class PostgresDatabase(Database):
         if writer is None or writer.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             return
         try:
-            with _Watch(writer):
+            with _Watch(writer, self._silence):
                 self.counts["rollbacks"] += 1
                 await writer.execute(f"ROLLBACK /* {self.counts['rollbacks']} */".encode())
         except psycopg.Error:
@@ -444,20 +450,31 @@ def _ignored() -> asyncio.Future[list[StatementResult]]:
     return future
 
 
+class _Silence:
+    """Whether Postgres has answered nothing since a connection to it was cut for its silence."""
+
+    lasts = False
+
+
 class _Watch:
     """Cuts a connection that is silent for too long: the call that waits on it fails as if the network had."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, silence: _Silence) -> None:
         self._connection = connection
+        self._silence = silence
 
     def __enter__(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(STALL_SECONDS, self._cut)
+        seconds = SILENT_SECONDS if self._silence.lasts else STALL_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._cut)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self._timer.cancel()
+        if kind is None:
+            self._silence.lasts = False
 
     def _cut(self) -> None:
-        log.error("Postgres has not answered for %g s: the connection is cut", STALL_SECONDS)
+        log.error("Postgres does not answer: the connection is cut")
+        self._silence.lasts = True
         with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as copy:
             copy.shutdown(socket.SHUT_RDWR)
 

@@ -42,6 +42,9 @@ _REMEDIES: Mapping[DiskFault, str] = {
 }
 
 
+_LOGIN_REMEDY = (
+    "if the role's password was changed, put the new one into the file `secrets/store_password` on each machine"
+)
 OPENED = "opened"
 """What a start does: one that fails does not go on by itself."""
 
@@ -66,6 +69,15 @@ def fault_of(error: psycopg.Error) -> DiskFault:
     return _OF_CODE.get(error.sqlstate or "", DiskFault.UNREACHABLE)
 
 
+def _failed_at_login(error: psycopg.Error | OSError) -> bool:
+    """Whether Postgres ended a connection that was being made after it had asked for a password.
+
+    libpq passes no SQLSTATE of that on, only what it did (postgresql.org, "PQconnectionUsedPassword").
+    """
+    attempt = error.pgconn if isinstance(error, psycopg.Error) else None
+    return attempt is not None and bool(attempt.used_password or attempt.needs_password)
+
+
 def store_error(error: psycopg.Error | OSError, shown: str, doing: str) -> DiskError:
     """Return the error as a `DiskError`: what could not be done to the database `shown`, why, and what helps.
 
@@ -73,7 +85,7 @@ def store_error(error: psycopg.Error | OSError, shown: str, doing: str) -> DiskE
     """
     fault = fault_of(error) if isinstance(error, psycopg.Error) else DiskFault.UNREACHABLE
     why = (error.diag.message_primary if isinstance(error, psycopg.Error) else "") or " ".join(str(error).split())
-    remedy = _REMEDIES[fault]
+    remedy = _LOGIN_REMEDY if _failed_at_login(error) else _REMEDIES[fault]
     if doing != OPENED and fault is not DiskFault.GONE:
         remedy += " It goes on by itself" if remedy.endswith("?") else "; it goes on by itself"
     return DiskError(f"{shown} cannot be {doing}: {why}; {remedy}", fault)

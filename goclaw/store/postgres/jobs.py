@@ -22,7 +22,9 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.2
 """Seconds between two looks for a job while there may be one."""
 QUIET_SECONDS = 1.0
-"""Seconds without a notice after which, and between two looks of which, there is hardly a job to be found."""
+"""Seconds without a notice after which there is hardly a job to be found."""
+IDLE_POLL_SECONDS = 2.0
+"""Seconds between two looks for a job from then on."""
 RECONNECT_SECONDS = 4.0
 """Seconds for which the pool tries to make a lost connection again before a new query makes it try anew."""
 
@@ -82,7 +84,7 @@ class Jobs(JobManager):
     def _next_look(self) -> float:
         now = self._clock.monotonic()
         # The worker asks as often as that: the part of a period keeps a look from falling to the ask behind it.
-        return now + (POLL_SECONDS if now - self._told_at < QUIET_SECONDS else QUIET_SECONDS) - POLL_SECONDS / 2
+        return now + (POLL_SECONDS if now - self._told_at < QUIET_SECONDS else IDLE_POLL_SECONDS) - POLL_SECONDS / 2
 
     async def update_heartbeat(self, worker_id: int) -> None:
         """Send a heartbeat if Postgres can be reached."""

@@ -47,6 +47,8 @@ END_SECONDS = 15.0
 SURE = 0.75
 """The part of the time after which a process counts as dead for which it is sure to live: what it begins to send by the
 end of that arrives before another process has its sessions."""
+PAUSED_SECONDS = 1.0
+"""Seconds since a fence was asked after which it is asked again: the process was paused meanwhile."""
 EXPIRED_SECONDS = 0.01
 """Seconds behind the moment when a heartbeat becomes too old at which it is looked at: it is surely too old then."""
 UNFORESEEN_SECONDS = 1.0
@@ -143,6 +145,16 @@ class PostgresOwnership:
             return False
         return self._clock.awake_or_not() - self._seen_at < self._stall * SURE
 
+    async def check(self, fence: Fence) -> None:
+        asked = -math.inf  # the process may be paused in each wait
+        while not self.is_sure_of(fence.session, fence.epoch):
+            if self._clock.awake_or_not() - asked < PAUSED_SECONDS:
+                return
+            asked = self._clock.awake_or_not()
+            with fenced(fence):
+                asking = self._database.write()
+            await asking
+
     async def _was_seen(self, sent_at: float) -> None:
         """Take it that the others see a heartbeat; after a pause, look first what they have taken over meanwhile."""
         leases = dict(self._leases)
@@ -204,9 +216,12 @@ class PostgresOwnership:
             await connection.execute(SEARCH_PATH, (f'"{place.schema}", pg_temp',))
             await connection.commit()
 
-        options = parameters(place) | {"application_name": self._database.application_name}
+        def options() -> dict[str, Any]:
+            return parameters(place) | {"application_name": self._database.application_name}
+
         connector = PsycopgConnector(
-            pool_factory=AsyncConnectionPool,
+            # Without the check of each connection before each use: what a lost one fails, `Jobs` tries again.
+            pool_factory=lambda **given: AsyncConnectionPool(**given | {"check": None}),
             kwargs=options,
             configure=configure,
             min_size=1,
@@ -312,11 +327,13 @@ class PostgresOwnership:
                     await connection.execute(forget)
                 while True:
                     asked = self._clock.awake_or_not()
-                    self._database.clock.seen(await single(connection, _SEE, *row), asked)
-                    [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
+                    async with connection.transaction():  # one commit, which also shows that the duties are held
+                        self._database.clock.seen(await single(connection, _SEE, *row), asked)
+                        [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
+                    self._duties.seen(connection)
                     for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})
-                    period = self._stall / HEARTBEATS / 2
+                    period = self._stall / HEARTBEATS
                     # The next look comes when a heartbeat has become too old: a takeover waits no longer than it must.
                     await self._clock.sleep(min(period, next_death + EXPIRED_SECONDS))
         except (psycopg.Error, OSError) as error:

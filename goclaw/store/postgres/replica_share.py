@@ -17,10 +17,10 @@ from goclaw.store.postgres.database import PostgresDatabase
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.5
 """Seconds between two counts of the processes."""
 VALID_SECONDS = 2.5
-"""Seconds for which a count holds: two looks, and one that is late."""
+"""Seconds for which a count holds: a look, and one that is late."""
 WINDOW_SECONDS = 1.0
 """Seconds over which services count: what was sent with the former part is forgotten after them."""
 NEWCOMER = 1 / 30
@@ -48,8 +48,8 @@ class ReplicaShare:
         self._clock = clock
         self._stall = database.settings.stall_seconds
         """Seconds unseen after which a process counts as dead, and not here."""
-        # Where the heartbeat was seen a quarter of that ago, the others count this process for three quarters more.
-        self._valid = min(VALID_SECONDS, self._stall * 3 / 4)
+        # Where the heartbeat was seen three eighths of that ago, the others count this process for five eighths more.
+        self._valid = min(VALID_SECONDS, self._stall * 5 / 8)
         self._counted_at: float | None = None
         self._joined_at = 0.0
         self._others = 0
@@ -75,18 +75,18 @@ class ReplicaShare:
                 await self._count()
             except StateError as error:
                 log.debug("the processes cannot be counted: %s", error)
-            await self._clock.sleep(min(LOOK_SECONDS, self._stall / 4))
+            await self._clock.sleep(min(LOOK_SECONDS, self._stall * 3 / 8))
 
     async def _count(self) -> None:
         own = self._database.replica
         before = self._clock.monotonic()
         # That others see us comes first, and in a query of its own: of two that begin at once, one sees the other.
-        [seen] = await self._database.read(_IS_SEEN(own=own, gone=self._stall / 4))
+        [seen] = await self._database.read(_IS_SEEN(own=own, gone=self._stall * 3 / 8))
         if not seen["seen"]:
             return
         [found] = await self._database.read(_COUNT(own=own, gone=self._stall))
         others = int(found["others"])
-        if self._counted_at is None or before - self._counted_at > self._stall * 3 / 4:
+        if self._counted_at is None or before - self._counted_at > self._stall * 5 / 8:
             self._joined_at, self._has_met = before, others > 0
         if others < self._others:
             self._gone, self._gone_at = self._others - others, self._clock.monotonic()

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from types import FrameType
 
 import aiohttp
@@ -12,8 +13,16 @@ import pytest
 from telegram import Bot
 from telegram.error import TelegramError
 
-from goclaw.channels.telegram.outgoing import ChatTarget, send_text
-from goclaw.channels.telegram.render import render
+from goclaw.channels.telegram.outgoing import (
+    ChatTarget,
+    delete,
+    edit_caption,
+    edit_keyboard,
+    edit_text,
+    react,
+    send_text,
+)
+from goclaw.channels.telegram.render import RenderedMessage, render
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge, Unanswered, Unsent, wait_of
 from goclaw.errors import OwnershipLost
 from goclaw.net import BEFORE_SENDING, open_client
@@ -53,6 +62,32 @@ def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
 def bot_at(server: str, session: aiohttp.ClientSession, proxy: str | None = None) -> Bot:
     request = AiohttpRequest(session, proxy)
     return Bot(TOKEN, f"{server}/bot", f"{server}/file/bot", request=request, get_updates_request=request)
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        partial(send_text, target=ChatTarget(5), chunk=RenderedMessage("hello")),
+        partial(edit_text, chat=5, message_id=1, chunk=RenderedMessage("hello")),
+        partial(edit_caption, chat=5, message_id=1, chunk=RenderedMessage("hello")),
+        partial(edit_keyboard, chat=5, message_id=1, keyboard=None),
+        partial(delete, chat=5, message_id=1),
+        partial(react, chat=5, message_id=1, emoji="👍"),
+    ],
+)
+async def test_a_request_of_a_process_that_has_lost_the_session_is_not_sent_and_is_no_failure_of_the_network(
+    request_of: Callable[[Bot], Awaitable[object]],
+) -> None:
+    async def lost() -> None:
+        raise OwnershipLost("another process has taken the session over")
+
+    BEFORE_SENDING.set(lost)
+    async with FakeTelegram() as telegram, open_client() as session:
+        bot = Bot(telegram.token, f"{telegram.base_url}/bot", request=AiohttpRequest(session))
+        with pytest.raises(OwnershipLost):
+            await request_of(bot)
+        assert telegram.calls == []
 
 
 @pytest.mark.promise("P-telegram-stays")
@@ -192,19 +227,3 @@ async def test_an_answer_without_the_message_may_have_taken_effect(session: aioh
     async with tcp_server(answer) as address:
         with pytest.raises(Unanswered):
             await send_text(bot_at(address, session), ChatTarget(7), render("hello")[0])
-
-
-async def test_a_request_that_is_refused_before_it_is_sent_never_left() -> None:
-    async def taken() -> None:
-        raise OwnershipLost("another process has taken the session over")
-
-    asked = list[bytes]()
-
-    async def answer(head: bytes) -> None:
-        asked.append(head)
-
-    async with tcp_server(answer) as address, open_client() as client:
-        BEFORE_SENDING.set(taken)
-        with pytest.raises(Unsent, match="another process"):
-            await send_text(bot_at(address, client), ChatTarget(7), render("hello")[0])
-    assert asked == []

@@ -1,9 +1,4 @@
-"""Prove bubblewrap with the proxy as the user of this process; one line says how it went.
-
-Started by `test_proxy_port.py` as a plain user,
-with a Python that the user can reach: only the standard library and
-those modules of GoClaw that need nothing else.
-"""
+"""Prove bubblewrap with the proxy as a plain user, and print how it went. Started by `test_proxy_port.py` as root."""
 
 import asyncio
 import sys
@@ -12,6 +7,7 @@ from goclaw.core.clock import RealClock
 from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox.bubblewrap import open_bubblewrap
 from goclaw.execution.sandbox.self_test import prove
+from tests import plain_user
 
 
 async def through_a_proxy() -> None:
@@ -25,4 +21,5 @@ async def through_a_proxy() -> None:
 
 
 if __name__ == "__main__":
+    plain_user.become()
     sys.exit(asyncio.run(through_a_proxy()))

@@ -12,6 +12,7 @@ import pytest
 from goclaw.auth.users import User
 from goclaw.core.events import Actor
 from goclaw.llm.base import ModelPorts
+from goclaw.llm.served import NO_TOOLS, ServedModels
 from goclaw.sessions import models as models_module
 from goclaw.sessions.models import Models
 from goclaw.store.open import open_database
@@ -47,13 +48,13 @@ def script(folder: Path, name: str, *answers: dict[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def choosing(folder: Path, **models: Any) -> AsyncIterator[Core]:
+async def choosing(folder: Path, served: ServedModels | None = None, **models: Any) -> AsyncIterator[Core]:
     """A core on real models; `first` is configured, `second` is known by its options."""
     first, second = script(folder, "first"), script(folder, "second")
     settings = {"agent": [first], "options": {second: {"context_window": 50_000}}, "summary": [], **models}
     world = World(folder, users=USERS, models=settings)
     async with aiohttp.ClientSession() as http, open_database(folder / "goclaw.db") as database:
-        ports = ModelPorts(http, no_image, world.clock)
+        ports = ModelPorts(http, no_image, world.clock, served=served or ServedModels())
         found = Models(world.config, ports, lambda line: None, Settings(database))
         await found.resolve()
         world.models = found
@@ -70,6 +71,13 @@ async def answer(core: Core, **options: Any) -> str:
     await core.say("who are you?", **options)
     await core.settled()
     return str(getattr((await core.messages(options.get("session", "memory:here")))[-1], "text", ""))
+
+
+async def test_it_tells_that_a_model_calls_no_tools(tmp_path: Path) -> None:
+    served, spec = ServedModels(), f"scripted:{tmp_path}/first.json"
+    served.open(spec, "http://here").learn(tools=False)
+    async with choosing(tmp_path, served) as core:
+        assert NO_TOOLS.format(spec=spec) in await core.command("/model")
 
 
 async def test_it_tells_who_answers_and_who_could(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 from goclaw.config.load import load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
+from goclaw.llm.served import NO_TOOLS
 from goclaw.ops.doctor import Finding, examine
 from goclaw.ops.doctor import providers as model_module
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, refusal
 from tests.llm.ollama_server import knows
-from tests.llm.wires import OLLAMA
+from tests.llm.wires import OLLAMA, OPENAI
 
 SPEC = "ollama:qwen3:8b"
 HOSTED = "openai-chat:gpt"
@@ -156,3 +157,19 @@ async def test_a_model_that_a_daemon_works_with_is_asked_with_its_window(tmp_pat
     with open_state(config):
         await found(tmp_path, at(fake))
     assert [received.body["options"]["num_ctx"] for received in fake.asked] == [20_480]
+
+
+async def test_the_window_that_a_server_names_is_shown_with_its_origin(tmp_path: Path, fake: FakeProvider) -> None:
+    fake.routes["/v1/models"] = Reply([b'{"data":[{"id":"qwen","max_model_len":8192}]}'], type="application/json")
+    fake.will(OPENAI.answer())
+    _, window = await found(tmp_path, {"models.agent": "llama.cpp:qwen", "providers.llamacpp.base_url": fake.url})
+    assert "The window of 8,192 tokens" in window.text
+    assert window.text.endswith("Its size: 8,192 tokens, as the server says.")
+
+
+async def test_a_model_without_tools_is_a_warning(tmp_path: Path, fake: FakeProvider) -> None:
+    fake.routes["/api/show"] = lines({"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40_960}})
+    overrides = {"state_dir": str(tmp_path / "state"), "models.agent": SPEC, "memory.embedder": "none", **at(fake)}
+    findings = await examine(load_config(overrides=overrides, environ={}), lambda line: None, offline=False)
+    warned = [each.text for each in findings if each.verdict == "warning" and each.check == "tools"]
+    assert warned == [NO_TOOLS.format(spec=SPEC)]

@@ -175,6 +175,18 @@ async def test_a_secret_is_masked_in_the_fields_too(tmp_path: Path) -> None:
         assert "hunter2" not in str(result)
 
 
+async def test_a_result_that_breaks_its_schema_is_an_error_that_says_that_the_tool_ran(tmp_path: Path) -> None:
+    @tool(side_effect=SideEffect.MUTATING)
+    async def book(ctx: ToolContext) -> Sum:
+        """Book a table."""
+        return {"table": 7}  # type: ignore[return-value]  # that is the bug
+
+    async with house(tmp_path, tools=[book]) as home, home.client() as client:
+        result = await client.call_tool("book", {})
+        assert (result.structured_content, result.is_error) == (None, True)
+        assert said(result).startswith('{"table":7}\n[book ran, but its result is not what it declares: ')
+
+
 async def test_what_a_hook_keeps_back_leaves_no_fields(tmp_path: Path) -> None:
     async def keep(event: HookEvent) -> HookAnswer:
         return HookAnswer(suppress=True)

@@ -1,7 +1,7 @@
-"""GoClaw as a plain user, for tests that root runs: `python -m tests.adversarial.plain_user <arguments of goclaw>`.
+"""A plain user, for tests that root runs. `python -m tests.plain_user <arguments of goclaw>` is GoClaw as that user.
 
-Where only root can reach the Python that runs the tests (it lies below a home folder), that folder is covered, for this
-process and its children alone, by an empty one in which nothing but this Python is.
+Where only root can reach the Python or the checkout (they lie below a home folder), that folder is covered, for this
+process and its children alone, by an empty one with nothing but these two in it.
 """
 
 import ctypes
@@ -20,11 +20,20 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> None:
     """Give up root's rights and become GoClaw."""
-    uncover([sys.base_prefix, sys.prefix, Path(__file__).parents[2]])
+    become()
+    os.execv(sys.executable, [sys.executable, "-m", "goclaw", *sys.argv[1:]])  # noqa: S606 -- the purpose of this file
+
+
+def become() -> None:
+    """Give up root's rights for good.
+
+    Raises:
+        OSError: a folder is in the way, and nothing can be mounted here.
+    """
+    uncover([sys.base_prefix, sys.prefix, Path(__file__).parents[1]])
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    os.execv(sys.executable, [sys.executable, "-m", "goclaw", *sys.argv[1:]])  # noqa: S606 -- the purpose of this file
 
 
 def refusal() -> str:
@@ -42,7 +51,7 @@ def uncover(folders: Iterable[str | Path]) -> None:
         OSError: nothing can be mounted here.
     """
     places = {Path(folder).resolve() for folder in folders}
-    covers = {above for place in places if (above := _closed_above(place))}
+    covers = {above for place in places if (above := closed_above(place))}
     if not covers:
         return
     _made(_libc.unshare(_CLONE_NEWNS))
@@ -57,8 +66,8 @@ def uncover(folders: Iterable[str | Path]) -> None:
         os.close(descriptor)
 
 
-def _closed_above(place: Path) -> Path | None:
-    """Return the outermost folder on the way to a place that lets others not through."""
+def closed_above(place: Path) -> Path | None:
+    """Return the outermost folder on the way to a place that other users cannot enter; None where all can be."""
     on_the_way = [*reversed(place.parents), place]
     return next((folder for folder in on_the_way if not folder.stat().st_mode & stat.S_IXOTH), None)
 

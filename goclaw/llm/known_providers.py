@@ -1,0 +1,16 @@
+"""The providers that there are, for people who misspelt one."""
+
+from goclaw.config.keys import closest
+from goclaw.config.servers import DOUBLE_NAMES, SERVERS
+from goclaw.core import catalog
+
+NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
+"""Lines of the catalogue that no one writes before a model's name, and second names of servers."""
+
+
+def unknown(provider: str) -> str:
+    """Return what is said of a provider that does not exist: the nearest of those that do, and all of them."""
+    names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
+    near = closest(provider, names)
+    meant = f" Did you mean `{near}:`?" if near else ""
+    return f"no provider is called {provider!r}.{meant} There are {', '.join(names)}."

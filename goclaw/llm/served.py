@@ -1,0 +1,122 @@
+"""What servers say of the models that they serve, learnt while they are asked and kept over restarts.
+
+A wire reports what it hears; the window in use, the fields of its requests and what people are told follow from it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from enum import StrEnum
+from typing import Any
+
+from goclaw.core.records import record
+
+
+class WindowOrigin(StrEnum):
+    """Where the size of a model's window comes from."""
+
+    CONFIGURED = "configured"
+    SERVER = "server"
+    """The server says so."""
+    REFUSAL = "refusal"
+    """A server refused a request that was too long, and named the window."""
+    MEMORY = "memory"
+    """Chosen for the memory that is free."""
+
+
+ORIGIN_WORDS = {
+    WindowOrigin.CONFIGURED: "as configured",
+    WindowOrigin.SERVER: "as the server says",
+    WindowOrigin.REFUSAL: "as the server said when it refused a longer request",
+    WindowOrigin.MEMORY: "chosen for the free memory",
+}
+
+
+NO_TOOLS = (
+    "{spec} cannot call tools, so it only talks: it reads no files and runs no commands. Choose another model for that."
+)
+"""For people, where the server says so or has refused a request with tools."""
+
+
+@record
+class ServedModel:
+    """What is known of a model from its server."""
+
+    window: int | None = None
+    """Tokens; None: unknown."""
+    origin: WindowOrigin = WindowOrigin.SERVER
+    output: int | None = None
+    """Tokens that an answer may have, as a refusal said."""
+    left_out: tuple[str, ...] = ()
+    """Fields of requests that the server refuses."""
+    tools: bool | None = None
+    """Whether the model can call tools; None: unknown."""
+    answered: bool = False
+    """Whether the server has answered a request."""
+
+    def window_words(self, shown: int) -> str:
+        """Return where the window of `shown` tokens comes from, for people; empty: its server said nothing."""
+        if self.window is None:
+            return ""
+        origin = self.origin if self.window == shown else WindowOrigin.CONFIGURED
+        return f"{shown:,} tokens, {ORIGIN_WORDS[origin]}"
+
+
+UNKNOWN = ServedModel()
+
+
+class ServedModels:
+    """What is known of all models, by model and address."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, ServedModel] = {}
+        self._stored: dict[str, ServedModel] = {}
+        self._keys: dict[str, str] = {}
+        """The key of each model that was opened, by spec."""
+
+    def open(self, spec: str, base_url: str) -> "ServedEntry":
+        """Return the entry of a model at the server with this address."""
+        self._keys[spec] = key = f"{spec} {base_url}"
+        return ServedEntry(lambda: self._known.get(key, UNKNOWN), lambda found: self._learn(key, found))
+
+    def of(self, spec: str) -> ServedModel:
+        """Return what is known of a model that was opened; nothing of others."""
+        return self._known.get(self._keys.get(spec, ""), UNKNOWN)
+
+    def _learn(self, key: str, found: ServedModel) -> None:
+        self._known[key] = found
+
+    def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take up what an earlier run learnt; what this one knows already counts."""
+        for key, row in stored.items():
+            known = {name: row[name] for name in asdict(UNKNOWN) if name in row}
+            left_out = tuple(known.pop("left_out", ()))
+            origin = WindowOrigin(known.pop("origin", WindowOrigin.SERVER))
+            self._stored[key] = ServedModel(**known, left_out=left_out, origin=origin)
+            self._known.setdefault(key, self._stored[key])
+
+    def news(self) -> dict[str, dict[str, Any]]:
+        """Return what has changed since this was last asked: to be kept, by key."""
+        news = {key: found for key, found in self._known.items() if self._stored.get(key) != found}
+        self._stored |= news
+        return {key: asdict(found) for key, found in news.items()}
+
+
+class ServedEntry:
+    """One model of `ServedModels`, for its wire."""
+
+    def __init__(self, read: Callable[[], ServedModel], write: Callable[[ServedModel], None]) -> None:
+        self._read, self._write = read, write
+
+    @property
+    def facts(self) -> ServedModel:
+        """What is known by now."""
+        return self._read()
+
+    def learn(self, **news: Any) -> None:
+        """Note what the server said: fields of `ServedModel`."""
+        self._write(replace(self._read(), **news))
+
+    def learn_window(self, window: int | None, origin: WindowOrigin, before: int) -> None:
+        """Note a window in tokens. A refusal only lowers the window that was assumed `before`."""
+        if window and (origin is WindowOrigin.SERVER or window < before):
+            self.learn(window=window, origin=origin)

@@ -1,0 +1,109 @@
+"""The Dockerfile without root: a plain user builds its image with buildah and runs it with podman.
+
+Both use the machine's network: a network of one's own needs `/dev/net/tun`, which not every machine opens to users.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from goclaw.core.clock import RealClock
+from tests.containers.engine import ROOT, Missing
+from tests.containers.images import ensure_tar, python
+
+pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.timeout(1800)]
+
+USER = "goclaw-rootless"
+HOME = Path("/var/tmp", USER)
+PROGRAMS = ("podman", "buildah", "newuidmap", "fuse-overlayfs", "useradd")
+IMAGE, NAME = "localhost/goclaw:rootless", "goclaw-rootless"
+BUILD_SECONDS = 1_200
+HEALTHY_SECONDS = 90.0
+CLOCK = RealClock()
+
+
+@dataclass(frozen=True)
+class PlainUser:
+    """A user of this machine with a home folder and no rights."""
+
+    name: str
+
+    def run(self, *command: str, seconds: float = 120, text: str = "") -> str:
+        """What a command prints that this user runs.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        words = ["runuser", "-u", self.name, "--", "env", f"HOME={HOME}", "STORAGE_DRIVER=overlay", *command]
+        done = subprocess.run(words, cwd=HOME, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+        assert done.returncode == 0, f"{command} exited {done.returncode}\n{done.stdout[-3_000:]}{done.stderr[-3_000:]}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[PlainUser]:
+    """A plain user with user ids for containers; gone at the end with all images."""
+    if lacking := [program for program in PROGRAMS if not shutil.which(program)]:
+        pytest.skip(f"not installed: {' '.join(lacking)}")
+    subprocess.run(["useradd", "--create-home", "--home-dir", HOME, USER], check=True)
+    try:
+        yield PlainUser(USER)
+    finally:
+        # Files of containers belong to other ids: root removes them.
+        subprocess.run(["userdel", USER], check=True)
+        shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def image(user: PlainUser) -> str:
+    """The image of the Dockerfile, built by the user."""
+    base = python()
+    try:
+        packed = ensure_tar(base)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with packed.open("rb") as file:
+        command = ["runuser", "-u", USER, "--", "env", f"HOME={HOME}", "STORAGE_DRIVER=overlay"]
+        importing = [*command, "podman", "import", "-", "localhost/files-of-python"]
+        subprocess.run(importing, cwd=HOME, stdin=file, check=True, capture_output=True, timeout=BUILD_SECONDS)
+    lines = "\n".join(("FROM localhost/files-of-python", *base.instructions))
+    user.run("buildah", "bud", "--tag", f"localhost/{base.name}", "-", text=lines)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    packing = ["tar", "--create", f"--file={HOME}/checkout.tar", "--ignore-failed-read", "--null", "--files-from=-"]
+    subprocess.run(packing, cwd=ROOT, input=listed, check=True)
+    user.run("sh", "-c", "mkdir checkout && tar -xf checkout.tar -C checkout")
+    # Podman's own format of images has no HEALTHCHECK.
+    options = ["--network=host", "--format=docker", f"--tag={IMAGE}"]
+    user.run("buildah", "bud", *options, "checkout", seconds=BUILD_SECONDS)
+    return IMAGE
+
+
+def test_a_plain_user_runs_a_healthy_gateway_that_answers_and_executes(user: PlainUser, image: str) -> None:
+    user.run("podman", "run", "--detach", "--network=host", "--volume=data:/data", f"--name={NAME}", image)
+    try:
+        healthy_in_time(user)
+        assert "You said: hi" in user.run("podman", "exec", NAME, "goclaw", "send", "hi")
+        script = "id -u; touch x; chmod 600 x; stat -c %a x"
+        answer = user.run("podman", "exec", NAME, "goclaw", "send", f'/tool exec {{"command": "{script}"}}')
+        assert "10001\n600\nexit code: 0" in answer
+        user.run("podman", "stop", "--time=20", NAME)
+        assert user.run("podman", "inspect", "--format={{.State.ExitCode}}", NAME) == "0\n"
+    finally:
+        user.run("podman", "rm", "--force", NAME)
+
+
+def healthy_in_time(user: PlainUser) -> None:
+    """Run the image's own check until it succeeds; podman's timer for it needs a systemd of the user."""
+    deadline = CLOCK.monotonic() + HEALTHY_SECONDS
+    while True:
+        try:
+            user.run("podman", "healthcheck", "run", NAME)
+            return
+        except AssertionError:
+            if CLOCK.monotonic() > deadline:
+                raise
+            subprocess.run(["sleep", "1"], check=True)
