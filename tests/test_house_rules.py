@@ -52,6 +52,7 @@ MAY_IMPORT_LATE = {
     "goclaw/servers/web/routes.py": "the renderer costs memory that a page nobody opens should not take",
     "goclaw/app/web.py": "the web page costs memory nobody without one should pay",
     "goclaw/channels/telegram/render.py": "the Markdown library costs 2 MB until somebody is answered",
+    "goclaw/channels/telegram/markdown_blocks.py": "the parser is needed by tables and odd blocks only",
     "goclaw/channels/telegram/webhook.py": "the HTTP server costs memory nobody who polls should pay",
     "goclaw/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",
     "goclaw/tools/lines.py": "numpy is needed for large files only",
