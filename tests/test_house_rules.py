@@ -63,6 +63,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/test_benchmark_tables.py": "benchmarks/README.md",
     "tests/test_house_rules.py": "these rules",
     "tests/test_postgres.py": "the Postgres of the tests",
+    "tests/containers/*": "the container lane: real engines, machines and service managers",
     "tests/test_lanes.py": "the lanes, the tables and the limits of the tests",
     "tests/test_path_of_a_message.py": "the way of a message through all rooms",
     "tests/test_promises.py": "docs/promises.md",

@@ -65,7 +65,7 @@ class Models:
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
         self.served = ports.served
-        """What servers say of their models."""
+        """Facts of models from their servers."""
         self.sentence = "Model: still being selected."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
-from goclaw.core.events import Delivery, Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
-from goclaw.core.redact import Masking, mask_known
-from goclaw.engine.base import PreparedStep, Step
+from goclaw.core.events import Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.redact import Masking, mask_known, storable
+from goclaw.engine.base import Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     Emptiness,
@@ -29,17 +29,20 @@ from goclaw.llm.base import (
     TextDelta,
     ThinkingDelta,
 )
+from goclaw.llm.text_calls import UnreadCall
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
-from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
+from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
 from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
+from goclaw.turns.answer_text import AnswerText
 from goclaw.turns.answers import (
     cut_line,
     figures_of,
+    is_asked_again,
     is_cut,
     is_last,
     log_answer,
@@ -48,19 +51,18 @@ from goclaw.turns.answers import (
     may_continue,
 )
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
-from goclaw.turns.hooking import context_of
+from goclaw.turns.spoken import SpokenTexts
+from goclaw.turns.user_rows import USER, USER_STEP, speaker_of, user_rows
+from goclaw.turns.written_calls import note_for_model
 
 log = logging.getLogger(__name__)
 
 MessageT = TypeVar("MessageT", bound=Message)
 
-_USER: Codec[UserMessage] = Codec(UserMessage)
 _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
-USER_STEP = "user"
-"""The first step of a turn, which stores the person's message."""
 SETTLE_STEP = "settle"
 """The last words of a turn that ended otherwise than the model chose."""
 STOPPED_HERE = "[stopped here]"
@@ -87,16 +89,12 @@ class TurnRun:
         """The last answer was cut."""
         self.empty: Emptiness | None = None
         """Why the last answer is empty."""
-        self.said: list[str] = []
-        """Texts before tool calls, which are no part of the last answer."""
-        self._begun = ""
-        """The beginning of an answer whose rest was requested."""
-        self._last = ""
-        """The text of the latest answer."""
+        self._unread: UnreadCall | None = None
+        """A call in the text of the last answer for which the model is asked again."""
+        self._asked_again = False
+        self._spoken = SpokenTexts(turn, self._services.interim)
         self._may_continue = False
         """The rest of the last answer may be requested."""
-        self._told_below: list[str] = []
-        """The notices below the latest answer."""
         self._continued = 0
         """Number of requests for the rest of an answer."""
         self._joined: list[Inbound] = []
@@ -131,7 +129,7 @@ class TurnRun:
         await self._turn.step(
             USER_STEP,
             lambda: message(inbound),
-            _USER,
+            USER,
             rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows(USER_STEP, message, inbound)],
             kept=kept,
         )
@@ -157,7 +155,7 @@ class TurnRun:
                 name,
                 inbound,
                 self._user_message,
-                _USER,
+                USER,
                 rows=lambda message: self._user_rows(name, message, inbound),
                 kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
                 at=self._services.now(),
@@ -178,10 +176,8 @@ class TurnRun:
         name, began = f"model:{number}", self._services.now()
 
         def rows(done: Finished) -> list[BoundStatement]:
-            said = self._interim(number, done.message)
-            promise = [self._services.interim.row(said)] if said and self._services.interim else []
             stored = self._rows(name, [done.message, *self._below(done)])
-            return [*stored, *self._services.cost(name, done), *promise]
+            return [*stored, *self._services.cost(name, done), *self._spoken.promise(number, done.message)]
 
         def kept(step: Step[Finished]) -> None:
             if self._answers < number:
@@ -215,7 +211,8 @@ class TurnRun:
         message = step.value.message
         self._partial.clear()
         self._answers = number
-        self._spoken(number, message, replayed=step.replayed)
+        below = [notice.text for notice in self._below(step.value)]
+        self._spoken.take(number, message, below, replayed=step.replayed)
         self._asked = {f"tool:{number}:{call.id}": call for call in message.calls}
         if self._asked:
             self._compress = self._services.compresses(step.value.spec)
@@ -225,30 +222,8 @@ class TurnRun:
         self.cut = is_cut(step.value)
         self.empty = step.value.empty
         self._may_continue = may_continue(step.value)
-        self._told_below = [notice.text for notice in self._below(step.value)]
-
-    def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
-        """Return the delivery of an interim text; None where it is held for later, or empty."""
-        if self._services.interim is None or message.deferred or not message.is_interim:
-            return None
-        return self._services.interim.delivery(self._turn, number, self._begun + message.text)
-
-    def _spoken(self, number: int, message: AssistantMessage, *, replayed: bool) -> None:
-        """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
-        self._last = message.text
-        if not message.is_interim:
-            if message.calls and self._begun:
-                self._begun = f"{self._begun.rstrip()}\n\n"  # what comes behind the calls does not go on with it
-            return
-        text = self._begun + message.text
-        if self._services.interim:
-            promised = None if replayed else self._interim(number, message)
-            if promised:
-                self._services.interim.promised(promised)
-            else:
-                self._services.interim.recalled(self._turn.id, number, text, waits=message.deferred)
-        self.said.append(text.strip())
-        self._begun = ""
+        self._unread = step.value.unread if is_asked_again(step.value) else None
+        self._asked_again = self._asked_again or self._unread is not None
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
         """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
@@ -281,19 +256,26 @@ class TurnRun:
         return step.value
 
     async def goes_on(self, number: int) -> bool:
-        """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
+        """Ask for the rest of a cut answer, if that is wanted and not too often done, or for a call to be mended."""
+        if self._unread:
+            await self.tell(f"unread:{number}", note_for_model(self._unread))
+            return True
         if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
-        self._begun = self.answered
+        self._spoken.begin_rest()
         await self.tell(f"continue:{number}", GO_ON)
         return True
 
     @property
     def answered(self) -> str:
-        """Return the text of the latest answer, with the earlier parts of one that was continued, and what is below."""
-        written = self._begun + self._last if self._last else self._begun.rstrip()
-        return "\n\n".join(filter(None, (written, *self._told_below)))
+        """The text of the latest answer; see `SpokenTexts.answered`."""
+        return self._spoken.answered
+
+    @property
+    def said(self) -> Sequence[str]:
+        """Texts before tool calls, which are no part of the last answer."""
+        return self._spoken.said
 
     @property
     def answers(self) -> int:
@@ -303,13 +285,13 @@ class TurnRun:
     async def say(self, inbound: Inbound) -> None:
         """Say a text as the agent's answer, without asking the model; what is foreign in it stays marked as such."""
         if inbound.foreign:
-            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), _USER)
+            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), USER)
         else:
             await self._note("say", AssistantMessage(inbound.text), _NOTE)
 
     async def tell(self, name: str, text: str) -> None:
         """Say something to the model behind its last answer, as the step `name`."""
-        await self._note(name, UserMessage(text), _USER)
+        await self._note(name, UserMessage(text), USER)
 
     async def settle(self, words: str, reason: str) -> str:
         """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
@@ -335,8 +317,8 @@ class TurnRun:
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
         parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]
         told = (await self._note(SETTLE_STEP, note, _NOTE, parts)).text  # an earlier run's counts, where it is recorded
-        if self._begun:
-            return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
+        if begun := self._spoken.begun:
+            return f"{begun.rstrip()}\n\n{mark}" if told == instead else begun + told
         return words if told == instead else told
 
     async def _note(
@@ -443,7 +425,7 @@ class TurnRun:
     async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache, deferred=opening.deferred)
-        said, thought = Masking(), Masking()
+        said, thought, text = Masking(), Masking(), self._services.answer_text()
         self._partial.clear()
         withdrawal = Withdrawal(self._turn, self._goes_on_with)
         async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
@@ -451,11 +433,27 @@ class TurnRun:
                 if withdrawal.is_open:
                     await withdrawal.begun()
                 if isinstance(event, Finished):
-                    self._show(TextDelta(said.rest()))
-                    answer = sound(event.message)
-                    return replace(event, message=replace(answer, text=mask_known(answer.text)))
-                self._show(masked(event, said, thought))
+                    self._show(TextDelta(said.next(storable(text.close())) + said.rest()))
+                    done = await self._read(event, text, request)
+                    answer = sound(done.message)
+                    return replace(done, message=replace(answer, text=mask_known(answer.text)))
+                self._show(masked(text.seen(event), said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
+
+    async def _read(self, done: Finished, text: AnswerText, request: Request) -> Finished:
+        """Return the answer as its text is read, and show what of it was held back."""
+        shown = text.shown
+        if text.raw != done.message.text:
+            text = self._services.answer_text()
+            text.take(done.message.text)
+            text.close()
+        words = [each.text for each in (self._turn.inbound, *self._joined)]
+        read = await self._services.read_written(done, text, request, words, may_ask_again=not self._asked_again)
+        if not read.message.text.startswith(shown.rstrip()):
+            self._show(Restarted(""))
+            shown = ""
+        self._show(TextDelta(mask_known(storable(read.message.text[len(shown) :]))))
+        return read
 
     def _waiting(self, number: int) -> Sequence[Inbound]:
         """Return the messages to merge into the request of this number."""
@@ -492,29 +490,9 @@ class TurnRun:
         if step.replayed:
             return
         row, at = step.rows[behind], self._services.now()
-        sender, context = _speaker(inbound, message)
+        sender, context = speaker_of(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
-        return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
-
-
-def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
-    """Return the first step of the turn of a message with which nothing came and that no hook judges."""
-    text, foreign = joined(inbound.pieces)
-    message = UserMessage(text, foreign=foreign)
-    origin = Origin(inbound.session, inbound.id, USER_STEP, at, *_speaker(inbound, message))
-    return PreparedStep(USER_STEP, message, _USER.to_json(message), user_rows(message, origin, transcripts))
-
-
-def user_rows(message: UserMessage, origin: Origin, transcripts: Transcripts) -> list[BoundStatement]:
-    """Return the INSERTs of a person's message; its own row is the first."""
-    return [*rows_of(message, origin), transcripts.ensure_session(origin.session, origin.at)]
-
-
-def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
-    """Return the sender and context of a row: those of the person's message that it holds, if it holds one."""
-    if inbound is None:
-        return "", ""
-    return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
+        return Origin(self._session, self._turn.id, step, self._services.now(), *speaker_of(inbound, message))
