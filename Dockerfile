@@ -25,6 +25,7 @@ COPY --from=build /app /app
 # No bubblewrap: Docker's default profile forbids what it needs. Commands run in the Landlock broker instead.
 ENV PATH=/app/bin:$PATH \
     HOME=/data \
+    container=oci \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     GOCLAW_STATE_DIR=/data/state \

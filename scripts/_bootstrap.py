@@ -1,7 +1,7 @@
 """Set up what scripts/run and scripts/test need, inside this folder only; nothing but the standard library.
 
     _bootstrap.py uv    install the pinned uv into .tools/uv and print its path
-    _bootstrap.py run   also make .venv from requirements.lock (or requirements-providers.lock)
+    _bootstrap.py run   also make .venv from requirements.lock (and from the locks of EXTRAS, where they are asked for)
     _bootstrap.py dev   also make .venv-dev from requirements-dev.lock
 
 Exits 0 when everything is there, else 1 with one message that says what helps. Fast when nothing changed: each
@@ -26,6 +26,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
+EXTRAS = {"WITH_PROVIDERS": "requirements-providers.lock", "WITH_POSTGRES": "requirements-postgres.lock"}
+"""Variables that ask for an extra of pyproject.toml, and the lock that has it and everything else."""
 PLUGINS = "goclaw.plugins"
 """The entry-point group of plugins."""
 NO_PIP = """\
@@ -54,8 +56,8 @@ def main(arguments: list[str]) -> int:
             if arguments == ["uv"]:
                 print(uv)
             elif arguments == ["run"]:
-                lock = "requirements-providers.lock" if os.environ.get("WITH_PROVIDERS") else "requirements.lock"
-                ensure_venv(uv, ROOT, ".venv", lock)
+                chosen = [lock for variable, lock in EXTRAS.items() if os.environ.get(variable)]
+                ensure_venv(uv, ROOT, ".venv", *(chosen or ["requirements.lock"]))
             else:
                 ensure_venv(uv, ROOT, ".venv-dev", "requirements-dev.lock")
     except SetUpError as error:
@@ -102,17 +104,20 @@ def ensure_uv(root: Path) -> Path:
     return binary
 
 
-def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
-    """Make the virtual environment `name` hold exactly what `lock` lists, and GoClaw itself as an editable."""
+def ensure_venv(uv: Path, root: Path, name: str, *locks: str) -> None:
+    """Make the virtual environment `name` hold exactly what `locks` list, and GoClaw itself as an editable."""
     venv, python = root / name, root / name / "bin" / "python"
     project = tomllib.loads((root / "pyproject.toml").read_text())
     # An environment knows its own path and its interpreter; when they change it is made anew.
     origin = digest(sys.version, sys.base_prefix, os.environ.get("GOCLAW_INSTALL_FOR") or str(root))
-    content = digest((root / lock).read_bytes(), repr(project["project"]), repr(project["build-system"]), origin)
+    files = [root / lock for lock in locks]
+    content = digest(
+        *(file.read_bytes() for file in files), repr(project["project"]), repr(project["build-system"]), origin
+    )
     if python.exists() and is_stamped(venv / ".stamp", content):
         return
-    say(f"installing {lock} into {name}")
-    warn_of_plugins(venv, (root / lock).read_text())
+    say(f"installing {' and '.join(locks)} into {name}")
+    warn_of_plugins(venv, "\n".join(file.read_text() for file in files))
     if not (python.exists() and is_stamped(venv / ".origin", origin)):
         call([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(venv)])
         (venv / ".origin").write_text(origin)
@@ -122,7 +127,7 @@ def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
     # quarter of it all, unless their Python may not compile the rest when it is used.
     compiles_all = name != ".venv" or "PYTHONDONTWRITEBYTECODE" in os.environ
     compiling = ["--compile-bytecode"] if compiles_all else []
-    call([*pip, "sync", "--quiet", "--require-hashes", *compiling, "--python", str(python), str(root / lock)])
+    call([*pip, "sync", "--quiet", "--require-hashes", *compiling, "--python", str(python), *map(str, files)])
     call([*pip, "install", "--quiet", "--no-deps", "--python", str(python), "--editable", str(root)])
     if not compiles_all:
         attempt([str(python), "-c", FIRST_USED])

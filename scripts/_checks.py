@@ -3,6 +3,7 @@
     _checks.py            the short lane: lint, types, layers, tests; for every commit
     _checks.py --long     the long lane (`_long.py`): what takes too long for every commit; by hand before a release
     _checks.py --model    the lane with a real language model behind the gateway, which the long one includes
+    _checks.py --containers   the container lane: our compose files on a real engine, and its report
     _checks.py --store postgres   every test that opens a database, on Postgres; `postgres-oldest`: on the oldest major
     _checks.py ARGUMENTS  only pytest, with them
 
@@ -77,6 +78,8 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if tuple(arguments) in (ON_POSTGRES, ON_OLDEST_POSTGRES):
         return run(tests(*arguments, *ON_THE_STORE))
+    if arguments == ["--containers"]:
+        return run([sys.executable, "-m", "scripts._long", "--containers"])
     only_pytest = bool(arguments) and arguments not in (["--long"], ["--model"])
     notes = [*system_packages(may_install=not only_pytest), *node_programs(), *old_mcp_client()]
     if only_pytest:

@@ -28,6 +28,8 @@ ONE_TEST_SECONDS = 1_200
 def main() -> int:
     """Run the parts, write the report, return the exit code."""
     today = datetime.now(UTC).date().isoformat()
+    if sys.argv[1:] == ["--containers"]:
+        return containers(today)
     os.environ["TESTS_LONG"] = "1"
     notes, with_model = real_model(today)
     if sys.argv[1:] == ["--model"]:
@@ -44,10 +46,20 @@ def main() -> int:
     return report(results, notes)
 
 
+def containers(today: str) -> int:
+    """Run the container lane, write `containers-<date>.json`, return the exit code."""
+    patient = ["-o", f"faulthandler_timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
+    command = [sys.executable, "-m", "pytest", "-m", "containers", "tests/containers", *patient]
+    code, took = timed("containers", command, SECONDS)
+    kept = {"made": today, "revision": revision(), "seconds": round(took), "tests": tried(JUNIT)}
+    (RESULTS / f"containers-{today}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    return report([("containers", code, took)], [])
+
+
 def parts(today: str) -> list[tuple[str, list[str]]]:
     """Return the parts: a heading and a command each."""
     python = [sys.executable, "-m"]
-    marked = ["-m", "long or deep", f"--timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
+    marked = ["-m", "(long or deep) and not containers", f"--timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
     patient = ["-o", f"faulthandler_timeout={2 * ONE_TEST_SECONDS}"]
     kills = ["--kills", "300", "--seed", today, "--output", str(RESULTS / f"kill-{today}.json")]
     replicas = ["--kills", "200", "--seed", today, "--output", str(RESULTS / f"replicas-{today}.json")]
@@ -58,6 +70,7 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
         ("tests marked long or deep", tests(*marked, *patient)),
         ("every test that opens a database, on Postgres", tests(*ON_POSTGRES, *ON_THE_STORE)),
         ("the same on the oldest Postgres", tests(*ON_OLDEST_POSTGRES, *ON_THE_STORE)),
+        ("containers", [*python, "scripts._long", "--containers"]),
         ("kills", [*python, "tests.acceptance.fuzz", *kills]),
         ("kills and pauses of three gateways on one Postgres", [*python, "tests.acceptance.replica_fuzz", *replicas]),
         ("faults", [*python, "tests.acceptance.faults", *faults]),

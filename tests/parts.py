@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from sqlalchemy import text
 
 from goclaw.agent.context.compaction import Summarizer, SummarySource
+from goclaw.agent.context.untrusted_content import MarkKind
 from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
@@ -217,9 +218,9 @@ class Trail:
 
 
 def unmarked(messages: Sequence[Message]) -> list[Message]:
-    """Messages of a request without the marks around what tools said."""
+    """Messages of a request without the marks around what tools said, and without the line that explains them."""
     return [
-        replace(message, content="\n".join(message.content.splitlines()[1:-1]))
+        replace(message, content="\n".join(message.content.removeprefix(f"{MarkKind.OUTSIDE}\n").splitlines()[1:-1]))
         if isinstance(message, ToolResult) and message.foreign
         else message
         for message in messages

@@ -146,7 +146,7 @@ class Server:
         self._bin = copied / major.name / "bin"
 
     def _starts(self) -> bool:
-        command = [self._bin / "initdb", "--version"]  # unlike `postgres` it needs libraries of the wheel
+        command = [str(self._bin / "initdb"), "--version"]  # unlike `postgres` it needs libraries of the wheel
         try:
             return subprocess.run(command, capture_output=True, **self._as).returncode == 0
         except PermissionError:

@@ -22,6 +22,7 @@ from goclaw.config.layers import LOCATION
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
+from goclaw.core.container import is_main_program, restart_command
 from goclaw.errors import StateError
 
 gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -101,6 +102,9 @@ stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def stop(context: typer.Context) -> None:
     """End the daemon; unfinished work resumes at the next start."""
     loaded = load(context, packages=False)
+    running = running_pid(loaded.config)
+    if running and is_main_program(running):
+        raise StateError("this container ends with its daemon: from outside, `docker compose stop gateway`")
     pid = asyncio.run(process.stop(loaded.config))
     if pid is None and (manager := restarting_manager(loaded)):
         manager.control("stop", UNIT_NAME)
@@ -128,6 +132,8 @@ def restart(context: typer.Context) -> None:
     loaded, given = load(context), options(context)
     config = loaded.config
     pid = running_pid(config)
+    if pid and is_main_program(pid):
+        raise StateError(f"this container ends with its daemon: from outside, {restart_command()}")
     if manager := manager_of(pid):
         _restart_service(manager, loaded, given)
     else:

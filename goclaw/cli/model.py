@@ -22,6 +22,7 @@ from goclaw.config.load import CONFIG_FILE, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
 from goclaw.core.clock import RealClock
+from goclaw.core.container import restart_command
 from goclaw.core.files import shown_path
 from goclaw.core.records import record
 from goclaw.errors import GoclawError
@@ -100,7 +101,7 @@ def model(
     if kept:
         print(f"{shown_path(kept)}: the file as it was")
     if running_pid(config):
-        print("Next: `goclaw restart`")
+        print(f"Next: {restart_command()}")
 
 
 def _change(spec: str, config: Config) -> tuple[str, Any, Any]:

@@ -20,8 +20,11 @@ from goclaw.cli.transcripts import Entry, Kept
 from goclaw.core.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.core.messages import NO_LONGER_KEPT
 from goclaw.core.redact import mask, printable
+from goclaw.store.transcripts import NOTICE
 
 ASSISTANT = "assistant"
+_SPEAKERS = {NOTICE: "GoClaw"}
+"""Speakers that are neither a person nor a model, by role."""
 INDENT = "  "
 
 _TRACES = ("<", "![", "]:", "](")
@@ -69,7 +72,7 @@ def _row(row: TranscriptRow, kept: Kept) -> str:
             failed = " failed" if row.is_error else ""
             return _indented(f"< {row.name}{failed}: {row.text}")
         case _:
-            speaker = row.sender or "user" if row.role == "user" else ASSISTANT
+            speaker = row.sender or "user" if row.role == "user" else _SPEAKERS.get(row.role, ASSISTANT)
             pictures = [
                 f"[picture {image.blob}, {image.mime}]" if kept(image.blob) else NO_LONGER_KEPT for image in row.images
             ]
@@ -121,7 +124,7 @@ class MarkdownWriter:
                 outcome = "**error of**" if row.is_error else "**result of**"
                 return f"{outcome} {code(row.name)}\n\n{fenced(row.text, 'text')}"
             case _:
-                speaker = self._speaker(row.sender) if row.role == "user" else "Assistant"
+                speaker = self._speaker(row.sender) if row.role == "user" else _SPEAKERS.get(row.role, "Assistant")
                 pictures = [
                     f"picture {code(image.blob)} ({code(image.mime)})" if self._kept(image.blob) else NO_LONGER_KEPT
                     for image in row.images

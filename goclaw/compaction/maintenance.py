@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from goclaw.agent.context.budget import filled, is_small
-from goclaw.agent.context.summary import CHECKPOINT, Checkpoint, Material, reached, told, write_checkpoint
+from goclaw.agent.context.summary import CHECKPOINT, Checkpoint, Material, all_told, reached, write_checkpoint
 from goclaw.compaction.compacting import Compactor
 from goclaw.compaction.flush import Due, Flush
 from goclaw.compaction.summary_retries import SummaryRetries
@@ -88,7 +88,7 @@ class Checkpoints:
 
         async def write(model: ChatModel) -> Checkpoint | None:
             # Only for a model: a conversation of a thousand messages is much to put into words for none.
-            texts = await asyncio.to_thread(lambda: [told(message) for message in messages])
+            texts = await asyncio.to_thread(all_told, messages)
             return await write_checkpoint(
                 Material(before, texts, in_one=is_small(context_window)), model, attempt.spent
             )

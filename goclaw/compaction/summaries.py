@@ -132,16 +132,19 @@ class SummaryAttempt:
             return ()
         if is_capped:
             found = [replace(item, model=_ReservedModel(item.model, self._reserved)) for item in found]
-        self._has_chain = any(item.source is SummarySource.LLM for item in found)
-        return [item for item in found if item.source is not SummarySource.LLM or self._admitted]
+        self._has_chain = any(item.source is SummarySource.LLM and not item.is_main for item in found)
+        return [item for item in found if item.source is not SummarySource.LLM or item.is_main or self._admitted]
 
-    async def first(self, write: Callable[[ChatModel], Awaitable[T]], seconds: float, *, main_model: bool) -> T | None:
+    async def first(
+        self, write: Callable[[ChatModel], Awaitable[T]], seconds: float, *, main_model: bool | None
+    ) -> T | None:
         """Return the first summary written, each model given at most `seconds`; None when none could write it.
 
-        `main_model`: the main model may be asked, too, which costs money.
+        `main_model`: whether the main model may be asked, too; None: where it costs nothing.
         """
         for summarizer in await self.summarizers():
-            if summarizer.source is SummarySource.FALLBACK and not main_model:
+            may_ask = summarizer.is_free if main_model is None else main_model
+            if summarizer.source is SummarySource.FALLBACK and not may_ask:
                 continue
             try:
                 async with asyncio.timeout(seconds):

@@ -246,7 +246,8 @@ def secrets_layer(folder: Path, *, ours: bool) -> Layer:
             continue
         if text:
             layer.set_text(path, text, shown)
-        else:
+        elif ours:
+            # Elsewhere it is the way of a compose file to say that there is none.
             layer.warnings.append(f"{shown}: is empty")
         if ours and (mode := readable_by_others(file)):
             layer.warnings.append(f"{shown}: others can read it (mode {mode:o}); run `chmod 600 {shown}`")

@@ -215,6 +215,9 @@ class ModelOptions(Section):
     price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
+    text_calls: Literal["auto", "on", "off"] = Field(
+        "auto", description="Run tool calls written as text; `auto`: for local models, and one that wrote some before."
+    )
     compress_output: bool | None = Field(
         None,
         description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`.",
@@ -259,7 +262,9 @@ class CheckpointSettings(Section):
     """Checkpoints of long conversations, made in the background and used by compaction."""
 
     enabled: bool = Field(True, description="Whether checkpoints are made.")
-    main_model: bool = Field(False, description="Whether the main model makes them when no other can: it costs money.")
+    main_model: bool | None = Field(
+        None, description="Whether the main model may make them; not set: where it is free."
+    )
     min_tokens: int = Field(5_000, ge=0, description="None below this size of the context.")
     every_turns: int = Field(
         10,
@@ -273,7 +278,7 @@ class FlushSettings(Section):
     """Important facts are written to `memory/` when the context is at 50 and at 75 %, silently."""
 
     enabled: bool = Field(True, description="Whether it is done.")
-    main_model: bool = Field(False, description="Whether the main model does it when no other can: it costs money.")
+    main_model: bool | None = Field(None, description="Whether the main model may do it; not set: where it is free.")
 
 
 class MemorySettings(Section):
@@ -373,16 +378,12 @@ class Config(Sections):
     openai: OpenAISettings = Field(default_factory=OpenAISettings, description="What programs get at `/v1`.")
     webhooks: Webhooks = Field(default_factory=dict, description="Services that call `/hooks/<name>`, by name.")
     notify: NotifyTargets = Field(default_factory=dict, description="URLs for results and alerts, by name.")
-    pairing: PairingSettings = Field(
-        default_factory=PairingSettings, description="How strangers become users, if they may."
-    )
+    pairing: PairingSettings = Field(default_factory=PairingSettings, description="How strangers become users.")
     models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
     providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
     compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings, description="Checkpoints.")
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings, description="How long conversations are kept."
-    )
+    retention: RetentionSettings = Field(default_factory=RetentionSettings, description="How long conversations stay.")
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
     plugins: Files = Field(

@@ -329,7 +329,8 @@ class ToolsSettings(Section):
         "auto",
         description="Which tools stand in a request: `all`; `index`: ten, a line for each of the others, which "
         "`tool_search` finds and `tool_call` runs; `core`: seven, the others only found; `auto`: `core` for windows of "
-        "up to 8,192 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come first.",
+        "up to 16,384 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come "
+        "first.",
     )
     aliases: bool = Field(
         True,

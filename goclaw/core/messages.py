@@ -168,6 +168,9 @@ class AssistantMessage:
     """A hook of the operator keeps the answer from the person."""
     deferred: bool = field(default=False, compare=False)
     """Its text reaches a chat in front of the next one of its turn (`turns.answers`)."""
+    notice: bool = False
+    """The text is GoClaw's to the person, in the place of an answer or below one: why there is no more. No model wrote
+    it, and none is shown it as its own."""
     role: Literal["assistant"] = "assistant"
 
     @property

@@ -8,7 +8,7 @@ from goclaw.core.events import AGENT_TURN, MessageStored, Outcome, SessionNow, T
 from goclaw.core.messages import AssistantMessage
 from goclaw.store.database import Database, Statement
 from goclaw.store.schema import inbox, messages
-from goclaw.store.transcripts import Transcripts
+from goclaw.store.transcripts import NOTICE, Transcripts
 
 MAX_ROWS = 5_000
 """Rows that a reader can have missed; before those it has to read the transcript."""
@@ -16,14 +16,16 @@ MAX_CALLS = 100
 """Rows in which the last message is looked for, behind which those of its calls stand."""
 SETTLED = "settle"
 """The step that ends a turn without a whole answer (`turns.turn.TurnRun.settle`)."""
+_SAID = frozenset({"assistant", NOTICE})
 _STATE = Statement(select(inbox.c.state).where(inbox.c.id == bindparam("turn")))
 _LAST = Statement(select(func.max(messages.c.id)).where(messages.c.session == bindparam("of_session")))
 _END = Statement(
     select(messages.c.step, messages.c.role, messages.c.text)
     .where(messages.c.session == bindparam("of_session"), messages.c.turn == bindparam("of_turn"))
     .order_by(messages.c.id.desc())
-    .limit(1)
+    .limit(2)
 )
+"""The last rows of a turn: below what an answer says, a row of its own may say why there is no more."""
 
 
 def published_to(last: MessageStored, now: SessionNow) -> int:
@@ -73,5 +75,5 @@ class StoredViews:
         if not rows:
             return TurnFinished(turn, session, Outcome.STOPPED, "")
         outcome = Outcome.FAILED if rows[0]["step"] == SETTLED else Outcome.ANSWERED
-        text = rows[0]["text"] if rows[0]["role"] == "assistant" else ""
-        return TurnFinished(turn, session, outcome, text)
+        said = [row["text"] for row in reversed(rows) if row["step"] == rows[0]["step"] and row["role"] in _SAID]
+        return TurnFinished(turn, session, outcome, "\n\n".join(said))

@@ -18,6 +18,7 @@ from goclaw.core.messages import AssistantMessage, Message
 from goclaw.core.records import record
 from goclaw.health.resources import free_memory
 from goclaw.llm.served import ServedModels
+from goclaw.llm.text_calls import UnreadCall
 from goclaw.specs import ToolSpec
 
 DEFAULT_MAX_OUTPUT = 8_192
@@ -135,6 +136,8 @@ class Stop(StrEnum):
     """Prompt and answer have filled the window."""
     LOADED = "loaded"
     """The server has only loaded the model."""
+    REPETITION = "repetition"
+    """It was ended, because it repeated itself (`llm.repetition`)."""
 
 
 DECLINED = frozenset({Stop.REFUSAL, Stop.FILTERED})
@@ -197,6 +200,8 @@ class Finished:
     """Only from `chain`: why there is no answer in it."""
     wasted: Usage = Usage()
     """Only from `chain`: what an earlier answer to the same request took that was empty."""
+    unread: UnreadCall | None = None
+    """A call in its text that is none, as a turn judges it (`turns.written_calls`)."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | ModelLoading | Finished
@@ -289,7 +294,7 @@ class ModelPorts:
     local_wait: float = LOCAL_WAIT
     """Seconds that a server which loads its model is waited for (`models.local_wait`)."""
     served: ServedModels = field(default_factory=ServedModels)
-    """What servers say of their models."""
+    """Facts of models from their servers."""
     watches: list[ModelWatch] = field(default_factory=list)
     """Told of each request; a part that counts requests adds itself."""
 

@@ -4,7 +4,7 @@ What it never does: fall back on a prompt that is too long (the agent compacts i
 refused (another model would be asked the same wrong thing).
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +27,8 @@ from goclaw.llm.base import (
     TextDelta,
     ThinkingDelta,
 )
+from goclaw.llm.repetition import Repetition
+from goclaw.llm.thinking_tags import ThinkingTags
 
 REPEATABLE = frozenset(
     {
@@ -124,6 +126,23 @@ class ChainAttempt:
     def may_repeat(self) -> bool:
         """Before any text was shown freely, after a cut once."""
         return self.requests < TRIES_PER_ANSWER and (not self.text_shown or self.restarts == 0)
+
+
+class AnswerReader:
+    """Reads the events of one request: thinking between tags becomes thinking, an answer that repeats itself ends."""
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._tags = ThinkingTags()
+        self._repetition = Repetition()
+
+    def take(self, event: ModelEvent) -> Iterator[ModelEvent]:
+        """Yield the events in the place of one; nothing is to be read behind `Finished`."""
+        for each in self._tags.take(event):
+            yield each
+            if self._repetition.found(each):
+                yield self._repetition.ended(self._spec)
+                return
 
 
 class ModelChain:
@@ -250,22 +269,25 @@ class ModelChain:
             attempt.shown = attempt.text_shown = False
             yield Restarted(attempt.restart_reason)
         attempt.thought = False
-        stream = health.model.stream(request)
+        stream, reader = health.model.stream(request), AnswerReader(health.model.spec)
         async with self._watched(health.model.spec, stream, attempt) if self._watches else stream as events:
-            async for event in events:
-                attempt.thought = attempt.thought or isinstance(event, ThinkingDelta)
-                if isinstance(event, Finished):
-                    event = judged(event, attempt.thought)
-                    if event.empty in EMPTY_AGAIN and attempt.empty is None and not has_answered(request):
-                        attempt.empty = event
-                        return
-                    if attempt.empty:
-                        event = replace(event, wasted=attempt.empty.usage)
-                    attempt.answer = event
-                    self._well(health, attempt)
-                attempt.shown = True
-                attempt.text_shown = attempt.text_shown or isinstance(event, TextDelta)
-                yield event
+            async for given in events:
+                for event in reader.take(given):
+                    attempt.thought = attempt.thought or isinstance(event, ThinkingDelta)
+                    if isinstance(event, Finished):
+                        event = judged(event, attempt.thought)
+                        if event.empty in EMPTY_AGAIN and attempt.empty is None and not has_answered(request):
+                            attempt.empty = event
+                            return
+                        if attempt.empty:
+                            event = replace(event, wasted=attempt.empty.usage)
+                        attempt.answer = event
+                        self._well(health, attempt)
+                    attempt.shown = True
+                    attempt.text_shown = attempt.text_shown or isinstance(event, TextDelta)
+                    yield event
+                if attempt.answer:
+                    return
 
     @asynccontextmanager
     async def _watched(

@@ -293,6 +293,24 @@ def results_answered(messages: Sequence[Message]) -> list[Message]:
     return answered
 
 
+def alternating(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages with what a person says in a row as one: many models' templates refuse two in a row.
+
+    It happens after a summary, after a turn without an answer, and when a message joins another one.
+    """
+    if (UserMessage, UserMessage) not in pairwise(map(type, messages)):
+        return messages
+    merged: list[Message] = []
+    for message in messages:
+        last = merged[-1] if merged else None
+        if isinstance(message, UserMessage) and isinstance(last, UserMessage):
+            text = "\n\n".join(filter(None, (last.text, message.text)))
+            merged[-1] = replace(message, text=text, images=(*last.images, *message.images))
+        else:
+            merged.append(message)
+    return merged
+
+
 def reminded(messages: Sequence[Message], reminder: str) -> list[Message]:
     """Return the messages in order, the reminder as a person's last words: these protocols know no other place for it.
 

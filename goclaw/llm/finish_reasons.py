@@ -1,4 +1,4 @@
-"""What the finish reasons of servers with OpenAI's protocol mean."""
+"""Finish reasons of servers with OpenAI's protocol."""
 
 import re
 

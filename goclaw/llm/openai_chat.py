@@ -1,20 +1,16 @@
 """OpenAI's chat completions, and every server that speaks them (`config.servers`). Streaming only.
 
 Data that a server must get back with its answer (thinking, the extra fields of a tool call) travel as `Native` with the
-server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`).
-
-An answer is assembled from the chunks of its stream. Servers differ in what they leave out: names and ids may come once
-or with every piece, thinking has two field names, usage comes in a chunk of its own, in the last one, or never.
+server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`). `openai_answer` reads the stream.
 """
 
 import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,21 +19,14 @@ import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.config.servers import SERVERS, KnownServer, full_address
-from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult
+from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
-    INVALID_JSON,
     MAX_TOKENS,
-    CallStarted,
-    Finished,
     ModelEvent,
     ModelPorts,
     Provider,
     Request,
-    Stop,
-    TextDelta,
-    ThinkingDelta,
-    Usage,
 )
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import (
@@ -47,38 +36,30 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     again_without_pictures,
+    alternating,
     caption,
     clean,
     reminded,
     results_answered,
     with_conversation,
 )
-from goclaw.llm.failures import error_in, fail, flagged, from_object, piece_of_text, reading, unframed
-from goclaw.llm.finish_reasons import FAILED, stop_of
-from goclaw.llm.http_streams import UNFRAMED, ServerEvent, joined, post, read_events, settle
+from goclaw.llm.failures import flagged, reading
+from goclaw.llm.http_streams import joined, post, read_events, settle
+from goclaw.llm.openai_answer import NATIVE_SCHEMA, OpenAIAnswer
 from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
 from goclaw.llm.served import ServedModel, WindowOrigin
 from goclaw.llm.served_windows import ServedEndpoint
-from goclaw.llm.token_counts import estimate_request, fields, reported_tokens
-from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
+from goclaw.llm.token_counts import estimate_request
+from goclaw.llm.tool_calls import trimmed_schema
 from goclaw.net import is_loopback
 from goclaw.specs import ToolSpec
 
 LOOK_LIMIT = 3.0
 """Seconds for all questions about a model."""
-DONE = b"[DONE]"
-"""The data of the last frame, as the protocol has it."""
 SHORT_ID = 9
 """Characters of a call id at Mistral."""
 OF_MISTRAL = re.compile(r"(mis|minis|magis|codes|devs|mix|pix)tral", re.IGNORECASE)
 """Their models keep to their own order of roles wherever they are served."""
-
-NATIVE_SCHEMA = 1
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-TEXT_FIELDS = frozenset({"role", "content"})
-"""Fields of a delta that is a piece of text and nothing else, as nearly all are."""
-CALL_FIELDS = frozenset({"index", "id", "type", "function"})
-"""Fields of a call that our own type holds; others (Gemini's signatures) must come back as they were."""
 
 
 class OpenAIChatModel(KnownModel):
@@ -204,6 +185,8 @@ class OpenAIChatModel(KnownModel):
         return (self._server.limit_field, *(name for name in LIMIT_FIELDS if name != self._server.limit_field))
 
     async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
+        if self._is_strict or self._server.local:
+            request = replace(request, messages=alternating(request.messages))
         if self._is_strict:
             messages = results_answered(reminded(request.messages, request.reminder))
             request = replace(request, messages=messages, reminder="")
@@ -303,183 +286,3 @@ def open_openai_chat(
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)
-
-
-@dataclass(slots=True)
-class PartialCall:
-    """A tool call while it is written."""
-
-    name: str = ""
-    given_id: str = ""
-    own_id: str = field(default_factory=partial(read_id, None))
-    """An id for servers without ids; unique, because steps of a turn are named after it."""
-    written: list[str] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        return self.given_id or self.own_id
-
-
-class OpenAIAnswer:
-    """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
-
-    Anything in an unexpected shape raises LookupError, TypeError … (through `reading`: an answer that broke off).
-    """
-
-    def __init__(self, spec: str, provider: str) -> None:
-        self._spec = spec
-        self._provider = provider
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._calls: dict[int, PartialCall] = {}
-        self._stop: str | None = None
-        self._usage: Mapping[str, Any] = {}
-        self.ended = False
-        """The server has sent its last frame."""
-
-    def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
-        """Yield what the stream's next events add."""
-        for frame in frames:
-            if frame.data == DONE:
-                self.ended = True
-                return
-            if frame.name == UNFRAMED:
-                yield from self._whole(frame.data)
-            else:
-                yield from self.take(orjson.loads(frame.data))
-
-    def _whole(self, data: bytes) -> Iterator[ModelEvent]:
-        """Yield the answer that came as one object in place of a stream."""
-        if self._stop or self.ended or not data.strip():
-            return  # behind a whole answer it means nothing
-        found = unframed(self._spec, data)
-        if not found.get("choices"):
-            raise from_object(self._spec, error_in(found) or found)
-        yield from self.take(found)
-        self.ended = True  # whole, also without a reason
-
-    def take(self, chunk: dict[str, Any]) -> Iterator[ModelEvent]:
-        """Yield what one object of the stream adds.
-
-        Raises:
-            ModelError: it is an error of the server.
-        """
-        if error := error_in(chunk):
-            raise from_object(self._spec, error)
-        # Mistral and Groq put usage beside the last choice, all others into a chunk without choices.
-        usage = chunk.get("usage") or ("x_groq" in chunk and fields(chunk["x_groq"]).get("usage"))
-        if usage:
-            self._usage = fields(usage)
-        for choice in (chunk.get("choices") or ())[:1]:
-            if choice.get("error"):
-                raise from_object(self._spec, choice["error"])
-            # Some servers close with a whole `message` in the place of a delta; it is news where nothing came before.
-            is_news = not (self._text or self._reasoning or self._calls)
-            yield from self._delta(choice.get("delta") or (is_news and choice.get("message")) or {})
-            self._stop = choice.get("finish_reason") or self._stop
-
-    def finish(self) -> Finished:
-        """Return the whole answer.
-
-        Raises:
-            ModelError: the stream ended before the server said why.
-        """
-        if self._stop is None and not self.ended:
-            words = "the stream ended without a finish reason"
-            raise fail(ModelErrorKind.TRUNCATED, self._spec, words, accepted=True)
-        if self._stop in FAILED:
-            raise fail(ModelErrorKind.SERVER, self._spec, accepted=True)
-        stop = stop_of(self._stop or "")
-        calls = self._whole_calls(stop)
-        if calls and stop is Stop.END:
-            stop = Stop.TOOLS
-        message = AssistantMessage("".join(self._text), calls, self._native())
-        return Finished(message, self._read_usage(), stop, self._spec)
-
-    def _delta(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
-        content = delta.get("content")
-        if content and isinstance(content, str) and delta.keys() <= TEXT_FIELDS:
-            self._text.append(content)
-            yield TextDelta(content)
-            return
-        for name in REASONING_FIELDS:
-            if isinstance(delta.get(name), str) and delta[name]:
-                self._reasoning.append(delta[name])
-                yield ThinkingDelta(delta[name])
-                break  # a server that sends both names says the same twice
-        if isinstance(content, list):
-            yield from self._parts(content)
-        elif content:
-            yield self._said(content)
-        if delta.get("refusal"):
-            yield self._said(delta["refusal"])
-        for piece in delta.get("tool_calls") or ():
-            yield from self._call_delta(piece)
-
-    def _parts(self, parts: list[dict[str, Any]]) -> Iterator[ModelEvent]:
-        """Yield a list's parts, as of Mistral: `{type: thinking, thinking: [{text}]}` and `{type: text, text}`."""
-        for part in parts:
-            if part.get("type") == "thinking":
-                thought = "".join(inner.get("text", "") for inner in part["thinking"])
-                yield ThinkingDelta(thought)
-            elif part.get("text"):
-                yield self._said(part["text"])
-
-    def _said(self, text: object) -> TextDelta:
-        self._text.append(piece_of_text(text))
-        return TextDelta(self._text[-1])
-
-    def _call_delta(self, piece: dict[str, Any]) -> Iterator[ModelEvent]:
-        function = piece.get("function") or {}
-        call = self._calls.setdefault(self._index(piece), PartialCall())
-        call.given_id = call.given_id or read_name(piece.get("id"))
-        if not call.name and (name := read_name(function.get("name"))):
-            call.name = name
-            yield CallStarted(name)
-        if written := function.get("arguments"):
-            # Some servers send the object itself.
-            call.written.append(written if isinstance(written, str) else orjson.dumps(written).decode())
-        call.extra.update({key: value for key, value in piece.items() if key not in CALL_FIELDS and value is not None})
-
-    def _index(self, piece: dict[str, Any]) -> int:
-        """Return the call of a piece: its index; without one, a new id begins a new call (Gemini, Ollama)."""
-        index = piece.get("index")
-        last = len(self._calls) - 1
-        if index is None:
-            return last + 1 if piece.get("id") or last < 0 else last
-        known = self._calls.get(index)
-        # Some servers number every call 0 but give each an id and a name of its own.
-        new = known is not None and piece.get("id") and known.given_id not in ("", read_name(piece["id"]))
-        return max(self._calls) + 1 if new and (piece.get("function") or {}).get("name") else int(index)
-
-    def _whole_calls(self, stop: Stop) -> tuple[ToolCall, ...]:
-        """Return the calls in order, without one that the output limit cut."""
-        calls = []
-        for _, call in sorted(self._calls.items()):
-            read = read_arguments("".join(call.written))
-            if INVALID_JSON in read and stop is Stop.LENGTH:
-                continue
-            calls.append(ToolCall(call.id, call.name, read))
-        return tuple(calls)
-
-    def _native(self) -> Native | None:
-        """Return data that only this server understands; None if it has only tool calls."""
-        extra = {call.id: call.extra for call in self._calls.values() if call.extra}
-        reasoning = "".join(self._reasoning)
-        if not self._calls or not (extra or reasoning):
-            return None
-        return Native(self._provider, NATIVE_SCHEMA, {"reasoning": reasoning, "extra": extra})
-
-    def _read_usage(self) -> Usage:
-        prompt = fields(self._usage.get("prompt_tokens_details"))
-        completion = fields(self._usage.get("completion_tokens_details"))
-        # DeepSeek counts cache hits beside the details.
-        cached = prompt.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens") or 0
-        return Usage(
-            input=reported_tokens(self._usage.get("prompt_tokens")),
-            output=reported_tokens(self._usage.get("completion_tokens")),
-            cache_read=reported_tokens(cached),
-            cache_write=reported_tokens(prompt.get("cache_write_tokens")),
-            reasoning=reported_tokens(completion.get("reasoning_tokens")),
-        )

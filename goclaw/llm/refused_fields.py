@@ -1,4 +1,4 @@
-"""What becomes of a request that a server refuses for one of its fields: it is made once more without it.
+"""Repeats a request without a field that its server refuses.
 
 The optional fields are the output limit, `stream_options`, those that ask for thinking, and the tools.
 """

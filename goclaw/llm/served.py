@@ -1,4 +1,4 @@
-"""What servers say of the models that they serve, learnt while they are asked and kept over restarts.
+"""Facts of models from their servers, learnt from answers and kept over restarts.
 
 A wire reports what it hears; the window in use, the fields of its requests and what people are told follow from it.
 """
@@ -39,7 +39,7 @@ NO_TOOLS = (
 
 @record
 class ServedModel:
-    """What is known of a model from its server."""
+    """Facts of one model from its server."""
 
     window: int | None = None
     """Tokens; None: unknown."""
@@ -65,7 +65,7 @@ UNKNOWN = ServedModel()
 
 
 class ServedModels:
-    """What is known of all models, by model and address."""
+    """Facts of all models, by model and address."""
 
     def __init__(self) -> None:
         self._known: dict[str, ServedModel] = {}
@@ -109,7 +109,7 @@ class ServedEntry:
 
     @property
     def facts(self) -> ServedModel:
-        """What is known by now."""
+        """The current facts."""
         return self._read()
 
     def learn(self, **news: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the words of a server's error mean: its message, an overflow, the window it names, a wait, a refused field.
+"""Reads a server's error: its message, an overflow, the window it names, a wait, a refused field.
 
 Servers have no codes for these. The rules read for what every wording has in common, in English and Chinese, in place
 of a list of wordings that is never complete; the wordings of some forty servers are in the tests.

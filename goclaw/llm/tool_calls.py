@@ -6,6 +6,7 @@ Calls are checked against the spec's own schema. Arguments are usually a JSON ob
 id is usually a text.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,9 @@ from uuid import uuid4
 import orjson
 
 from goclaw.llm.base import INVALID_JSON
+from goclaw.llm.lenient_json import Unreadable, read
+
+log = logging.getLogger(__name__)
 
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose value holds schemas by name."""
@@ -99,12 +103,38 @@ def arguments_of(given: object) -> dict[str, Any]:
 def read_arguments(written: str, given: object = None) -> dict[str, Any]:
     """Parse the JSON object of a call's arguments; an empty text counts as `given`, else as `{}`.
 
-    Any other JSON or text is returned as `{INVALID_JSON: text}`: the dispatcher then reports it to the model.
+    Almost JSON is read where it has one meaning (`lenient_json`). Any other JSON or text is returned as
+    `{INVALID_JSON: text}`: the dispatcher then reports it to the model.
     """
     if not written.strip():
         return dict(given) if isinstance(given, dict) else {}
     try:
         value = orjson.loads(written)
     except orjson.JSONDecodeError:
+        value = None
+    if isinstance(value, dict):
+        return value
+    try:
+        value = read(written)
+    except Unreadable:
         return {INVALID_JSON: written}
-    return value if isinstance(value, dict) else {INVALID_JSON: written}
+    if not isinstance(value, dict):
+        return {INVALID_JSON: written}
+    log.info("the arguments of a call were almost JSON, and are read")
+    return value
+
+
+def is_object(written: str) -> bool:
+    """Return whether a text is a JSON object."""
+    try:
+        return isinstance(orjson.loads(written), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def same_json(some: str, other: str) -> bool:
+    """Return whether two texts are JSON of the same value."""
+    try:
+        return bool(orjson.loads(some) == orjson.loads(other))
+    except orjson.JSONDecodeError:
+        return False

@@ -25,6 +25,7 @@ from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile
 from goclaw.memory.index.talk import IndexedRow
 from goclaw.store.reading import FeedRow
+from goclaw.store.transcripts import NOTICE
 
 if TYPE_CHECKING:
     from goclaw.store.replicas import SharedVectors
@@ -298,7 +299,7 @@ def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
     """Return the searchable part of a row; its text may be empty."""
     text, speaker, sender, heading = row.text, AGENT, "", ""
     match row.role:
-        case _ if PROGRAM_MARK in row.session:
+        case _ if PROGRAM_MARK in row.session or row.role == NOTICE:
             text = ""
         # An agent's instructions come from the user or agent that started it.
         case "user" if row.sender and AGENT_MARK not in row.session:

@@ -17,6 +17,7 @@ from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import (
     DEMO,
     find_models,
+    is_free,
     ollama_finder,
     open_model,
     pick_default,
@@ -64,7 +65,7 @@ class Models:
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
         self.served = ports.served
-        """What servers say of their models."""
+        """Facts of models from their servers."""
         self.sentence = "Model: still being selected."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()
@@ -187,14 +188,26 @@ class Models:
     async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
         """Return the models for a session's summaries, first choice first; `instead` replaces the summary chain.
 
+        A main model that the summary chain holds is asked once, with the whole time.
+
         Raises:
             ConfigError: a model cannot be opened.
         """
         main = await self.agent(session)
         summary = await self._chain(instead) if instead else self._summary
-        sources = [Summarizer(SummarySource.LLM, summary)] if summary else []
         # The demo model repeats its input: that is no summary.
-        return [*sources, Summarizer(SummarySource.FALLBACK, main)] if main.spec != DEMO else sources
+        is_main = summary is not None and main.spec != DEMO and _specs(main) <= _specs(summary)
+        found = [] if summary is None else [(SummarySource.LLM, summary)]
+        found += [] if is_main or main.spec == DEMO else [(SummarySource.FALLBACK, main)]
+        return [
+            Summarizer(
+                source,
+                model,
+                is_free=all(is_free(spec, self._config) for spec in _specs(model)),
+                is_main=is_main,
+            )
+            for source, model in found
+        ]
 
     async def resolve(self) -> None:
         """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""
@@ -256,3 +269,8 @@ class Models:
             raise ConfigError(
                 f"{spec}: Ollama at {server.base_url} has no such model; get it with `ollama pull {name}`"
             )
+
+
+def _specs(model: ChatModel) -> set[str]:
+    """Return the models that may answer in the place of `model`."""
+    return {each.spec for each in model.models} if isinstance(model, ModelChain) else {model.spec}

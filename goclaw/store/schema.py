@@ -37,7 +37,7 @@ messages = Table(
     Column("session", NAME, nullable=False),
     Column("turn", NAME, nullable=False, doc="The inbox id that this belongs to."),
     Column("step", NAME, nullable=False, doc="The step whose transaction wrote it."),
-    Column("role", NAME, nullable=False, doc="user, assistant, tool_use or tool_result"),
+    Column("role", NAME, nullable=False, doc="user, assistant, notice, tool_use or tool_result"),
     Column("text", TEXT, nullable=False),
     Column("name", NAME, doc="Tool name of tool_use and tool_result."),
     Column("call_id", NAME, doc="Pairs a tool_use with its tool_result."),

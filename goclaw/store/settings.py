@@ -33,6 +33,7 @@ FACTS = {
     "schema_writer": Locality.SHARED,
     "summary_health": Locality.DERIVED,
     "telegram moved from": Locality.SHARED,
+    "text_calls": Locality.SHARED,
     "token_scales": Locality.DERIVED,
     "version": Locality.SHARED,
     "web links": Locality.SHARED,
@@ -42,10 +43,10 @@ FACTS = {
 }
 """Every fact of the daemon, up to a ":" in its name; docs/architecture.md says which process changes it.
 
-`alerts`, `pairing`, `pairing tries`, `owed deletions`, `token_scales`, `served_models`, `audit head`, `forgotten`, `mcp
-questions` and those of the web page have a row for each of their parts. `published` and `version` are changed by the
-process that has the duty, `holder` and `written` mean something to the process that wrote them last. `summary_health`
-is read at a start: of a model that all of them ask, the latest try of any says most.
+`alerts`, `pairing`, `pairing tries`, `owed deletions`, `text_calls`, `token_scales`, `served_models`, `audit head`,
+`forgotten`, `mcp questions` and those of the web page have a row for each of their parts. `published` and `version` are
+changed by the process that has the duty, `holder` and `written` mean something to the process that wrote them last.
+`summary_health` is read at a start: of a model that all of them ask, the latest try of any says most.
 """
 
 _SET = upsert_into(session_settings, ("session", "name"), "value")

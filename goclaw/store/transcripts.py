@@ -1,11 +1,13 @@
 """Conversations as rows, and rows as conversations.
 
 An answer with tool calls is one `assistant` row and a `tool_use` row per call; each result is a `tool_result` row.
+GoClaw's own words in the place of an answer, or below one, are a `notice` row.
 Rows are only ever added.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import orjson
 from sqlalchemy import and_, bindparam, func, insert, literal, null, or_, select, text, update
@@ -34,6 +36,8 @@ JOINING = "join:"
 """Begins the name of the step that took a person's message into a turn of another one; its id follows."""
 CLEARED = "cleared"
 """Source of the empty summary that takes another one's place at a `/clear`."""
+NOTICE = "notice"
+"""Role of a row with GoClaw's own words to people (`AssistantMessage.notice`)."""
 TITLE = 80
 """Characters of a message that name its session in a list."""
 
@@ -248,7 +252,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
             native = message.native
             answer = _row(
                 origin,
-                "assistant",
+                NOTICE if message.notice else "assistant",
                 text=message.text,
                 native_provider=native.provider if native else None,
                 native_schema=native.schema if native else None,
@@ -305,7 +309,7 @@ def messages_of(rows: Iterable[Row]) -> list[StoredMessage]:
     for row in rows:
         if row["role"] == "tool_use" and found and isinstance(answer := found[-1].message, AssistantMessage):
             call = ToolCall(row["call_id"], row["name"], orjson.loads(row["input"]))
-            whole = AssistantMessage(answer.text, (*answer.calls, call), answer.native)
+            whole = replace(answer, calls=(*answer.calls, call))
             found[-1] = _stored(row, whole, first=found[-1].row)
         elif row["role"] != "tool_use":
             found.append(_stored(row, _message(row), first=row["id"]))
@@ -328,6 +332,8 @@ def _message(row: Row) -> Message:
             if row["native_provider"] is not None:
                 native = Native(row["native_provider"], row["native_schema"], orjson.loads(row["native"]))
             return AssistantMessage(row["text"], (), native)
+        case "notice":
+            return AssistantMessage(row["text"], notice=True)
         case _:
             return ToolResult(
                 row["call_id"],

@@ -92,6 +92,8 @@ class Dispatcher:
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
         said, call = unwrapped(call).name, self.registry.meant(call)
+        if self.registry.named(call.name) is None:
+            call = self.registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
         began = self._environment.clock.monotonic()
         watch = Watch(scope, self._access, self.registry, began, call, scope.slot or Slot(), said)
         try:

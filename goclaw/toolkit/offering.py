@@ -7,7 +7,7 @@ what comes and goes (plan mode, servers of MCP) is in the index.
 """
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -20,11 +20,30 @@ from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 
 Profile = Literal["core", "index", "all"]
 
-SMALL_WINDOW = 8_192
-"""Tokens of a context window up to which `auto` means `core`."""
+SMALL_WINDOW = 16_384
+"""Tokens of a context window up to which `auto` means `core`; in such a window much else is done differently, too."""
 SMALL_CORE = frozenset({"read", "write", "edit", "exec", "web_fetch", "memory_search", "memory_write"})
 CORE = SMALL_CORE | {"search", "ask_user", "message"}
 _ITSELF = (TOOL_SEARCH, TOOL_CALL)
+CONTRACT: Mapping[str, tuple[str, frozenset[str]]] = {
+    "read": ("Read a file.", frozenset({"path", "offset", "limit"})),
+    "write": ("Write a whole file.", frozenset({"path", "content"})),
+    "edit": (
+        "Replace a text in a file. Read the file first: the text must stand there exactly so, and once.",
+        frozenset({"path", "old_string", "new_string"}),
+    ),
+    "exec": (
+        "Run a shell command: list, find, search, count, append to, move or delete files, and all else.",
+        frozenset({"command", "timeout", "working_dir"}),
+    ),
+    "web_fetch": ("Read a web page.", frozenset({"url"})),
+    "memory_search": ("Search your notes.", frozenset({"query"})),
+    "memory_write": ("Keep a value under a name, to remember it.", frozenset({"key", "value"})),
+    TOOL_SEARCH: ("Find more tools.", frozenset({"query"})),
+    TOOL_CALL: ("Run a tool that tool_search found.", frozenset({"name", "arguments"})),
+}
+"""Tools of the core in a small window: what they are for in as few words as a small model needs, and the arguments of
+their contract. The others may be given as well; `tool_search` tells them."""
 _FEW_WORDS = 56
 """Characters of what a line of the index says of a tool."""
 _CLAUSE = re.compile(r"(?<=.{16})[.:;,] ")
@@ -70,8 +89,8 @@ class Offerings:
     """Makes offerings. The same tools make the same offering, so that wires encode each tool once."""
 
     def __init__(self) -> None:
-        self._short: dict[str, tuple[ToolSpec, ToolSpec]] = {}
-        """By name: the tool, and its short form."""
+        self._short: dict[tuple[Profile, str], tuple[ToolSpec, ToolSpec]] = {}
+        """By profile and name: the tool, and its short form."""
         self._made: dict[Hashable, tuple[Sequence[ToolSpec], Sequence[ToolSpec], Offering]] = {}
         """By the identities of the tools and by the choice: these tools, so that no other gets their identity, and
         the offering."""
@@ -103,17 +122,40 @@ class Offerings:
         indexed = [spec for spec in lasting if spec.name not in core.union(_ITSELF)]
         if profile == "all" or len(itself) < len(_ITSELF) or not indexed:
             return Offering(others, others)
-        shown = [self._brief(spec) for spec in others if spec.name in core]
+        short = self._shortest if profile == "core" else self._brief
+        shown = [short(spec) for spec in others if spec.name in core]
+        itself = [short(spec) for spec in itself] if profile == "core" else itself
         index = "\n".join([_INDEX, *map(line, indexed)]) if profile == "index" else ""
         deferred = [spec for spec in others if spec.name not in core] if index else ()
         return Offering([*shown, *itself], others, index, deferred, profile)
 
     def _brief(self, spec: ToolSpec) -> ToolSpec:
         """Return the tool with the first paragraph of its description."""
-        known = self._short.get(spec.name)
+        return self._made_once("index", spec, lambda: replace(spec, description=spec.short))
+
+    def _shortest(self, spec: ToolSpec) -> ToolSpec:
+        """Return the tool with no more than a small model needs to call it."""
+        return self._made_once("core", spec, lambda: shortest(spec))
+
+    def _made_once(self, profile: Profile, spec: ToolSpec, make: Callable[[], ToolSpec]) -> ToolSpec:
+        known = self._short.get((profile, spec.name))
         if known is None or known[0] is not spec:
-            known = self._short[spec.name] = (spec, replace(spec, description=spec.short))
+            known = self._short[profile, spec.name] = (spec, make())
         return known[1]
+
+
+def shortest(spec: ToolSpec) -> ToolSpec:
+    """Return a tool as a small window shows it: see `CONTRACT`; a tool that is not there keeps its arguments."""
+    if spec.name not in CONTRACT:
+        return replace(spec, description=spec.short)
+    words, arguments = CONTRACT[spec.name]
+    given = spec.schema.get("properties", {})
+    shown = {
+        name: {key: value for key, value in each.items() if key not in ("description", "default")}
+        for name, each in given.items()
+        if name in arguments
+    }
+    return replace(spec, description=words, schema={**spec.schema, "properties": shown})
 
 
 def named(selection: Sequence[str] | None) -> frozenset[str]:

@@ -6,6 +6,7 @@ that is ambiguous stays as it is; an unknown one is left for the validation to r
 """
 
 import asyncio
+import logging
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -23,7 +24,10 @@ from goclaw.core.events import Actor
 from goclaw.core.messages import ToolCall
 from goclaw.core.plugins import load
 from goclaw.specs import TOOL_CALL, ToolSpec
+from goclaw.toolkit.argument_repair import fits, fitted, near_names
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
+
+log = logging.getLogger(__name__)
 
 MAX_SHOWN = 2_048
 """Maximum lists of tools that are kept, one for each actor and selection; of a kilobyte at most, all of them 2 MB."""
@@ -86,11 +90,34 @@ class Registry:
     def meant(self, call: ToolCall, actor: Actor | None = None) -> ToolCall:
         """Return the call under its tool's own name: models know aliases, and make calls by `tool_call`.
 
-        With an actor only tools that the actor may use are resolved.
+        What is wrong with its name or its arguments in form only is put right (`argument_repair`). With an actor only
+        tools that the actor may use are resolved; without one, no name that is only near to a tool's.
         """
         inner = unwrapped(call)
         tool = self.find(inner.name, actor) if actor else self._called(inner.name)
-        return meant(inner, tool.spec.name) if tool else call
+        if tool is None and actor:
+            tool = self._near(inner, actor)
+        if tool is None:
+            return call
+        named = meant(inner, tool.spec.name)
+        read = fitted(tool.arguments, named.input)
+        if read is not named.input or (tool.spec.name != inner.name and inner.name not in self._access.aliases):
+            log.info("a call of %s was wrong in form, and is read", tool.spec.name)
+        return named if read is named.input else replace(named, input=read)
+
+    def _near(self, call: ToolCall, actor: Actor) -> Tool | None:
+        """Return the one tool whose name is near to the call's and whose schema its arguments fit."""
+        if self._called(call.name) is not None:
+            return None  # it is known, and not for this actor
+        names = near_names(call.name, [spec.name for spec in self.visible_to(actor)])
+        tools = [tool for name in names if (tool := self.find(name, actor))]
+        found = [tool for tool in tools if self.takes(tool, meant(call, tool.spec.name))]
+        return found[0] if len(found) == 1 else None
+
+    @staticmethod
+    def takes(tool: Tool, call: ToolCall) -> bool:
+        """Return whether the arguments of a call fit its tool's schema."""
+        return fits(tool.arguments, call.input, tool.spec.injected)
 
     def _called(self, name: str) -> Tool | None:
         """Return the tool of that name, else the one with it as an alias."""

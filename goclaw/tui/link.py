@@ -7,6 +7,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -257,7 +258,7 @@ class PendingReplies:
     """The turns that answer own messages; several messages may be answered by one."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, str | None] = {}
+        self._turns: dict[str, AssistantMessage | None] = {}
         """The turns' answers in the transcript; None: none yet."""
 
     def __bool__(self) -> bool:
@@ -305,9 +306,7 @@ class PendingReplies:
         for turn in answered:
             del self._turns[turn]
         return [
-            Ended(turn, words[1:-1], False)
-            if words.startswith("[") and words.endswith("]")
-            else Ended(turn, words, True)
+            Ended(turn, words.text[1:-1] if words.notice else words.text, not words.notice)
             for turn, words in answered.items()
         ]
 
@@ -316,4 +315,9 @@ class PendingReplies:
             del self._turns[row.joined]
             self._turns.setdefault(row.turn, None)  # that turn's answer is the answer to this message, too
         if isinstance(row.message, AssistantMessage) and row.turn in self._turns:
-            self._turns[row.turn] = None if row.message.calls else row.message.text
+            self._turns[row.turn] = None if row.message.calls else _below(self._turns[row.turn], row.message)
+
+
+def _below(answer: AssistantMessage | None, message: AssistantMessage) -> AssistantMessage:
+    """Return what a turn said last: with the answer above it, where it is a notice that has one."""
+    return replace(answer, text=f"{answer.text}\n\n{message.text}") if message.notice and answer else message

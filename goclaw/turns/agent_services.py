@@ -31,8 +31,10 @@ from goclaw.errors import GoclawError, StateError
 from goclaw.execution.compression.shortening import wants_compression
 from goclaw.execution.tasks.base import Owner
 from goclaw.hooks.base import Hooks
-from goclaw.llm.base import CachePoints, ChatModel, Finished
+from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
 from goclaw.llm.chain import ModelChain
+from goclaw.llm.open import is_local
+from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.sessions.modes import SessionOptions
 from goclaw.sessions.overheard import Carrying
@@ -47,10 +49,12 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.turns.agent_run import AgentRun
+from goclaw.turns.answer_text import AnswerText
 from goclaw.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.turns.hooking import Hooking
 from goclaw.turns.tool_requests import ToolSampling
 from goclaw.turns.turn_context import TurnContext
+from goclaw.turns.written_calls import TEXT_CALLS, Circumstances, KnownTools, TextCalls, WrittenCalls
 
 MAX_CONTINUATIONS = 3
 """Maximum requests for the rest of one answer (`limits.continue_cut`)."""
@@ -262,6 +266,34 @@ class AgentServices(TurnServices):
     def compresses(self, spec: str) -> bool:
         """Whether a model gets what commands say compressed."""
         return wants_compression(spec, self._context.ports.config)
+
+    def answer_text(self) -> AnswerText:
+        """Return what takes the text of one answer."""
+        return AnswerText(KnownTools(self.dispatcher.registry, self.agent_run.turn.inbound.actor).has)
+
+    async def read_written(
+        self, done: Finished, answer: AnswerText, request: Request, words: Sequence[str], *, may_ask_again: bool
+    ) -> Finished:
+        """Return an answer with the calls that the model wrote into its text, or without what stands for one.
+
+        Args:
+            done, answer: the whole answer, and its text.
+            request: what was asked.
+            words: the person's messages of the turn.
+            may_ask_again: the model was not informed of such a call in this turn.
+        """
+        ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
+        options = ports.config.models.options.get(done.spec)
+        reading: TextCalls = options.text_calls if options else "auto"
+        fact = f"{TEXT_CALLS}:{done.spec}"
+        if reading == "auto" and not is_local(done.spec, ports.config) and not await ports.settings.fact(fact):
+            reading = "first"
+        summary = self.agent_run.session.window.summary
+        at = Circumstances(reading, actor, words, request, summary, may_ask_again)
+        read = await WrittenCalls(self.dispatcher.registry).read(done, answer, at)
+        if read.unread and read.unread.why is Unread.FIRST:
+            await ports.settings.learn(fact, value=True)
+        return read
 
     async def held(self) -> None:
         """Wait before a request or a call while the turn is paused."""

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 MAX_A_MINUTE = 6
 SECONDS = 60.0
 """At most `MAX_A_MINUTE` such messages to a chat in any `SECONDS`."""
+REPEATED = "[I ended the answer here: the model repeated itself.]"
 READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
 """Tools that show a question, a text or a file to the person."""
 
@@ -139,7 +140,7 @@ def figures_of(done: Finished, seconds: float) -> dict[str, object]:
     }
 
 
-CUT = frozenset({Stop.LENGTH, Stop.WINDOW, Stop.FILTERED})
+CUT = frozenset({Stop.LENGTH, Stop.WINDOW, Stop.FILTERED, Stop.REPETITION})
 EMPTY_SENTENCES = {
     Emptiness.REFUSED: "(The model refused to answer.)",
     Emptiness.FILTERED: "(The provider's filter stopped the answer. Another wording or another model may help.)",
@@ -159,16 +160,29 @@ def empty_sentence(empty: Emptiness | None) -> str:
 
 def is_cut(done: Finished) -> bool:
     """Return whether the text is cut; complete calls beside it are run, and the model goes on itself."""
-    return done.stop in CUT and not done.message.calls and (done.empty is None or may_continue(done))
+    cut = done.stop in CUT and not done.message.calls and not is_asked_again(done)
+    return cut and (done.empty is None or may_continue(done))
 
 
 def may_continue(done: Finished) -> bool:
     """Return whether the rest of a cut answer can be requested: another request has an output limit of its own."""
-    return done.stop is Stop.LENGTH and not done.message.calls
+    return done.stop is Stop.LENGTH and not done.message.calls and not is_asked_again(done)
+
+
+def is_asked_again(done: Finished) -> bool:
+    """Return whether the model is asked once more, because a call in its text could not be read."""
+    return done.unread is not None and done.unread.again and not done.message.calls
+
+
+def is_last(done: Finished) -> bool:
+    """Return whether the turn ends with an answer, as far as the answer itself tells."""
+    return not done.message.calls and not is_cut(done) and not is_asked_again(done)
 
 
 def cut_line(done: Finished) -> str:
-    """Return what stands at the end of an answer that was cut, for the person and the model."""
+    """Return what stands at the end of an answer that was cut, for the person."""
+    if done.stop is Stop.REPETITION:
+        return REPEATED
     if done.stop is Stop.FILTERED:
         return "[The answer stops here: the provider's filter ended it.]"
     if done.stop is Stop.WINDOW:

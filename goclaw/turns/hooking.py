@@ -72,7 +72,7 @@ class Hooking:
         answer = await self._fire("message_out", inbound, message.text)
         if answer.suppress and not answer.deny:
             log.info("a hook keeps the answer back")
-            return AssistantMessage(WITHHELD, message.calls, withheld=True)
+            return AssistantMessage(WITHHELD, message.calls, withheld=True, notice=True)
         text = f"This answer is held back: {answer.deny}" if answer.deny else answer.text
         if text is None or text == message.text:
             return message

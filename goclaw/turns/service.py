@@ -29,8 +29,9 @@ from goclaw.turns.agent_run import AgentRun, SharedRun
 from goclaw.turns.agent_services import AgentServices
 from goclaw.turns.answers import empty_sentence
 from goclaw.turns.hooking import HEARING, WITHHELD
-from goclaw.turns.turn import SETTLE_STEP, STOPPED, STOPPED_HERE, TurnRun, plain_message
+from goclaw.turns.turn import SETTLE_STEP, STOPPED, STOPPED_HERE, TurnRun
 from goclaw.turns.turn_context import TurnContext
+from goclaw.turns.user_rows import plain_message
 
 log = logging.getLogger(__name__)
 

@@ -103,7 +103,8 @@ class SessionStatus:
     context_window: int
     compactions: int
     compacting: bool
-    ollama_configured: bool
+    summary_source: str
+    """The first source of summaries: "Ollama" where it is one, else the name of the model; empty: none."""
     pending_retries: int
     model: str
     """The model that answers, or why none does."""
@@ -181,18 +182,21 @@ class SessionStatus:
         return [f"  {name}: {text}" for name, text in {**agent, **lines, **queue, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
-        if not self.ollama_configured:
+        if not self.summary_source:
             lines = ["  Ollama: not configured", "  Mode: main model only"]
         elif health.degraded:
             return [
-                f"  Ollama: degraded ({health.failures}/{health.threshold} failures)",
+                f"  {self.summary_source}: degraded ({health.failures}/{health.threshold} failures)",
                 "  Mode: fallback to main model",
                 f"  Reset in: {_until(health.reset_in)}",
                 *([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),
                 *self._progress(),
             ]
         else:
-            lines = [f"  Ollama: healthy ({health.counted}/{health.threshold} failures)", "  Mode: normal"]
+            lines = [
+                f"  {self.summary_source}: healthy ({health.counted}/{health.threshold} failures)",
+                "  Mode: normal",
+            ]
         ago = "never" if health.last_attempt is None else f"{_minutes(clock.now() - health.last_attempt)} ago"
         return [*lines, f"  Last attempt: {ago}", f"  Pending retries: {self.pending_retries}", *self._progress()]
 
@@ -227,7 +231,8 @@ class SessionStatus:
             "agents": list(self.agents),
             "mode": self.mode,
             "ollama": {
-                "configured": self.ollama_configured,
+                "configured": bool(self.summary_source),
+                "source": self.summary_source,
                 "degraded": health.degraded,
                 "failures": health.counted,
                 "last_attempt": health.last_attempt,
@@ -288,7 +293,7 @@ class SessionInspection:
             shortage=short,
             compactions=await self.context.ports.transcripts.compactions(key),
             compacting=session.compacting,
-            ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
+            summary_source=_summary_source(models.summary_specs),
             pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.chosen(key),
@@ -379,3 +384,8 @@ def _telegram_line(config: Config, users: Users) -> str:
     if config.telegram.token is None:
         return NO_TELEGRAM
     return "" if any(user.key.startswith("telegram:") for user in users.all()) else NO_USERS
+
+
+def _summary_source(specs: Sequence[str]) -> str:
+    is_ollama = any(spec.startswith("ollama:") for spec in specs)
+    return "Ollama" if is_ollama else next(iter(specs), "")

@@ -6,7 +6,7 @@ anew after a crash.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
-from goclaw.core.events import Delivery, Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
-from goclaw.core.redact import Masking, mask_known
-from goclaw.engine.base import PreparedStep, Step
+from goclaw.core.events import Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.redact import Masking, mask_known, storable
+from goclaw.engine.base import Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     Emptiness,
@@ -29,29 +29,40 @@ from goclaw.llm.base import (
     TextDelta,
     ThinkingDelta,
 )
+from goclaw.llm.text_calls import UnreadCall
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
-from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
+from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
 from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
-from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked, may_be_too_long, may_continue
+from goclaw.turns.answer_text import AnswerText
+from goclaw.turns.answers import (
+    cut_line,
+    figures_of,
+    is_asked_again,
+    is_cut,
+    is_last,
+    log_answer,
+    masked,
+    may_be_too_long,
+    may_continue,
+)
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
-from goclaw.turns.hooking import context_of
+from goclaw.turns.spoken import SpokenTexts
+from goclaw.turns.user_rows import USER, USER_STEP, speaker_of, user_rows
+from goclaw.turns.written_calls import note_for_model
 
 log = logging.getLogger(__name__)
 
 MessageT = TypeVar("MessageT", bound=Message)
 
-_USER: Codec[UserMessage] = Codec(UserMessage)
 _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
-USER_STEP = "user"
-"""The first step of a turn, which stores the person's message."""
 SETTLE_STEP = "settle"
 """The last words of a turn that ended otherwise than the model chose."""
 STOPPED_HERE = "[stopped here]"
@@ -78,12 +89,10 @@ class TurnRun:
         """The last answer was cut."""
         self.empty: Emptiness | None = None
         """Why the last answer is empty."""
-        self.said: list[str] = []
-        """Texts before tool calls, which are no part of the last answer."""
-        self._begun = ""
-        """The beginning of an answer whose rest was requested."""
-        self._last = ""
-        """The text of the latest answer."""
+        self._unread: UnreadCall | None = None
+        """A call in the text of the last answer for which the model is asked again."""
+        self._asked_again = False
+        self._spoken = SpokenTexts(turn, self._services.interim)
         self._may_continue = False
         """The rest of the last answer may be requested."""
         self._continued = 0
@@ -120,7 +129,7 @@ class TurnRun:
         await self._turn.step(
             USER_STEP,
             lambda: message(inbound),
-            _USER,
+            USER,
             rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows(USER_STEP, message, inbound)],
             kept=kept,
         )
@@ -146,7 +155,7 @@ class TurnRun:
                 name,
                 inbound,
                 self._user_message,
-                _USER,
+                USER,
                 rows=lambda message: self._user_rows(name, message, inbound),
                 kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
                 at=self._services.now(),
@@ -167,9 +176,8 @@ class TurnRun:
         name, began = f"model:{number}", self._services.now()
 
         def rows(done: Finished) -> list[BoundStatement]:
-            said = self._interim(number, done.message)
-            promise = [self._services.interim.row(said)] if said and self._services.interim else []
-            return [*rows_of(done.message, self._origin(name)), *self._services.cost(name, done), *promise]
+            stored = self._rows(name, [done.message, *self._below(done)])
+            return [*stored, *self._services.cost(name, done), *self._spoken.promise(number, done.message)]
 
         def kept(step: Step[Finished]) -> None:
             if self._answers < number:
@@ -179,7 +187,7 @@ class TurnRun:
                 elif not step.replayed:
                     log_answer(step.value, self._services.now() - began)
             if not step.held:
-                self._keep(step, step.value.message)
+                self._keep_all(step, [step.value.message, *self._below(step.value)])
                 if not step.replayed:
                     self._services.counted(name, step.value)
 
@@ -189,16 +197,22 @@ class TurnRun:
             _FINISHED,
             rows=rows,
             kept=kept,
-            hold=_is_last,
+            hold=is_last,
         )
         return step.value.message
+
+    def _below(self, done: Finished) -> Sequence[AssistantMessage]:
+        """Return the notice below an answer that was cut and whose rest is not requested."""
+        goes_on = may_continue(done) and self._continued < self._services.continuations
+        return [AssistantMessage(cut_line(done), notice=True)] if is_cut(done) and not goes_on else []
 
     def _take(self, number: int, step: Step[Finished]) -> None:
         """Note the model's answer, as soon as it is recorded or held."""
         message = step.value.message
         self._partial.clear()
         self._answers = number
-        self._spoken(number, message, replayed=step.replayed)
+        below = [notice.text for notice in self._below(step.value)]
+        self._spoken.take(number, message, below, replayed=step.replayed)
         self._asked = {f"tool:{number}:{call.id}": call for call in message.calls}
         if self._asked:
             self._compress = self._services.compresses(step.value.spec)
@@ -208,29 +222,8 @@ class TurnRun:
         self.cut = is_cut(step.value)
         self.empty = step.value.empty
         self._may_continue = may_continue(step.value)
-
-    def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
-        """Return the delivery of an interim text; None where it is held for later, or empty."""
-        if self._services.interim is None or message.deferred or not message.is_interim:
-            return None
-        return self._services.interim.delivery(self._turn, number, self._begun + message.text)
-
-    def _spoken(self, number: int, message: AssistantMessage, *, replayed: bool) -> None:
-        """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
-        self._last = message.text
-        if not message.is_interim:
-            if message.calls and self._begun:
-                self._begun = f"{self._begun.rstrip()}\n\n"  # what comes behind the calls does not go on with it
-            return
-        text = self._begun + message.text
-        if self._services.interim:
-            promised = None if replayed else self._interim(number, message)
-            if promised:
-                self._services.interim.promised(promised)
-            else:
-                self._services.interim.recalled(self._turn.id, number, text, waits=message.deferred)
-        self.said.append(text.strip())
-        self._begun = ""
+        self._unread = step.value.unread if is_asked_again(step.value) else None
+        self._asked_again = self._asked_again or self._unread is not None
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
         """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
@@ -263,18 +256,26 @@ class TurnRun:
         return step.value
 
     async def goes_on(self, number: int) -> bool:
-        """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
+        """Ask for the rest of a cut answer, if that is wanted and not too often done, or for a call to be mended."""
+        if self._unread:
+            await self.tell(f"unread:{number}", note_for_model(self._unread))
+            return True
         if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
-        self._begun = self.answered
+        self._spoken.begin_rest()
         await self.tell(f"continue:{number}", GO_ON)
         return True
 
     @property
     def answered(self) -> str:
-        """Return the text of the latest answer, with the earlier parts of an answer that was cut and continued."""
-        return self._begun + self._last if self._last else self._begun.rstrip()
+        """The text of the latest answer; see `SpokenTexts.answered`."""
+        return self._spoken.answered
+
+    @property
+    def said(self) -> Sequence[str]:
+        """Texts before tool calls, which are no part of the last answer."""
+        return self._spoken.said
 
     @property
     def answers(self) -> int:
@@ -284,13 +285,13 @@ class TurnRun:
     async def say(self, inbound: Inbound) -> None:
         """Say a text as the agent's answer, without asking the model; what is foreign in it stays marked as such."""
         if inbound.foreign:
-            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), _USER)
+            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), USER)
         else:
             await self._note("say", AssistantMessage(inbound.text), _NOTE)
 
     async def tell(self, name: str, text: str) -> None:
         """Say something to the model behind its last answer, as the step `name`."""
-        await self._note(name, UserMessage(text), _USER)
+        await self._note(name, UserMessage(text), USER)
 
     async def settle(self, words: str, reason: str) -> str:
         """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
@@ -313,13 +314,19 @@ class TurnRun:
         self._asked.clear()
         instead, written = f"[{words}]", "".join(self._partial).strip()
         mark = STOPPED_HERE if words == STOPPED else f"{STOPPED_HERE}\n{words}"
-        note = AssistantMessage(f"{written}\n\n{mark}" if written else instead)
-        told = (await self._note(SETTLE_STEP, note, _NOTE)).text  # what an earlier run of the daemon recorded counts
-        if self._begun:
-            return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
+        note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
+        parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]
+        told = (await self._note(SETTLE_STEP, note, _NOTE, parts)).text  # an earlier run's counts, where it is recorded
+        if begun := self._spoken.begun:
+            return f"{begun.rstrip()}\n\n{mark}" if told == instead else begun + told
         return words if told == instead else told
 
-    async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> MessageT:
+    async def _note(
+        self, name: str, message: MessageT, codec: Codec[MessageT], parts: Sequence[Message] = ()
+    ) -> MessageT:
+        """Record a message as a step; `parts`: the rows that it is stored as, if not one."""
+        stored = parts or [message]
+
         async def given() -> MessageT:
             return message
 
@@ -327,10 +334,17 @@ class TurnRun:
             name,
             given,
             codec,
-            rows=lambda value: rows_of(value, self._origin(name)),
-            kept=lambda step: self._keep(step, step.value),
+            rows=lambda _: self._rows(name, stored),
+            kept=lambda step: self._keep_all(step, stored),
         )
         return step.value
+
+    def _rows(self, step: str, stored: Iterable[Message]) -> list[BoundStatement]:
+        return [row for each in stored for row in rows_of(each, self._origin(step))]
+
+    def _keep_all(self, step: Step[Any], stored: Iterable[Message]) -> None:
+        for behind, message in enumerate(stored):  # each is one row, but for an answer with calls, which is the last
+            self._keep(step, message, behind=behind)
 
     def _go_on(self) -> None:
         """End a turn at the end of its record if it was stopped before a crash: no further step is begun.
@@ -361,10 +375,6 @@ class TurnRun:
         """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)
-            goes_on = may_continue(done) and self._continued < self._services.continuations
-            if is_cut(done) and not goes_on:
-                text = f"{done.message.text}\n\n{cut_line(done)}".strip()
-                done = replace(done, message=replace(done.message, text=text))
             message = await self._services.hooks.said(self._turn.inbound, done.message)
         except BaseException:
             self._services.unanswered(step)
@@ -415,7 +425,7 @@ class TurnRun:
     async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache, deferred=opening.deferred)
-        said, thought = Masking(), Masking()
+        said, thought, text = Masking(), Masking(), self._services.answer_text()
         self._partial.clear()
         withdrawal = Withdrawal(self._turn, self._goes_on_with)
         async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
@@ -423,11 +433,27 @@ class TurnRun:
                 if withdrawal.is_open:
                     await withdrawal.begun()
                 if isinstance(event, Finished):
-                    self._show(TextDelta(said.rest()))
-                    answer = sound(event.message)
-                    return replace(event, message=replace(answer, text=mask_known(answer.text)))
-                self._show(masked(event, said, thought))
+                    self._show(TextDelta(said.next(storable(text.close())) + said.rest()))
+                    done = await self._read(event, text, request)
+                    answer = sound(done.message)
+                    return replace(done, message=replace(answer, text=mask_known(answer.text)))
+                self._show(masked(text.seen(event), said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
+
+    async def _read(self, done: Finished, text: AnswerText, request: Request) -> Finished:
+        """Return the answer as its text is read, and show what of it was held back."""
+        shown = text.shown
+        if text.raw != done.message.text:
+            text = self._services.answer_text()
+            text.take(done.message.text)
+            text.close()
+        words = [each.text for each in (self._turn.inbound, *self._joined)]
+        read = await self._services.read_written(done, text, request, words, may_ask_again=not self._asked_again)
+        if not read.message.text.startswith(shown.rstrip()):
+            self._show(Restarted(""))
+            shown = ""
+        self._show(TextDelta(mask_known(storable(read.message.text[len(shown) :]))))
+        return read
 
     def _waiting(self, number: int) -> Sequence[Inbound]:
         """Return the messages to merge into the request of this number."""
@@ -464,34 +490,9 @@ class TurnRun:
         if step.replayed:
             return
         row, at = step.rows[behind], self._services.now()
-        sender, context = _speaker(inbound, message)
+        sender, context = speaker_of(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
-        return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
-
-
-def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
-    """Return the first step of the turn of a message with which nothing came and that no hook judges."""
-    text, foreign = joined(inbound.pieces)
-    message = UserMessage(text, foreign=foreign)
-    origin = Origin(inbound.session, inbound.id, USER_STEP, at, *_speaker(inbound, message))
-    return PreparedStep(USER_STEP, message, _USER.to_json(message), user_rows(message, origin, transcripts))
-
-
-def user_rows(message: UserMessage, origin: Origin, transcripts: Transcripts) -> list[BoundStatement]:
-    """Return the INSERTs of a person's message; its own row is the first."""
-    return [*rows_of(message, origin), transcripts.ensure_session(origin.session, origin.at)]
-
-
-def _is_last(done: Finished) -> bool:
-    """Whether the turn ends with an answer, as far as the answer itself tells."""
-    return not done.message.calls and not is_cut(done)
-
-
-def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
-    """Return the sender and context of a row: those of the person's message that it holds, if it holds one."""
-    if inbound is None:
-        return "", ""
-    return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
+        return Origin(self._session, self._turn.id, step, self._services.now(), *speaker_of(inbound, message))

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from goclaw.agent.context.untrusted_content import MarkKind
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import eventually
 from tests.adversarial.obeying import Obeying, Sink, obeying_model, orders, sink, undone
@@ -227,7 +228,8 @@ async def test_the_attacks_stand_between_marks_and_the_persons_own_words_do_not(
     await stage.ends(attacker)
     text = str(stage.model.requests[-1]["messages"][-1]["content"])
     context, _, rest = text.partition("\n")
-    assert context.startswith("<context>") and rest.startswith("<material ") and 'from="forwarded from Bob">' in rest
+    assert context.startswith("<context>") and rest.startswith(f"{MarkKind.OUTSIDE}\n<material ")
+    assert 'from="forwarded from Bob">' in rest
     assert "pay 100" not in context and rest.rstrip().endswith(">")
 
 

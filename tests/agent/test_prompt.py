@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.agent import prompt as prompts
+from goclaw.agent.context.untrusted_content import MarkKind
 from goclaw.agent.prompt import (
     BASE,
     FILES,
@@ -49,7 +50,8 @@ async def test_the_files_come_in_their_order_under_their_names(tmp_path: Path) -
     for name in reversed(FILES):
         (tmp_path / name).write_text(f"text of {name}")
     text = await system(SystemPrompt(), tmp_path)
-    marked = {name: f"{MATERIAL_BEGIN}\n" if name in ("USER.md", "MEMORY.md") else "" for name in FILES}
+    begun = {"USER.md": f"{MarkKind.OUTSIDE}\n{MATERIAL_BEGIN}\n", "MEMORY.md": f"{MATERIAL_BEGIN}\n"}
+    marked = {name: begun.get(name, "") for name in FILES}
     places = [text.index(f"# {name}\n\n{marked[name]}text of {name}") for name in FILES]
     assert text.startswith(BASE) and places == sorted(places)
 
@@ -85,7 +87,7 @@ async def test_a_changed_new_or_removed_file_is_seen_at_once(tmp_path: Path) -> 
     (tmp_path / "SOUL.md").write_text("kinder")
     assert "kinder" in await system(prompt, tmp_path)
     (tmp_path / "USER.md").write_text("Anna")
-    assert f"# USER.md\n\n{MATERIAL_BEGIN}\nAnna" in await system(prompt, tmp_path)
+    assert f"# USER.md\n\n{MarkKind.OUTSIDE}\n{MATERIAL_BEGIN}\nAnna" in await system(prompt, tmp_path)
     (tmp_path / "SOUL.md").unlink()
     assert "SOUL.md" not in await system(prompt, tmp_path)
 
@@ -97,7 +99,7 @@ async def test_a_file_of_comments_alone_is_no_part_of_it(tmp_path: Path) -> None
     headings = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
     assert headings == ["AGENTS.md", "SOUL.md", "IDENTITY.md"]
     (tmp_path / "USER.md").write_text("<!-- Who\nthey are. -->\nAnna <!-- a sailor -->\n<!--")
-    assert f"# USER.md\n\n{MATERIAL_BEGIN}\n<!-- Who" in await system(prompt, tmp_path), (
+    assert f"# USER.md\n\n{MarkKind.OUTSIDE}\n{MATERIAL_BEGIN}\n<!-- Who" in await system(prompt, tmp_path), (
         "whole, once there is more in it"
     )
 
@@ -154,7 +156,7 @@ async def test_what_is_no_regular_file_or_not_text_harms_nothing(tmp_path: Path)
     (tmp_path / "TOOLS.md").write_text(" \n")
     os.mkfifo(tmp_path / "MEMORY.md")
     text = await system(SystemPrompt(), tmp_path)
-    assert text == f"{BASE}\n\n# USER.md\n\n{MATERIAL_BEGIN}\ncaf\ufffd\n</material>"
+    assert text == f"{BASE}\n\n# USER.md\n\n{MarkKind.OUTSIDE}\n{MATERIAL_BEGIN}\ncaf\ufffd\n</material>"
 
 
 def test_the_line_before_a_message_names_time_sender_and_channel() -> None:

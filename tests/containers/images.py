@@ -22,7 +22,6 @@ SUITE = "bookworm"
 BOOTSTRAP_SECONDS = 900
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 """The machine's own list: a company's proxy is verified in a build, too."""
-PARTS = Path(__file__).parent / "images"
 COMPOSE = yaml.safe_load((ROOT / "deploy" / "replicas" / "docker-compose.yml").read_text())["services"]
 
 
@@ -63,7 +62,7 @@ def postgres() -> Base:
     return Base(
         COMPOSE["db"]["image"],
         ("ca-certificates",),
-        (PARTS / "postgres.sh").read_text(),
+        Path(__file__).with_name("postgres_image.sh").read_text(),
         (
             "ENV PATH=/opt/postgres/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             f"ENV PGDATA=/var/lib/postgresql/{NEWEST}/docker",

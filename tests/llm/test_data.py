@@ -39,7 +39,7 @@ def test_the_configuration_comes_first() -> None:
 
 
 def test_an_answer_never_takes_more_than_half_of_a_small_window() -> None:
-    assert facts("vllm:m", ModelOptions(context_window=4_096), NOW).max_output == 2_048
+    assert facts("vllm:m", ModelOptions(context_window=4_096), NOW).max_output == 1_024
     assert facts("unheard-of:m", ModelOptions(), NOW).max_output == DEFAULT_MAX_OUTPUT
     assert facts("anthropic:claude-3-opus-20240229", ModelOptions(), NOW).max_output == 4_096
 

@@ -21,6 +21,7 @@ from goclaw.llm.encoded import (
     EncodedMessages,
     EncodedTools,
     Pictures,
+    alternating,
     clean,
     results_first,
     splice,
@@ -201,3 +202,11 @@ async def test_a_known_conversation_costs_no_step_a_message() -> None:
 
     await steps()
     assert await steps() < len(messages) / 2
+
+
+def test_what_a_person_says_in_a_row_is_one_message_where_turns_must_alternate() -> None:
+    picture = Image("ab" * 32, "image/png")
+    rows: list[Message] = [UserMessage("a"), UserMessage("b", (picture,)), AssistantMessage("Yes."), UserMessage("c")]
+    assert alternating(rows) == [UserMessage("a\n\nb", (picture,)), AssistantMessage("Yes."), UserMessage("c")]
+    alternate = rows[1:]
+    assert alternating(alternate) is alternate, "nothing is made anew where nothing is to do"

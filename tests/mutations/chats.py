@@ -311,7 +311,7 @@ BUGS: list[Bug] = [
         "what is meant for a deleted topic is lost",
         "class telegram: an answer that fails for good",
         "goclaw/channels/telegram/sender.py",
-        "if target.thread is None or not names_lost_topic(error):",
+        "if target.thread is None or not refuses_topic(error):",
         "if True:",
         "tests/channels/telegram/test_sender_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
     ),

@@ -67,8 +67,8 @@ BUGS: list[Bug] = [
         "the agent's own words are shown as a stranger's",
         "issue: a reply `do it` is refused, because what it answers is material",
         "goclaw/agent/context/untrusted_content.py",
-        "yield harmless(words) if piece.is_own else fenced(",
-        "yield fenced(",
+        "marked = harmless(words) if piece.is_own else fenced(",
+        "marked = fenced(",
         "tests/core/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
     ),
     bug(

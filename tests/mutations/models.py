@@ -4,6 +4,30 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "a request that its server refuses for a field is refused for ever",
+        "class llm: one optional field bricks every chat",
+        "goclaw/llm/openai_chat.py",
+        "                if amended is None:\n",
+        "                if True:\n",
+        "tests/llm/test_served.py::test_a_field_that_is_refused_is_left_out_from_then_on",
+    ),
+    bug(
+        "an overflow is known by nothing but its status",
+        "class llm: an overflow in other words bricks the chat",
+        "goclaw/llm/server_words.py",
+        "        return bool(OVERFLOW.search(text) or INPUT.search(text))\n",
+        "        return False\n",
+        "tests/llm/test_failures.py::test_every_wording_of_a_prompt_that_is_too_long_is_known",
+    ),
+    bug(
+        "the end of a stream by the protocol is taken for a break",
+        "class llm: a server that gives no finish reason cannot use tools",
+        "goclaw/llm/openai_answer.py",
+        "        if self._stop is None and not self.ended:\n",
+        "        if self._stop is None:\n",
+        "tests/llm/test_http_streams_ends.py::test_done_without_a_finish_reason_is_an_end",
+    ),
+    bug(
         "a conversation is put together as if each message had pictures behind it",
         "class work: a request costs by the length of its history",
         "goclaw/llm/encoded.py",
@@ -96,7 +120,7 @@ BUGS: list[Bug] = [
         "setup tells nobody without a key that there are local models",
         "class setup: a list that only money opens",
         "goclaw/cli/setup_steps.py",
-        "    if found.ollama is None:\n",
+        "    if found.ollama is None and not found.servers:\n",
         "    if False:\n",
         "tests/cli/test_setup_steps_model.py::test_where_no_ollama_answers_the_way_without_a_key_is_told_all_the_same",
     ),

@@ -146,8 +146,8 @@ BUGS: list[Bug] = [
         "a tool of a server goes into the request",
         "class offering: requests that grow with what is connected",
         "goclaw/toolkit/offering.py",
-        "        shown = [self._brief(spec) for spec in others if spec.name in core]",
-        '        shown = [self._brief(spec) for spec in others if spec.name in core or "__" in spec.name]',
+        "        shown = [short(spec) for spec in others if spec.name in core]",
+        '        shown = [short(spec) for spec in others if spec.name in core or "__" in spec.name]',
         "tests/toolkit/test_offering.py::test_a_core_in_short_form_and_the_two_that_find_and_run_the_others",
     ),
     bug(
@@ -186,8 +186,8 @@ BUGS: list[Bug] = [
         "tools of the core are told whole",
         "class offering: a first request that grew unnoticed",
         "goclaw/toolkit/offering.py",
-        "replace(spec, description=spec.short)",
-        "replace(spec)",
+        'self._made_once("index", spec, lambda: replace(spec, description=spec.short))',
+        "spec",
         "tests/acceptance/test_request_bytes.py",
     ),
     bug(

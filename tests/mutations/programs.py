@@ -110,7 +110,7 @@ BUGS: list[Bug] = [
         "memory finds what programs sent",
         "a session that is an agent's by its name",
         "goclaw/memory/transcript_indexer.py",
-        "        case _ if PROGRAM_MARK in row.session:",
+        "        case _ if PROGRAM_MARK in row.session or row.role == NOTICE:",
         '        case "user" if PROGRAM_MARK in row.session:',
         "tests/memory/test_transcript_indexer.py::test_nothing_of_a_program_s_request_is_found",
     ),

@@ -382,7 +382,7 @@ BUGS: list[Bug] = [
         "what people note stands among the orders of the prompt",
         "class injection: notes that are obeyed",
         "goclaw/agent/prompt.py",
-        "text if name in PROMPT_FILES else fenced(text, MATERIAL)",
+        "fenced(text, MATERIAL, explain=not explained) if is_material else text",
         "text",
         "tests/agent/test_prompt.py",
     ),

@@ -126,8 +126,8 @@ BUGS: list[Bug] = [
         "a preview that waited for its connection goes out after a pause",
         "class replicas: SIGSTOP while a connection is made",
         "goclaw/channels/telegram/live.py",
-        "        self._previews.guard(view)\n",
-        "",
+        "        self._previews.guard(view)\n        while not view.ended.is_set():\n",
+        "        while not view.ended.is_set():\n",
         "tests/channels/telegram/test_shared_channel_live.py::"
         "test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more",
     ),

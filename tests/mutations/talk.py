@@ -3,6 +3,7 @@
 from tests.mutations.bug import Bug, bug
 
 _TURN = "goclaw/turns/turn.py"
+_SPOKEN = "goclaw/turns/spoken.py"
 _INTERIM = "tests/turns/test_answers_interim.py"
 _LIVE = "tests/channels/telegram/test_live_interim.py"
 _PREVIEWS = "tests/channels/telegram/test_previews.py"
@@ -43,25 +44,25 @@ BUGS: list[Bug] = [
     bug(
         "what is said before a tool call is dropped",
         "the answer of a model that then calls a tool was lost",
-        _TURN,
-        "        if self._services.interim is None or message.deferred or not message.is_interim:",
+        _SPOKEN,
+        "        if self._interim is None or message.deferred or not message.is_interim:",
         "        if True:",
         f"{_INTERIM}::test_an_answer_before_a_tool_call_is_a_message_of_its_own",
     ),
     bug(
         "what is said before a tool call is promised after its step",
         "kill -9 between the step and the delivery",
-        _TURN,
-        "            promise = [self._services.interim.row(said)] if said and self._services.interim else []",
-        "            promise: list[BoundStatement] = []",
+        _SPOKEN,
+        "        return [self._interim.row(delivery)] if delivery and self._interim else []",
+        "        return []",
         f"{_INTERIM}::test_a_kill_at_any_moment_loses_no_text_and_doubles_none",
     ),
     bug(
         "a text that waits for the next one is forgotten by a restart",
         "kill -9 with `telegram.interim: joined`",
-        _TURN,
-        "self._services.interim.recalled(self._turn.id, number, text, waits=message.deferred)",
-        "self._services.interim.recalled(self._turn.id, number, text, waits=not replayed)",
+        _SPOKEN,
+        "self._interim.recalled(self._turn.id, number, text, waits=message.deferred)",
+        "self._interim.recalled(self._turn.id, number, text, waits=not replayed)",
         f"{_INTERIM}::test_texts_that_wait_for_the_answer_survive_a_kill",
     ),
     bug(
@@ -140,8 +141,8 @@ BUGS: list[Bug] = [
     bug(
         "what comes behind a call is glued to a text that was cut",
         "`Once upon a tiDone.`",
-        _TURN,
-        "            if message.calls and self._begun:",
+        _SPOKEN,
+        "            if message.calls and self.begun:",
         "            if False:",
         "tests/turns/test_turn_cut.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
     ),

@@ -144,7 +144,7 @@ async def test_without_a_model_people_hear_why_and_nothing_they_say_is_lost(tmp_
         await core.say("hello")
         await core.settled()
         sentence = "anthropic:claude needs a key: set ANTHROPIC_API_KEY"
-        assert await core.messages() == [UserMessage("hello"), AssistantMessage(f"[{sentence}]")]
+        assert await core.messages() == [UserMessage("hello"), AssistantMessage(f"[{sentence}]", notice=True)]
         assert "Tokens: " in await core.command("/status")
         assert await core.command("/tool read {}") == sentence
         assert (await core.command("/compact")) == ""

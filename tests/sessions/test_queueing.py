@@ -147,7 +147,7 @@ async def test_steered_messages_stay_with_a_turn_that_is_stopped(tmp_path: Path)
         await core.say("hello?")
         await core.settled()
         said = [message.text for message in await core.messages() if not isinstance(message, ToolResult)]
-    assert said == ["look", "", "and there", "A very lo\n\n[stopped here]", "hello?", "Here again."]
+    assert said == ["look", "", "and there", "A very lo", "[stopped here]", "hello?", "Here again."]
 
 
 async def test_what_has_not_joined_when_the_turn_is_stopped_is_answered_next(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ async def test_an_interrupting_message_takes_the_place_of_the_turn(tmp_path: Pat
             UserMessage("look"),
             AssistantMessage("", (LOOK,)),
             ToolResult("c1", "look", '{"error": "stopped by the user"}', True),
-            AssistantMessage("[Stopped.]"),
+            AssistantMessage("[Stopped.]", notice=True),
             UserMessage("no, something else"),
             AssistantMessage("Something else."),
         ]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.agent.context.untrusted_content import ContentMarkers, reminder
+from goclaw.agent.context.untrusted_content import REMINDS, ContentMarkers, reminder
 from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer
@@ -31,8 +31,8 @@ def lines(block: str) -> list[str]:
     """The reminders in a block."""
     if not block:
         return []
-    first, *told, last = block.splitlines()
-    assert (first, last) == ("<system-reminder>", "</system-reminder>")
+    first, explained, *told, last = block.splitlines()
+    assert (first, explained, last) == ("<system-reminder>", REMINDS, "</system-reminder>")
     return told
 
 

@@ -18,6 +18,7 @@ CONVERSATION: list[Message] = [
     ToolResult("2", "exec", "a.txt"),
     ToolResult("1", "read", '{"error": "file not found: a.txt"}', is_error=True),
     AssistantMessage("There is nothing."),
+    AssistantMessage("[The answer stops here.]", notice=True),
 ]
 
 
@@ -50,7 +51,7 @@ async def test_clear_hides_what_was_said_and_deletes_nothing(database: Database)
     await store(database, CONVERSATION)
     await transcripts.clear("s", but_turn="", at=1.0)
     assert (await transcripts.context("s"))[1] == []
-    assert await transcripts.count("s") == 7
+    assert await transcripts.count("s") == 8
 
 
 async def test_clear_spares_the_turn_that_runs(database: Database) -> None:

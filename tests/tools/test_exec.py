@@ -239,7 +239,7 @@ async def test_a_machine_without_containment_runs_nothing(around: Surroundings) 
         ({"command": ""}, "field \"command\": expected at least 1 character(s), got ''"),
         ({"command": "a\0b"}, 'field "command": expected text without NUL characters, got one'),
         ({"command": "ls", "timeout": 301}, 'field "timeout": expected at most 300, got 301'),
-        ({"command": "ls", "timeout": "5"}, 'field "timeout": expected integer, got string'),
+        ({"command": "ls", "timeout": "five"}, 'field "timeout": expected integer, got string'),
         ({"command": "ä" * 60_000}, 'field "command": expected at most 100000 bytes; write a script and run that'),
     ],
 )

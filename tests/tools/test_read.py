@@ -143,7 +143,7 @@ async def test_a_kept_output_is_for_its_owner(around: Surroundings) -> None:
         ({}, 'field "path": expected string, got nothing'),
         ({"path": 5}, 'field "path": expected string, got number'),
         ({"path": "a", "offset": -1}, 'field "offset": expected at least 0, got -1'),
-        ({"path": "a", "limit": "5"}, 'field "limit": expected integer, got string'),
+        ({"path": "a", "limit": "five"}, 'field "limit": expected integer, got string'),
     ],
 )
 async def test_wrong_arguments_are_named_in_one_line(

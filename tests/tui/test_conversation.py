@@ -120,7 +120,7 @@ async def test_the_end_of_a_turn_without_an_answer_is_said_and_notices_are_lines
 ) -> None:
     async with stage.unseen() as client:
         daemon.begin("t1", "go")
-        daemon.tell("t1", AssistantMessage("[The model is away.]"))
+        daemon.tell("t1", AssistantMessage("[The model is away.]", notice=True))
         daemon.bus.publish(TurnFinished("t1", SESSION, Outcome.FAILED, "The model is away."))
         daemon.bus.publish(TurnFinished("t2", SESSION, Outcome.ANSWERED, "Compacted."))
         daemon.bus.publish(Notice(SESSION, "compaction began"))

@@ -67,7 +67,7 @@ def test_after_a_restart_the_transcript_says_what_became_of_them() -> None:
         row(UserMessage("one")),
         row(AssistantMessage("I look.", (ToolCall("c", "read", {}),))),
         row(AssistantMessage("Done.")),
-        row(AssistantMessage("[Stopped.]"), turn_of("2")),
+        row(AssistantMessage("[Stopped.]", notice=True), turn_of("2")),
         row(AssistantMessage("I look.", (ToolCall("c", "read", {}),)), turn_of("3")),
     ]
     assert outstanding.caught_up(rows, SessionNow()) == [

@@ -172,7 +172,7 @@ async def test_stop_ends_the_run_that_an_exported_tool_began(tmp_path: Path) -> 
         await core.command("/stop")
         await core.settled()
         (theirs,) = await agents_of(core)
-        assert (await core.messages(theirs))[-1] == AssistantMessage("[Stopped.]")
+        assert (await core.messages(theirs))[-1] == AssistantMessage("[Stopped.]", notice=True)
     assert trail.cancelled == 1
 
 

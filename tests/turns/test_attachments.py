@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
+from goclaw.agent.context.untrusted_content import MarkKind
 from goclaw.auth.users import User
 from goclaw.core.events import AcceptKind, Actor, Attachment
 from goclaw.core.messages import Provenance, SourceKind, ToolCall
@@ -79,7 +80,9 @@ def inbox(world: World) -> dict[str, bytes]:
 async def test_a_text_file_is_shown_as_material_and_saved(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     heard = await hears(world, document("plan.md", "Käufe\nMilch".encode()), text="what is in it?")
-    assert "what is in it?\n[Document plan.md, 12 bytes: saved as inbox/plan.md]\n<material " in heard
+    assert (
+        f"what is in it?\n[Document plan.md, 12 bytes: saved as inbox/plan.md]\n{MarkKind.OUTSIDE}\n<material " in heard
+    )
     assert 'from="the file plan.md">\nKäufe\nMilch\n</material ' in heard
     assert inbox(world) == {"plan.md": "Käufe\nMilch".encode()}
     assert (world.root / "inbox" / "plan.md").stat().st_mode & 0o777 == 0o600
@@ -200,7 +203,7 @@ async def test_a_voice_message_is_transcribed_and_marked_as_such(tmp_path: Path)
     ears = Ears("Buy milk.")
     world = world_of(tmp_path, transcriber=ears)
     heard = await hears(world, sound("voice"), text="")
-    assert "[Voice message, 12 s, transcribed:]\n<material " in heard
+    assert f"[Voice message, 12 s, transcribed:]\n{MarkKind.VOICE}\n<material " in heard
     assert 'from="the sender\'s own voice">\nBuy milk.\n</material' in heard
     assert ears.given == [Recording(b"OggS sound", "audio/ogg", "voice.ogg")] and inbox(world) == {}
 

@@ -165,19 +165,26 @@ async def test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_a
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing = Answer("Half", error=ModelErrorKind.AUTH, message="the key was refused")
-    world = World(tmp_path, [failing, Answer("Hello again")])
+    world = World(tmp_path, [failing, Answer("Hello again"), Answer("Well.")])
     async with world.running() as core:
         await core.say("hi")
         await core.settled()
         await core.say("hi again")
         await core.settled()
         outcomes = [event.outcome for event in core.seen if isinstance(event, TurnFinished)]
-        assert (await core.messages())[:2] == [
+        assert (await core.messages())[:3] == [
             UserMessage("hi"),
-            AssistantMessage("Half\n\n[stopped here]\nscripted:test: the key was refused"),
+            AssistantMessage("Half"),
+            AssistantMessage("[stopped here]\nscripted:test: the key was refused", notice=True),
         ]
+        await core.say("well?")
+        await core.settled()
     assert outcomes == [Outcome.FAILED, Outcome.ANSWERED]
-    assert world.texts() == ["Half\n\n[stopped here]\nscripted:test: the key was refused", "Hello again"]
+    assert world.texts()[:2] == ["Half\n\n[stopped here]\nscripted:test: the key was refused", "Hello again"]
+    said = [
+        [each.text for each in asked.messages if isinstance(each, AssistantMessage)] for asked in world.script.requests
+    ]
+    assert said == [[], ["Half"], ["Half", "Hello again"]], "no model is shown our words as its own"
     assert "the key was refused" in caplog.text and "Half" not in caplog.text, "what was said stays out of the log"
 
 

@@ -58,7 +58,9 @@ async def test_a_limit_names_itself_to_the_user(
         stored = await core.messages()
         assert [event.outcome for event in core.seen if isinstance(event, TurnFinished)] == [Outcome.LIMITED]
     assert world.texts() == [f"{written}{sentence}"]
-    assert stored[-1] == AssistantMessage(f"{written}{sentence}" if written else f"[{sentence}]")
+    notice = f"[stopped here]\n{sentence}" if written else f"[{sentence}]"
+    assert stored[-1] == AssistantMessage(notice, notice=True)
+    assert not written or stored[-2] == AssistantMessage("Let me")
 
 
 @pytest.mark.promise("P-limits")

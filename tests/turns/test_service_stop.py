@@ -16,6 +16,8 @@ from tests.parts import Tools, Trail, acting
 LOOK = Answer("Let me look.", calls=(ToolCall("c1", "look", {}),))
 
 WRITTEN = "A very lo\n\n[stopped here]"
+CUT = [AssistantMessage("A very lo"), AssistantMessage("[stopped here]", notice=True)]
+"""The same in the transcript."""
 """What stays of an answer that is stopped after its first piece."""
 
 
@@ -39,7 +41,7 @@ async def test_stop_in_the_middle_of_a_stream(tmp_path: Path) -> None:
         await core.settled()
         assert await core.messages() == [
             UserMessage("tell me everything"),
-            AssistantMessage(WRITTEN),
+            *CUT,
             UserMessage("hello?"),
             AssistantMessage("Here again."),
         ]
@@ -64,7 +66,7 @@ async def test_stop_in_the_middle_of_a_tool_ends_the_tool(tmp_path: Path) -> Non
             UserMessage("look"),
             AssistantMessage("Let me look.", LOOK.calls),
             ToolResult("c1", "look", '{"error": "stopped by the user"}', True),
-            AssistantMessage("[Stopped.]"),
+            AssistantMessage("[Stopped.]", notice=True),
             UserMessage("hello?"),
             AssistantMessage("Here again."),
         ]
@@ -113,7 +115,7 @@ async def test_two_stops_at_once_end_one_turn(tmp_path: Path) -> None:
             await world.script.streaming.wait()
         await asyncio.gather(core.command("/stop"), core.command("/stop"))
         await core.settled()
-        assert (await core.messages())[1:] == [AssistantMessage(WRITTEN)]
+        assert (await core.messages())[1:] == CUT
         assert await outcomes(core) == [Outcome.STOPPED]
 
 
@@ -136,10 +138,10 @@ async def test_a_stop_that_a_crash_cut_stays_a_stop(tmp_path: Path) -> None:
     await stopped_and_killed(world)
     async with world.running() as core:
         await core.settled()
-        (_, last) = await core.messages()
-        assert last in (AssistantMessage("[Stopped.]"), AssistantMessage(WRITTEN)), "as far as it was recorded"
+        _, *last = await core.messages()
+        assert last in ([AssistantMessage("[Stopped.]", notice=True)], CUT), "as far as it was recorded"
     assert len(world.script.requests) == 1
-    assert world.texts() == ([WRITTEN] if last == AssistantMessage(WRITTEN) else [])
+    assert world.texts() == ([WRITTEN] if last == CUT else [])
 
 
 @pytest.mark.promise("P-stop")
@@ -159,7 +161,7 @@ async def test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash(
         await stopped_and_killed(world)
     async with world.running() as core:
         await core.settled()
-        assert await core.messages() == [UserMessage("go"), AssistantMessage(WRITTEN)]
+        assert await core.messages() == [UserMessage("go"), *CUT]
     assert len(world.script.requests) == 1 and world.texts() == [WRITTEN]
 
 
@@ -196,7 +198,7 @@ async def test_a_stop_before_a_turn_is_read_back_leaves_each_call_its_result(tmp
             ToolResult("c1", "look", "seen"),
             AssistantMessage("And again.", again.calls),
             ToolResult("c2", "wait", '{"error": "stopped by the user"}', True),
-            AssistantMessage("[Stopped.]"),
+            AssistantMessage("[Stopped.]", notice=True),
         ]
     assert len(world.script.requests) == 2
 
@@ -215,7 +217,10 @@ async def test_a_stop_before_the_picture_came_keeps_the_words(tmp_path: Path, mo
         async with asyncio.timeout(PATIENCE):
             await asked.wait()
         assert await core.command("/stop") == "Stopped."
-        assert await core.messages() == [UserMessage("see this\n[Picture: not opened]"), AssistantMessage("[Stopped.]")]
+        assert await core.messages() == [
+            UserMessage("see this\n[Picture: not opened]"),
+            AssistantMessage("[Stopped.]", notice=True),
+        ]
 
 
 async def test_stop_ends_a_compaction_and_says_that_the_turn_ended(tmp_path: Path) -> None:

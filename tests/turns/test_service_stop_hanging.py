@@ -110,7 +110,7 @@ async def test_a_tool_that_swallows_its_cancellation_is_left_after_a_while_and_t
         assert (await core.messages())[1:4] == [
             AssistantMessage("", LOOK.calls),
             ToolResult("c1", "look", '{"error": "stopped by the user"}', True),
-            AssistantMessage("[Stopped.]"),
+            AssistantMessage("[Stopped.]", notice=True),
         ]
         assert len(core.sessions.ports.dispatcher.unresponsive.names()) == 1
     assert world.texts()[-1] == "Next."

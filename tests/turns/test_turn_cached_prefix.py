@@ -62,7 +62,7 @@ class Life:
         clerk = ScriptedModel(rest=Answer(NOTES))
         model = ANTHROPIC.open(provider.url, ports, thinking="low", context_window=window)
         world = World(folder, tools=[acting("look", look)], model=model, summary=clerk, **config)
-        (world.root / "AGENTS.md").write_text("Answer like a sailor. " * 50)
+        (world.root / "AGENTS.md").write_text("Answer like a sailor. " * 80)
         return cls(world, clerk)
 
 

@@ -44,7 +44,7 @@ def offered(script: ScriptedModel) -> list[set[str]]:
     return [{spec.name for spec in request.tools} for request in script.requests if request.tools]
 
 
-@pytest.mark.parametrize(("window", "core"), [(8_192, SMALL_CORE), (8_193, CORE)])
+@pytest.mark.parametrize(("window", "core"), [(16_384, SMALL_CORE), (16_385, CORE)])
 async def test_what_a_model_is_shown_follows_its_window(tmp_path: Path, window: int, core: frozenset[str]) -> None:
     world, script = world_of(tmp_path, window=window)
     async with world.running() as core_:

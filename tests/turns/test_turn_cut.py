@@ -7,6 +7,7 @@ import pytest
 from goclaw.core.events import Outcome, TurnFinished
 from goclaw.core.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.llm.base import Stop
+from goclaw.llm.scripted import text_of
 from goclaw.turns.turn import GO_ON
 from tests.harness import Answer, Core, World
 from tests.parts import Trail, acting
@@ -25,13 +26,14 @@ async def test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcrip
     async with world.running() as core:
         await core.say("tell me a story")
         await core.settled()
-        (answer,) = [message for message in await core.messages() if isinstance(message, AssistantMessage)]
+        answer, notice = [message for message in await core.messages() if isinstance(message, AssistantMessage)]
         await core.say("go on")
         await core.settled()
         assert outcomes(core) == [Outcome.CUT, Outcome.ANSWERED]
     cut, rest = world.texts()
     assert cut.startswith("Once upon a ti\n\n[The answer stops here: ") and LIMIT in cut and 'Say "go on"' in cut
-    assert answer.text == cut and rest == "me."
+    assert not answer.notice and notice.notice and f"{answer.text}\n\n{notice.text}" == cut and rest == "me."
+    assert text_of(world.script.requests[1].messages[1]) == "Once upon a ti", "its own words alone"
 
 
 @pytest.mark.promise("P-no-silent-cut")

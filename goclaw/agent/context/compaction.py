@@ -12,7 +12,7 @@ from typing import Protocol
 
 from goclaw.agent.context.budget import reserve
 from goclaw.agent.context.key_facts import names_in, with_names
-from goclaw.agent.context.summary import MAX_SUMMARY, Material, SummaryFailed, cut_summary, told, write_summary
+from goclaw.agent.context.summary import MAX_SUMMARY, Material, SummaryFailed, all_told, cut_summary, write_summary
 from goclaw.agent.context.window import ContextEntry, Window, from_outside
 from goclaw.config.schema import CompactionSettings
 from goclaw.core.clock import Clock
@@ -30,7 +30,7 @@ FIRST_SHARE = 0.6
 CHECKPOINT_SHARE = 0.5
 """Share of the context's tokens that a checkpoint must cover to serve as its summary."""
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
-PROSE_SHARE = 0.75
+PROSE_SHARE = 0.9
 """Share of a summary that is too long for its text; the rest is for the names that are kept word for word."""
 _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summary of them could be made yet\.")
 
@@ -52,6 +52,10 @@ class Summarizer:
 
     source: SummarySource
     model: ChatModel
+    is_free: bool = False
+    """Its answers cost nothing."""
+    is_main: bool = False
+    """It is the main model, too: no other one comes behind it."""
 
 
 @record
@@ -196,7 +200,7 @@ async def summarized(
     While a person waits, a source that could be followed by another leaves it time: peers that let a slow summariser
     use all of it never came to ask the main model.
     """
-    texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
+    texts = await asyncio.to_thread(all_told, basis.messages)
     material = Material(basis.summary, texts, wanted.wish, wanted.longest, wanted.in_one)
     ends = progress.clock.monotonic() + wanted.seconds
     found: list[str] = []
@@ -272,7 +276,11 @@ async def _by_checkpoint(
 
 def _spoken(messages: Sequence[Message]) -> list[str]:
     """Return the words of people and the assistant, latest first: results are full of names never used again."""
-    said = [message for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
+    said = [
+        message
+        for message in reversed(messages)
+        if isinstance(message, UserMessage) or (isinstance(message, AssistantMessage) and not message.notice)
+    ]
     # The line about time and sender is ours: its dates would be kept as if a person had named them.
     return [_OUR_LINE.sub("", message.text) for message in said]
 
@@ -286,11 +294,11 @@ def _bounded(text: str, before: str, said: Sequence[str], tokens: int) -> str:
         said: the names in what the summary is about.
         tokens: what the result may have.
     """
-    whole = with_names(text, before, said)
+    whole = with_names(text, before, said, tokens)
     if estimate_text(whole) <= tokens:
         return whole
     prose = cut_summary(text, int(tokens * PROSE_SHARE))
-    return cut_summary(with_names(prose, before, said), tokens)
+    return cut_summary(with_names(prose, before, said, tokens), tokens)
 
 
 def fit_summary(window: Window, tokens: int) -> bool:

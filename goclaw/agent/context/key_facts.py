@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from goclaw.core.redact import MASK, mask
+from goclaw.llm.token_counts import estimate_text
 
 MAX_NAMES = 60
-MAX_CHARACTERS = 2_400
-"""Maximum characters of the list, about 600 tokens: enough for a project's files, little beside the summary itself."""
+MAX_SHARE = 10
+"""The list takes at most a tenth of a summary's tokens."""
 MAX_NAME = 120
 SHORTEST_NAME = 3
 HEAD = "Kept word for word:"
@@ -24,7 +25,7 @@ MAX_FOUND = 1_000
 
 # Word by word, and only words of a bounded length: no text can make this slow.
 _WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|\S+")
-_SIGNS = re.compile(r"[`/@#_+\d-]|\.\w")
+_SIGNS = re.compile(r"[`/@#_+\d€$£%-]|\.\w")
 """Every name has one of these characters; most words do not."""
 # Each alternative begins where nothing that it could begin with comes before: one try per word, not one per letter.
 _NAME = re.compile(
@@ -39,6 +40,8 @@ _NAME = re.compile(
         |log|lock)\b
     | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                     # CONSTANT_NAMES
     | \b[A-Z]{2,10}-\d+\b | (?<!\w)\#\d+\b                # tickets
+    | \b\d{1,2}:\d{2}\b | \b[A-Z]{1,3}\d{1,5}\b            # times, rooms and flights
+    | (?<![\w.,])\d+(?:[.,]\d+)*[€$£%] | (?<!\w)[€$£]\d+(?:[.,]\d+)*  # amounts
     | \bv?\d+\.\d+\.\d+(?:[-+][\w.]+)?\b                 # versions
     | \b\d[\d.-]{4,}\d\b                                  # long numbers, dates
     | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b  # hashes
@@ -71,23 +74,25 @@ def names_in(texts: Iterable[str]) -> Sequence[str]:
     return list(found)
 
 
-def with_names(summary: str, before: str, said: Sequence[str]) -> str:
+def with_names(summary: str, before: str, said: Sequence[str], tokens: int) -> str:
     """Return the summary, with the names that it lacks below it, within bounds.
 
     Args:
         summary: what was written.
         before: the summary of what came earlier; its names have no other place any more.
         said: the names in what the summary is about, see `names_in`.
+        tokens: what the summary may have; the list takes at most a tenth of that.
     """
+    room = tokens // MAX_SHARE - estimate_text(HEAD)
     old = [name for name in names_in([before]) if name not in summary]
     # Old names get half, and what the new ones leave over: else a full list would never take in another name.
-    kept = _first(old, MAX_NAMES // 2, MAX_CHARACTERS // 2)
+    kept = _first(old, MAX_NAMES // 2, room // 2)
     size = sum(map(_size, kept))
     known = set(old)
     fresh = (name for name in said if name not in known and name not in summary)
-    new = _first(fresh, MAX_NAMES - len(kept), MAX_CHARACTERS - size)
+    new = _first(fresh, MAX_NAMES - len(kept), room - size)
     size += sum(map(_size, new))
-    rest = _first(old[len(kept) :], MAX_NAMES - len(kept) - len(new), MAX_CHARACTERS - size)
+    rest = _first(old[len(kept) :], MAX_NAMES - len(kept) - len(new), room - size)
     missing = [*kept, *new, *rest]
     return f"{summary}\n\n{HEAD} {', '.join(missing)}" if missing else summary
 
@@ -101,16 +106,16 @@ def _bounded(texts: Iterable[str]) -> Iterator[str]:
             return
 
 
-def _first(found: Iterable[str], most: int, characters: int) -> Sequence[str]:
-    """As many of the first names as there is room for."""
+def _first(found: Iterable[str], most: int, tokens: int) -> Sequence[str]:
+    """Return as many of the first names as there is room for."""
     kept: list[str] = []
     for name in found:
-        characters -= _size(name)
-        if characters < 0 or len(kept) == most:
+        tokens -= _size(name)
+        if tokens < 0 or len(kept) == most:
             break
         kept.append(name)
     return kept
 
 
 def _size(name: str) -> int:
-    return len(name) + len(", ")
+    return estimate_text(f"{name}, ")

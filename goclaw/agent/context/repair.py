@@ -24,6 +24,8 @@ NO_RESULT = "calls without a result"
 NO_CALL = "results without a call"
 EMPTY = "empty answers"
 NO_QUESTION = "answers before any question"
+UNANSWERED = UserMessage("<context>GoClaw: this got no answer; it was stopped, or it failed.</context>")
+"""Stands before a model for a notice that no answer is above. A constant object, so that it is encoded once."""
 MAX_NAME = 1_000
 """Maximum characters of a call's name and id."""
 _LEVELS_AROUND = 10
@@ -38,8 +40,8 @@ def repaired(messages: Sequence[Message]) -> list[Message]:
 def repair(messages: Sequence[Message], *, begun: bool = False) -> tuple[list[Message], Counter[str]]:
     """Return the messages with each call answered right after it, in the order of the calls, with nothing between.
 
-    Results without a call and empty answers are dropped; a conversation begins with a user's message. What had to be
-    done is counted beside it. `begun`: other messages stand before these.
+    Results without a call, empty answers and notices are dropped; a conversation begins with a user's message. What had
+    to be done is counted beside it. `begun`: other messages stand before these.
     """
     valid: list[Message] = []
     done: Counter[str] = Counter()
@@ -48,12 +50,15 @@ def repair(messages: Sequence[Message], *, begun: bool = False) -> tuple[list[Me
         match message:
             case UserMessage():
                 valid.append(message)
+            case AssistantMessage(notice=True, calls=()):
+                if valid and not isinstance(valid[-1], AssistantMessage):
+                    valid.append(UNANSWERED)
             case AssistantMessage() if not (valid or begun):
                 done[NO_QUESTION] += 1
             case AssistantMessage() if not (message.text or message.calls):
                 done[EMPTY] += 1
             case AssistantMessage():
-                valid.append(message)
+                valid.append(replace(message, text="", notice=False) if message.notice else message)
                 found = _results(message, messages, index + 1)
                 done[NO_RESULT] += sum(result is None for result in found)
                 placed += sum(result is not None for result in found)

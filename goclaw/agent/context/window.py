@@ -15,7 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from goclaw.agent.context.repair import in_words, repair
-from goclaw.agent.context.untrusted_content import TOKENS, ContentMarkers, count_of, moved, no_context, no_reminder
+from goclaw.agent.context.untrusted_content import (
+    TOKENS,
+    ContentMarkers,
+    MarkKind,
+    count_of,
+    kinds_of,
+    moved,
+    no_context,
+    no_reminder,
+)
 from goclaw.core.messages import AssistantMessage, Message, SourceKind, ToolResult, UserMessage
 from goclaw.core.records import record
 from goclaw.llm.base import Beginning, Continued, Finished, Usage
@@ -182,6 +191,10 @@ class _Settled:
     beginning: Beginning = field(default_factory=Beginning)
     """The messages of the summary and the entries, as they were sent."""
     repairs: Counter[str] = field(default_factory=Counter)
+    explained: frozenset[MarkKind] = frozenset()
+    """The kinds of marks that a message of the beginning explains."""
+    _explained_messages: dict[int, tuple[Message, Message]] = field(default_factory=dict)
+    """By row: a message with marks, and the same one with the explanation of them."""
 
     @classmethod
     def begin(cls, summary: UserMessage | None, markers: ContentMarkers) -> "_Settled":
@@ -196,15 +209,37 @@ class _Settled:
         """Take in the entries up to the last answer without calls, of those that follow."""
         ends = (i for i in range(len(entries) - 1, -1, -1) if _is_final(entries[i].message))
         settled = entries[: next(ends, -1) + 1]
-        messages, repairs = self.repaired(settled)
-        self.entries += settled
-        self.beginning.messages += messages
-        self.repairs += repairs
+        if settled:
+            messages, repairs, self.explained = self.repaired(settled)
+            self.entries += settled
+            self.beginning.messages += messages
+            self.repairs += repairs
 
-    def repaired(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str]]:
-        """Return the messages of the entries that follow, as every provider accepts them."""
+    def repaired(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str], frozenset[MarkKind]]:
+        """Return the messages of the entries that follow, as every provider accepts them.
+
+        Returns: the messages, what was repaired, and the kinds of marks that are explained up to their end.
+        """
         markers = self.markers or ContentMarkers()
-        return repair([entry.marked(markers) for entry in entries], begun=bool(self.beginning.messages))
+        marked = [entry.marked(markers) for entry in entries]
+        messages, repairs = repair(marked, begun=bool(self.beginning.messages))
+        explained = self.explained
+        for entry, message in zip(entries, marked, strict=True):
+            new = kinds_of(entry.message) - explained
+            # A result without its call is left out, and with it what it would explain.
+            at = next((index for index, each in enumerate(messages) if each is message), None) if new else None
+            if at is not None:
+                messages[at] = self._explaining(entry, message, new)
+                explained |= new
+        return messages, repairs, explained
+
+    def _explaining(self, entry: ContextEntry, marked: Message, kinds: frozenset[MarkKind]) -> Message:
+        """Return the marked message with the explanation of its marks: always the same object, as `marked` does."""
+        known = self._explained_messages.get(entry.row)
+        if known is None or known[0] is not marked:
+            explaining = (self.markers or ContentMarkers()).around(entry.message, entry.row, kinds)
+            known = self._explained_messages[entry.row] = (marked, explaining)
+        return known[1]
 
 
 class _Measured:
@@ -390,7 +425,7 @@ class Window:
             self._settled = _Settled.begin(summary, self.markers)
         settled = self._settled
         settled.take(self.entries[len(settled.entries) :])
-        following, repairs = settled.repaired(self.entries[len(settled.entries) :])
+        following, repairs, _ = settled.repaired(self.entries[len(settled.entries) :])
         repairs = settled.repairs + repairs
         if repairs != self._repairs:
             self._repairs = repairs
@@ -405,7 +440,7 @@ def from_outside(outside: frozenset[SourceKind]) -> str:
 
 
 def _is_final(message: Message) -> bool:
-    return isinstance(message, AssistantMessage) and not message.calls
+    return isinstance(message, AssistantMessage) and not message.calls and not message.notice
 
 
 def _size(entries: Sequence[ContextEntry]) -> int:

@@ -15,6 +15,12 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from goclaw.channels.telegram.markdown_blocks import (
+    bare_names,
+    blocks_of,
+    has_table,
+    with_wide_punctuation_outside,
+)
 from goclaw.core.records import record
 from goclaw.core.redact import MASK, known_in, mask_known
 
@@ -60,6 +66,8 @@ _TOO_DEEP = re.compile(rf"^[ \t]*(?:(?:>|(?:[-+*]|\d{{1,9}}[.)])[ \t])[ \t]*){{{
 _LINKS = ("http://", "https://", "tg://", "mailto:", "tel:")
 _QUOTES = frozenset({"blockquote", "expandable_blockquote"})
 _CODES = frozenset({"code", "pre"})
+_LITERAL = _CODES | {"text_link"}
+BETWEEN_BLOCKS = "\n\n"
 
 
 @record
@@ -141,14 +149,47 @@ def printable(text: str) -> str:
 
 
 def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
-    """Return the whole text and its spans, as Telegram accepts them; what is nested too deep stays as written."""
+    """Return the whole text and its spans, as Telegram accepts them; a block that would lose words stays as written."""
     if _TOO_DEEP.search(markdown):
         return markdown, []
+    whole = None if has_table(markdown) else _converted(markdown, markdown)
+    text, spans = whole or _block_by_block(markdown)
+    return text, tidy([*spans, *names_as_code(text, spans)])
+
+
+def _block_by_block(markdown: str) -> tuple[str, list[EntitySpan]]:
+    """Convert each block on its own: one that cannot be converted stays as written, and the others are formatted."""
+    texts, spans, offset = list[str](), list[EntitySpan](), 0
+    for block, shown in blocks_of(markdown):
+        found, inside = _converted(shown, block) or (block, [])
+        text = found.strip("\n")
+        last, moved = offset + units(text), offset - (len(found) - len(found.lstrip("\n")))
+        for span in inside:
+            start, end = max(span.start + moved, offset), min(span.end + moved, last)
+            spans += [EntitySpan(start, end, span.mark)] if start < end else []
+        texts.append(text)
+        offset += units(text) + len(BETWEEN_BLOCKS)
+    text = BETWEEN_BLOCKS.join(texts)
+    return (markdown, []) if hides_words(markdown, text, [span.mark for span in spans]) else (text, spans)
+
+
+def _converted(markdown: str, written: str) -> tuple[str, list[EntitySpan]] | None:
+    """Return the text and its spans; None if a word of what was written would be lost.
+
+    Markdown may hide some: a link's title, words behind a fence.
+    """
     text, entities = _conversion()(escape(markdown))
-    if loses_words(markdown, text, entities):
-        # Markdown may hide what was written (a link's title, words behind a fence); the reader gets it unformatted.
-        return markdown, []
-    return text, tidy(spans_of(entities))
+    if loses_words(written, text, entities):
+        return None
+    return text, list(spans_of(entities))
+
+
+def names_as_code(text: str, spans: Sequence[EntitySpan]) -> Iterator[EntitySpan]:
+    """Yield code for names that Telegram would link by itself (`README.md`), where they are no code or link yet."""
+    for first, last in bare_names(text):
+        start, end = units(text[:first]), units(text[:last])
+        if not any(span.start < end and start < span.end and span.mark.type in _LITERAL for span in spans):
+            yield EntitySpan(start, end, Mark("code"))
 
 
 def loses_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -> bool:
@@ -158,7 +199,7 @@ def loses_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -
     return hides_words(markdown, text, entities)
 
 
-def hides_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -> bool:
+def hides_words(markdown: str, text: str, entities: "Iterable[MessageEntity | Mark]") -> bool:
     """`loses_words` for a text that differs from its Markdown: by the words of both."""
     beside = [entity.url for entity in entities if entity.url and entity.url.startswith(_LINKS)]
     beside += [entity.language for entity in entities if entity.language and re.match(_LANGUAGE, entity.language)]
@@ -170,7 +211,9 @@ def hides_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -
 
 def escape(markdown: str) -> str:
     """`markdown` with a backslash before everything outside code that the conversion would drop."""
-    return escape_marks(markdown) if any(mark in markdown for mark in _ESCAPED_MARKS) else markdown
+    if any(mark in markdown for mark in _ESCAPED_MARKS):
+        return escape_marks(markdown)
+    return with_wide_punctuation_outside(markdown)
 
 
 def escape_marks(markdown: str) -> str:
@@ -184,6 +227,7 @@ def escape_marks(markdown: str) -> str:
 
 
 def _escape_text(markdown: str) -> str:
+    markdown = with_wide_punctuation_outside(markdown)
     return _DROPPED.sub(_escaped, _INFO.sub(r"\g<fence>\n\g<info>", markdown))
 
 

@@ -105,7 +105,8 @@ class TranscriptRow:
     turn: str
     step: str
     """The turn's step that wrote it."""
-    role: Literal["user", "assistant", "tool_use", "tool_result"]
+    role: Literal["user", "assistant", "notice", "tool_use", "tool_result"]
+    """`notice`: GoClaw's own words in the place of an answer, or below one."""
     text: str
     at: float
     sender: str = ""

@@ -18,6 +18,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, a
 from functools import cache
 from pathlib import Path
 
+from goclaw.core.container import is_container
 from goclaw.core.supervise import background, see_through
 from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox import broker_main, proxy_port, seccomp
@@ -464,7 +465,6 @@ _FOR_PLAIN_USERS = {
     ),
     "proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", _APPARMOR),
 }
-_OF_CONTAINERS = (".dockerenv", "run/.containerenv")
 _CONTAINER = (
     "this is a container, whose profile usually forbids namespaces: leave it so, the broker is the tier for containers"
 )
@@ -484,4 +484,4 @@ def namespace_refusal(*, privileged: bool, root: Path = Path("/")) -> str:
             continue  # this kernel has no such switch
         if found == value:
             return sentence
-    return _CONTAINER if any((root / name).exists() for name in _OF_CONTAINERS) else ""
+    return _CONTAINER if is_container(root) else ""

@@ -7,6 +7,7 @@ contains commands here, every `run` is refused with the cause and the remedy; it
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 
 from goclaw.config.tools import ExecSettings
 from goclaw.core.catalog import SANDBOXES
@@ -142,9 +143,20 @@ async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
 def _evidence(tier: Tier, proof: Proof) -> str:
     """`0.8.0 OK (files, pids, network isolated; 6 ms)`, and after it what a tier says about its weaknesses."""
     version, _, weaknesses = tier.describe().partition("; ")
-    fixed = "modes, owners and times of files cannot be changed, not even in the workspace"
+    fixed = f"modes, owners and times of files cannot be changed, not even in the workspace: {_why_fixed()}"
     more = "".join(f"; {one}" for one in (weaknesses, fixed if proof.metadata_fixed else "") if one)
     return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+
+
+def _why_fixed(scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> str:
+    """Return why the supervisor cannot make these changes for a command, and what helps."""
+    try:
+        value = int(scope.read_text())
+    except (OSError, ValueError):
+        value = 0
+    if value > 1:
+        return f"kernel.yama.ptrace_scope is {value}; `sysctl kernel.yama.ptrace_scope=1` on the host"
+    return "another sandbox around GoClaw answers such calls, or Linux is older than 5.0; run GoClaw outside of it"
 
 
 def _tiers(settings: ExecSettings) -> list[Tier]:

@@ -120,7 +120,7 @@ def _last_words(connection: sqlite3.Connection, row: sqlite3.Row, words: str, no
     if not _rows(connection, _HEARD(turn=turn, role="user"))[0][0]:
         heard = Origin(session, turn, "user", row["received_at"], inbound.actor.key, envelope(inbound))
         yield from rows_of(UserMessage(inbound.text, foreign=inbound.foreign), heard)
-    yield from rows_of(AssistantMessage(words), Origin(session, turn, "settle", now))
+    yield from rows_of(AssistantMessage(words, notice=True), Origin(session, turn, "settle", now))
 
 
 @contextmanager

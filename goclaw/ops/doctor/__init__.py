@@ -8,6 +8,7 @@ from goclaw.auth.users import User, Users
 from goclaw.auth.workplaces import places_of
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
+from goclaw.core.container import is_container
 from goclaw.errors import GoclawError
 from goclaw.execution.sandbox.select import TierReport, probe
 from goclaw.ops.doctor.base import Finding
@@ -140,6 +141,8 @@ async def _exec(loaded: Loaded) -> list[Finding]:
     return [
         Finding("exec", "ok" if report.works else "warning", _exec_text(report), "" if report.works else report.remedy)
         for report in reports
+        # In a container the broker is the right tier, not a second choice.
+        if report.works or not is_container()
     ]
 
 

@@ -8,6 +8,7 @@ from goclaw.config.keys import Loc
 from goclaw.config.listening import is_loopback, listens, uses_webhook
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
+from goclaw.core.container import is_container
 from goclaw.core.files import lies_inside, shown_path
 from goclaw.core.redact import mask
 from goclaw.ops.doctor.base import Finding, weak
@@ -162,11 +163,16 @@ def _servers(config: Config) -> Iterator[Finding]:
         )
     for name, url in _urls(config):
         parts = urlsplit(url)
-        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        if parts.scheme == "http" and not _stays_here(parts.hostname or ""):
             yield weak(
                 f"{name} is not encrypted: keys and messages can be read on the way to {parts.hostname}",
                 "use its https address, or a tunnel that ends on this machine",
             )
+
+
+def _stays_here(host: str) -> bool:
+    """Tell whether `host` is on this machine; in a container, a name without a dot is another service."""
+    return is_loopback(host) or (is_container() and "." not in host and ":" not in host)
 
 
 def _urls(config: Config) -> Iterator[tuple[str, str]]:

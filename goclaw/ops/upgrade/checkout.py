@@ -106,6 +106,8 @@ class Checkout:
         variables = {"GOCLAW_INSTALL_FOR": str(self.root)}
         if _has("pydantic-ai-slim"):
             variables["WITH_PROVIDERS"] = "1"
+        if _has("psycopg"):
+            variables["WITH_POSTGRES"] = "1"
         command([base_python(), script, "run"], variables=variables)
         rewrite_paths(scripts_of(journal.beside), journal.beside, journal.home)
 

@@ -403,7 +403,7 @@ def _close_what_is_uncertain(target: sqlite3.Connection, incomplete: Sequence[st
         target.execute("UPDATE inbox SET state = 'done', ended_at = ? WHERE id = ?", (now, turn))
         target.execute("DELETE FROM steps WHERE turn = ?", (turn,))
         target.execute(
-            "INSERT INTO messages (session, turn, step, role, text, created_at) VALUES (?, ?, ?, 'assistant', ?, ?)",
+            "INSERT INTO messages (session, turn, step, role, text, created_at) VALUES (?, ?, ?, 'notice', ?, ?)",
             (session, turn, "damaged", f"[{MESSAGE_LOST}]", now),
         )
         if address.channel != LOCAL:

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.agent.context.repair import INTERRUPTED, repaired
+from goclaw.agent.context.repair import INTERRUPTED, UNANSWERED, repaired
 from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
 IDS = st.sampled_from(["a", "b", "c"])
 CALLS = st.lists(IDS, unique=True, max_size=3).map(lambda ids: tuple(ToolCall(each, "look", {}) for each in ids))
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(UserMessage, st.sampled_from(["hello", "go on"])),
-    st.builds(AssistantMessage, st.sampled_from(["", "text"]), CALLS),
+    st.builds(AssistantMessage, st.sampled_from(["", "text"]), CALLS, notice=st.booleans()),
     st.builds(ToolResult, IDS, st.just("look"), st.text(max_size=3), st.booleans()),
 )
 
@@ -46,7 +46,8 @@ def test_any_sequence_becomes_a_valid_one(messages: list[Message]) -> None:
     result = repaired(messages)
     assert violations(result) == []
     said = [message for message in messages if isinstance(message, UserMessage)]
-    assert [message for message in result if isinstance(message, UserMessage)] == said, "no word of a user is lost"
+    heard = [message for message in result if isinstance(message, UserMessage) and message is not UNANSWERED]
+    assert heard == said, "no word of a user is lost"
 
 
 @given(st.lists(MESSAGES, max_size=12))
@@ -118,3 +119,15 @@ def test_of_two_results_the_first_is_what_really_came_of_the_call() -> None:
 def test_pictures_stay() -> None:
     picture = UserMessage("", (Image("ab" * 32, "image/png"),))
     assert repaired([picture]) == [picture]
+
+
+def test_no_notice_is_shown_as_what_the_model_said() -> None:
+    stopped = AssistantMessage("[Stopped.]", notice=True)
+    hi, half, more = UserMessage("hi"), AssistantMessage("Half"), UserMessage("more")
+    assert repaired([hi, half, stopped, more]) == [hi, half, more], "its own words stay"
+    assert repaired([hi, stopped, more]) == [hi, UNANSWERED, more], "what got no answer does not wait for one"
+    assert repaired([hi, stopped, stopped, more])[1:] == [UNANSWERED, UNANSWERED, more]
+    assert repaired([stopped, hi]) == [hi]
+    withheld = AssistantMessage("[A hook keeps this back.]", (ToolCall("c", "look", {}),), notice=True)
+    looked = ToolResult("c", "look", "a cat")
+    assert repaired([hi, withheld, looked]) == [hi, AssistantMessage("", withheld.calls), looked]

@@ -16,6 +16,7 @@ from goclaw.agent.context.summary import (
     SHORTEST_SUMMARY,
     Material,
     SummaryFailed,
+    all_told,
     cut_summary,
     told,
     write_summary,
@@ -261,3 +262,8 @@ def test_a_cut_summary_fills_what_it_may_have_and_ends_with_a_word() -> None:
     assert 950 < estimate_text(cut) <= 1_000
     last = cut.removesuffix(f"\n{CUT_HERE}").split()[-1]
     assert last.startswith("costs-") and f"{cut.count('costs-') - 1}" == last.removeprefix("costs-")
+
+
+def test_no_notice_is_told_to_who_summarises() -> None:
+    said: list[Message] = [UserMessage("hi"), AssistantMessage("[scripted:test: the key was refused]", notice=True)]
+    assert all_told(said) == ["User: hi"]

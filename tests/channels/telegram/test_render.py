@@ -162,7 +162,7 @@ def test_every_half_written_answer_renders() -> None:
         ("use List<T> and <div>", "use List<T> and <div>", set()),
         ("double \\\\<b>", "double \\<b>", set()),
         ("`a<b>`", "a<b>", {("code", "a<b>")}),
-        ("see [main.py](src/main.py)", "see [main.py](src/main.py)", set()),
+        ("see [main.py](src/main.py)", "see [main.py](src/main.py)", {("code", "main.py")}),
         ("note[^1]\n\n[^1]: text", "note[^1]\n\n[^1]: text", set()),
         ("**a `b` c**", "a b c", {("bold", "a "), ("code", "b"), ("bold", " c")}),
         ("[`x`](https://x.org)", "x", {("text_link", "x")}),
@@ -336,3 +336,68 @@ def test_a_block_of_code_or_a_link_is_not_named_by_a_secret() -> None:
     remember(KEY)
     (message,) = render(f"```{KEY}\nx\n```\n\n[y](https://example.org/{KEY})")
     assert KEY not in repr(message)
+
+
+def marked(message: RenderedMessage, span: EntitySpan) -> str:
+    """The characters under a span."""
+    return message.text.encode("utf-16-le")[2 * span.start : 2 * span.end].decode("utf-16-le")
+
+
+BEFORE = "## Result\n\nThe **main** point:\n\n- first *item*\n- second `code`\n\n"
+
+
+@pytest.mark.parametrize(
+    ("odd", "shown"),
+    [
+        ('[docs](https://e.example/x "Manual of use")', '[docs](https://e.example/x "Manual of use")'),
+        ("| cmd | use |\n|---|---|\n| `cat a | grep foo` | filter |", "grep foo` | filter"),
+        ("| a | b |\n|---|---|\n| 1 | 2 | 3 |", "2 | 3"),
+        ("![](https://x.example/p.png)", "https://x.example/p.png"),
+    ],
+)
+def test_one_odd_block_leaves_the_others_formatted(odd: str, shown: str) -> None:
+    (message,) = render(BEFORE + odd)
+    check_text(message.text, list(entities(message)))
+    assert shown in message.text
+    marks = {(span.mark.type, marked(message, span)) for span in message.spans}
+    assert {("bold", "Result"), ("bold", "main"), ("italic", "item"), ("code", "code")} <= marks
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text", "bold"),
+    [
+        ("注意**重点：**后面", "注意重点：后面", "重点"),
+        ("前**（括号）**后", "前（括号）后", "括号"),
+        ("**句号。**下一句", "句号。下一句", "句号"),
+        ("他说**“你好”**了", "他说“你好”了", "你好"),
+    ],
+)
+def test_bold_stands_beside_cjk_punctuation(markdown: str, text: str, bold: str) -> None:
+    (message,) = render(markdown)
+    assert (message.text, [(span.mark.type, marked(message, span)) for span in message.spans]) == (
+        text,
+        [("bold", bold)],
+    )
+
+
+def test_a_wide_table_is_a_list_for_each_row() -> None:
+    head = "| Name of the thing | What it does | Price |\n|---|---|---|\n"
+    (message,) = render(head + "| one | does a lot of things | 3 |\n| two | `nothing` | |")
+    assert message.text == (
+        "Name of the thing: one\n• What it does: does a lot of things\n• Price: 3\n\n"
+        "Name of the thing: two\n• What it does: nothing"
+    )
+    assert {(span.mark.type, marked(message, span)) for span in message.spans} == {
+        ("bold", "Name of the thing: one"),
+        ("bold", "Name of the thing: two"),
+        ("code", "nothing"),
+    }
+
+
+def test_names_that_telegram_would_link_are_code() -> None:
+    (message,) = render("**README.md**, run.sh and `main.rs` at https://a.example/x.py, www.b.org or max.de@c.de")
+    assert [marked(message, span) for span in message.spans if span.mark.type == "code"] == [
+        "README.md",
+        "run.sh",
+        "main.rs",
+    ]

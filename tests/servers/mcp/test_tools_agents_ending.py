@@ -51,7 +51,7 @@ async def test_a_client_that_cancels_ends_the_agent(tmp_path: Path, era: str) ->
             calling.cancel()
             messages = await ended(home, trail)
             await asyncio.wait({calling})
-    assert results(messages) == [STOPPED] and messages[-1] == AssistantMessage("[Stopped.]")
+    assert results(messages) == [STOPPED] and messages[-1] == AssistantMessage("[Stopped.]", notice=True)
 
 
 @pytest.mark.parametrize("era", ERAS)
