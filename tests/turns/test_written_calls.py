@@ -13,7 +13,9 @@ from goclaw.core.events import StreamRestarted, TextStreamed, TurnEvent
 from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.llm.base import Stop
 from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.specs import Risk, SideEffect
+from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolContext, tool
 from tests.harness import World
 
@@ -242,6 +244,20 @@ async def test_a_hosted_model_is_asked_again_the_first_time_and_read_from_then_o
     assert await again.say("note it") == "Noted."
     assert RAN == [("buy milk", 2)]
     assert len(again.model.requests) == 2
+
+
+@pytest.mark.parametrize("style", [CallStyle.TEXT, CallStyle.STRUCTURED, CallStyle.NONE])
+async def test_a_hosted_model_that_wrote_a_call_in_its_trial_is_read_from_its_first_one_on(
+    tmp_path: Path, style: CallStyle
+) -> None:
+    before = Talk(tmp_path, [said("Hello.")], spec=HOSTED)
+    async with before.world.running() as core:
+        await Settings(core.database).learn(f"{TEXT_CALLS}:{HOSTED}", style)
+    talk = Talk(tmp_path, [said(CALL), said("Noted."), said("Noted.")], spec=HOSTED)
+
+    assert await talk.say("note it") == "Noted."
+
+    assert bool(RAN) == (style is CallStyle.TEXT)
 
 
 @pytest.mark.parametrize(
