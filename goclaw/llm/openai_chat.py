@@ -13,9 +13,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -62,7 +60,7 @@ from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
 from goclaw.llm.served import ServedModel, WindowOrigin
 from goclaw.llm.served_windows import ServedEndpoint
 from goclaw.llm.token_counts import estimate_request, fields, reported_tokens
-from goclaw.llm.tool_calls import is_object, read_arguments, read_id, read_name, same_json, trimmed_schema
+from goclaw.llm.tool_calls import PartialCall, read_arguments, read_name, trimmed_schema
 from goclaw.net import is_loopback
 from goclaw.specs import ToolSpec
 
@@ -307,46 +305,6 @@ def open_openai_chat(
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)
-
-
-@dataclass(slots=True)
-class PartialCall:
-    """A tool call while it is written."""
-
-    name: str = ""
-    given_id: str = ""
-    own_id: str = field(default_factory=partial(read_id, None))
-    """An id for servers without ids; unique, because steps of a turn are named after it."""
-    written: list[str] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        return self.given_id or self.own_id
-
-    def is_followed_by(self, name: str, written: str) -> bool:
-        """Return whether a piece with a name begins another call: this one is whole, and the piece is not the same."""
-        if not (name and self.written and written.lstrip().startswith("{") and is_object("".join(self.written))):
-            return False
-        return name != self.name or not same_json(written, "".join(self.written))
-
-    def add(self, name: str, written: str) -> None:
-        """Add a piece. A name may come whole with every piece, in pieces, or longer each time."""
-        if not self.written and name != self.name:
-            self.name = name if name.startswith(self.name) else self.name + name
-        if written:
-            self.written.append(written)
-
-    @property
-    def arguments(self) -> str:
-        """The arguments as JSON. Some servers send them once more as a whole, or all so far with every piece."""
-        whole = "".join(self.written)
-        if len(self.written) > 1 and not is_object(whole):
-            last, before = self.written[-1], self.written[:-1]
-            grows = all(later.startswith(earlier) for earlier, later in pairwise(self.written))
-            if is_object(last) and (grows or same_json(last, "".join(before))):
-                return last
-        return whole
 
 
 class OpenAIAnswer:
