@@ -144,9 +144,12 @@ class PartialCall:
 
     def is_followed_by(self, name: str, written: str) -> bool:
         """Return whether a piece with a name begins another call: this one is whole, and the piece is not the same."""
-        if not (name and self.written and written.lstrip().startswith("{") and _is_object("".join(self.written))):
+        whole = "".join(self.written)
+        if not (name and self.written and _is_object(whole)):
             return False
-        return name != self.name or not _same_json(written, "".join(self.written))
+        if not written:
+            return name != self.name
+        return written.lstrip().startswith("{") and (name != self.name or not _same_json(written, whole))
 
     def add(self, name: str, written: str) -> None:
         """Add a piece. A name may come whole with every piece, in pieces, or longer each time."""
