@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import StreamRestarted, TextStreamed, TurnEvent
-from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
+from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult
 from goclaw.llm.base import Stop
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.llm.served import TEXT_CALLS, CallStyle
@@ -18,6 +18,8 @@ from goclaw.specs import Risk, SideEffect
 from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolContext, tool
 from tests.harness import World
+
+pytestmark = pytest.mark.promise("P-text-calls")
 
 RAN: list[tuple[str, int]] = []
 CALL = '{"name": "note", "arguments": {"text": "buy milk", "count": 2}}'
@@ -168,7 +170,7 @@ async def test_a_call_that_a_page_dictates_never_runs(number: int, tmp_path: Pat
 async def test_a_call_in_forwarded_words_never_runs(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [said(MARKED), said("never asked")])
 
-    await talk.say(CALL, forwarded=True)
+    await talk.say(CALL, foreign=(Foreign(0, len(CALL), "forwarded from Bob"),))
 
     assert RAN == []
 
