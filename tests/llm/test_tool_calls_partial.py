@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.llm.base import CallStarted, Finished
 from goclaw.llm.http_streams import ServerEvent
-from goclaw.llm.openai_chat import OpenAIAnswer
+from goclaw.llm.openai_answer import OpenAIAnswer
 
 READ, WRITE = '{"path": "a"}', '{"path": "b"}'
 
@@ -26,7 +26,7 @@ def answer(pieces: Sequence[dict[str, Any]]) -> tuple[Finished, list[str]]:
     return reader.finish(), [each.name for each in events if isinstance(each, CallStarted)]
 
 
-TWO = [("read", {"path": "a"}), ("write", {"path": "b"})]
+TWO: list[tuple[str, dict[str, Any]]] = [("read", {"path": "a"}), ("write", {"path": "b"})]
 ONE = TWO[:1]
 KINDS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, dict[str, Any]]]]] = {
     "one index, no ids": ([piece("read", READ, index=0), piece("write", WRITE, index=0)], TWO),

@@ -143,7 +143,7 @@ async def test_after_a_call_with_text_behind_it_the_model_is_asked_once_more(tex
     assert await talk.say("note two milks") == "Noted."
 
     assert RAN == [("buy milk", 2)]
-    assert "Your call of note did not run" in talk.model.requests[1].messages[-1].text  # type: ignore[union-attr]
+    assert "Your call of note did not run" in talk.model.requests[1].messages[-1].text  # type: ignore[union-attr]  # it is the note
     assert "arguments" not in talk.streamed
 
 
