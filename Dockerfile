@@ -13,7 +13,7 @@ RUN uv pip install --python /app --compile-bytecode --no-deps --offline . \
     && find /app/lib -type d -name tests -path '*/site-packages/*' -prune -exec rm -r {} +
 
 FROM python:3.11.15-slim-bookworm
-# What commands of an agent expect. The versions are Debian's of the day of the build: only those get security updates.
+# What commands of an agent expect, and `ps` for people. The versions are Debian's of the day of the build: only those get security updates.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends curl git procps \
