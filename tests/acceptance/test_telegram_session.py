@@ -75,6 +75,44 @@ async def test_edits_and_reactions_reach_the_model_with_the_next_message(ann: Pe
     ]
 
 
+@pytest.mark.promise("P-heard-beside")
+async def test_the_last_place_of_a_live_location_counts(ann: Person, shared: SharedDaemon) -> None:
+    world, gate = shared.telegram.world, ann.gate("a")
+    await ann.say(f"{ann.name('a')} plain")
+    await gate.reached.wait()
+    shared_at = await world.share_live_location(52.5, 13.25, user=ann.number)
+    place = ann.number, shared_at["message"]["message_id"]
+    for east in (13.5, 13.75):
+        await world.move(*place, 52.5, east)
+    await taken_in(shared.telegram)
+    gate.opened.set()
+    await ann.hears(2)
+    said = texts_of(shared.model.requests[-1])[-1]
+    assert said.partition("</context>\n")[2] == "[Live location: 52.500000, 13.750000]"
+    asked = len(shared.model.requests)
+    for number, east in enumerate((14.0, 14.25, 14.5)):
+        await world.move(*place, 52.5, east, last=number == 2)
+    await taken_in(shared.telegram)
+    await ann.ask(f"{ann.name('b')} plain")
+    assert len(shared.model.requests) == asked + 1, "no move starts a turn"
+    assert texts_of(shared.model.requests[-1])[-1].partition("</context>\n")[2].splitlines() == [
+        f"[Ann (telegram:{ann.number}) edited an earlier message: "
+        '"[Live location: 52.500000, 13.750000]" → "[Location: 52.500000, 14.500000]"]',
+        f"{ann.name('b')} plain",
+    ]
+
+
+async def test_the_answer_to_a_closed_topic_comes_in_general(ann: Person, shared: SharedDaemon) -> None:
+    await shared.telegram.world.close_topic(ann.group, 7)
+    await ann.say_in_group(f"{ann.name('a')} plain", topic=7)
+    (sent,) = await shared.telegram.wait_sent(ann.group)
+    assert (sent.text, sent.thread, sent.reply_to) == (
+        f"(The topic of this message is closed)\n\n{ann.answer('a')}",
+        None,
+        None,
+    )
+
+
 @pytest.mark.promise("P-telegram-context")
 @with_its_own_daemon
 async def test_a_mention_brings_what_listed_people_said_before_it(

@@ -256,6 +256,8 @@ class Methods:
     def put(self, parameters: Json, content: Json) -> Json:
         """A new message of the bot, checked and in the chat."""
         chat = self.open_chat(parameters)
+        if (chat, parameters.get("message_thread_id")) in self.world.closed_topics:
+            raise bad_request("TOPIC_CLOSED")
         reply = parameters.get("reply_parameters") or {}
         answered = self.world.messages.get((chat, reply.get("message_id", 0)))
         if reply and answered is None and not reply.get("allow_sending_without_reply"):

@@ -71,6 +71,8 @@ class World:
     known_chats: set[int] = field(default_factory=set)
     blocked_by: set[int] = field(default_factory=set)
     """Chats whose person blocked the bot."""
+    closed_topics: set[tuple[int, int | None]] = field(default_factory=set)
+    """Topics of groups where only their admins can write, which the bot is not; None: General."""
     callbacks: set[str] = field(default_factory=set)
     commands: dict[str, list[Json]] = field(default_factory=dict)
     drafts: dict[int, Json] = field(default_factory=dict)
@@ -150,6 +152,29 @@ class World:
         message = message | {body: text, marks: found_entities(text), "edit_date": int(self.clock.now())}
         self.messages[chat, message_id] = message
         return await self.update("edited_message", message)
+
+    async def share_live_location(
+        self, latitude: float, longitude: float, *, user: int = 5, live_period: int = 900
+    ) -> Json:
+        """A person begins to share where they are, in private."""
+        place = {"latitude": latitude, "longitude": longitude, "live_period": live_period}
+        return await self.say(user=user, location=place)
+
+    async def move(self, chat: int, message_id: int, latitude: float, longitude: float, *, last: bool = False) -> Json:
+        """The person is elsewhere; `last`: and shares it no longer (`live_period` is there while it is shared)."""
+        message = self.find(chat, message_id, "to edit")
+        place = message["location"] | {"latitude": latitude, "longitude": longitude}
+        if last:
+            del place["live_period"]
+        message = message | {"location": place, "edit_date": int(self.clock.now())}
+        self.messages[chat, message_id] = message
+        return await self.update("edited_message", message)
+
+    async def close_topic(self, chat: int, topic: int | None, *, user: int = 5) -> Json:
+        """An admin of a group closes a topic, or General."""
+        self.closed_topics.add((chat, topic))
+        message = self.new_message(chat, person(user, "Ann"), topic=topic) | {"forum_topic_closed": {}}
+        return await self.update("message", message)
 
     async def react(self, chat: int, message_id: int, *emoji: str, user: int = 5, name: str = "Ann") -> Json:
         """A person's reactions to a message are these from now on; the bot hears of it where it may."""

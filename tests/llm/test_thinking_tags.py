@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.core.messages import AssistantMessage
-from goclaw.llm.base import Finished, Restarted, Stop, TextDelta, ThinkingDelta, Usage
+from goclaw.llm.base import Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.thinking_tags import ThinkingTags, without_thinking
 
 
@@ -11,7 +11,8 @@ def read(pieces: list[str]) -> tuple[str, str]:
     """What is text, and what is thinking."""
     tags, said, thought = ThinkingTags(), "", ""
     whole = Finished(AssistantMessage("".join(pieces)), Usage(), Stop.END, "x:y")
-    for given in (*map(TextDelta, pieces), whole):
+    events: list[ModelEvent] = [*map(TextDelta, pieces), whole]
+    for given in events:
         for event in tags.take(given):
             match event:
                 case TextDelta(text):

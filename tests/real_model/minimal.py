@@ -6,16 +6,19 @@ The product's wire sends it and reads the answer, calls written as text too: onl
 import asyncio
 from pathlib import Path
 
-from goclaw.core.messages import Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import ChatModel, Finished, Request
+from goclaw.llm.text_calls import read_block
+from goclaw.llm.tool_calls import read_id
 from goclaw.specs import ToolSpec
 from tests.real_model.streams import SYSTEM, TOOLS
 
-MOST_REQUESTS = 8
+MOST_REQUESTS = 6
 MOST_OUTPUT = 600
 """Tokens of one answer."""
 RESULT_LIMIT = 4_000
 COMMAND_SECONDS = 20.0
+NAMES = {each["function"]["name"] for each in TOOLS}
 SPECS = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in (one["function"] for one in TOOLS)]
 
 
@@ -24,13 +27,22 @@ async def converse(model: ChatModel, workspace: Path, said: str) -> str:
     messages: list[Message] = [UserMessage(said)]
     texts = []
     for _ in range(MOST_REQUESTS):
-        answer = (await _ask(model, messages)).message
+        answer = read((await _ask(model, messages)).message)
         texts.append(answer.text)
         messages.append(answer)
         if not answer.calls:
             break
         messages += [await _run(call, workspace) for call in answer.calls]
     return "\n".join(texts)
+
+
+def read(answer: AssistantMessage) -> AssistantMessage:
+    """Return the answer with the calls that the product's reader finds in its text."""
+    block = None if answer.calls else read_block(answer.text)
+    if block is None or not {call.name for call in block.calls} <= NAMES:
+        return answer
+    calls = tuple(ToolCall(read_id(None), call.name, dict(call.arguments)) for call in block.calls)
+    return AssistantMessage(answer.text[: block.start].rstrip(), calls)
 
 
 async def _ask(model: ChatModel, messages: list[Message]) -> Finished:

@@ -50,6 +50,21 @@ class BlockedChats:
         self._note(chat, reason)
         self._tell(chat, reason)
 
+    def general_closed(self, chat: int) -> DeliveryError:
+        """Tell the operator, once, that a group's General topic refused a message; return the error of its delivery.
+
+        Its other topics may be open: nothing is held back in the group.
+        """
+        if chat not in self._told:
+            self._told.add(chat)
+            log.warning("the General topic of group %d is closed, a message was not sent", chat)
+            self._alerts.tell(
+                _blocked_key(chat),
+                f"The General topic of Telegram group {chat} is closed, and a message for the group could not be sent. "
+                "Reopen the topic, or make the bot an admin of the group who may manage topics.",
+            )
+        return DeliveryError("telegram: the General topic of the group is closed", closed=True)
+
     def open(self, chat: int) -> None:
         """Mark a chat as open: it takes messages (again), or a message came from there."""
         if self._closed.pop(chat, None) or chat in self._told:

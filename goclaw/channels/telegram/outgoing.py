@@ -39,6 +39,8 @@ NOT_MODIFIED = "not modified"
 NO_TEXT = "there is no text in the message to edit"
 """Part of Telegram's error for an edit of the text of a file: that is its caption."""
 LOST_TOPIC = "message thread not found"
+CLOSED_TOPIC = "topic_closed"
+"""Telegram's error for a topic in which only people who may manage topics can write (Bot API, ForumTopicClosed)."""
 NOT_THERE = "message to delete not found"
 CLOSED = (
     "chat not found",
@@ -48,6 +50,8 @@ CLOSED = (
     "not enough rights",
 )
 """Parts of Telegram's errors (all 400) for a chat that refuses messages of the bot; 403 always means that."""
+FIRST_SUPERGROUP = -1_000_000_000_000
+"""Ids of supergroups are this less the id that links have (Bot API dialog ids; t.me/c/<id>/<topic>)."""
 LONG_TEXT = 2_000
 """Characters from which rendering leaves the event loop for a thread: that many of prose take 1 ms, of headings 20."""
 
@@ -193,9 +197,21 @@ async def react(bot: Bot, chat: int, message_id: int, emoji: str) -> None:
     await call(bot, "setMessageReaction", {"chat_id": chat, "message_id": message_id, "reaction": reaction})
 
 
-def names_lost_topic(error: TelegramError) -> bool:
-    """Whether a message was refused because the topic that it was for is gone."""
-    return isinstance(error, BadRequest) and LOST_TOPIC in error.message.lower()
+def refuses_topic(error: BadRequest) -> bool:
+    """Whether a message was refused because the topic that it was for is gone or closed."""
+    return LOST_TOPIC in error.message.lower() or is_closed_topic(error)
+
+
+def is_closed_topic(error: BadRequest) -> bool:
+    """Whether a message was refused because the topic that it was for is closed."""
+    return CLOSED_TOPIC in error.message.lower()
+
+
+def closed_topic_note(target: ChatTarget) -> str:
+    """Return the note in front of a message whose topic is closed; in supergroups it links to the topic."""
+    bare = FIRST_SUPERGROUP - target.chat
+    link = f": https://t.me/c/{bare}/{target.thread}" if bare > 0 else ""
+    return f"(The topic of this message is closed{link})\n\n"
 
 
 def closes_chat(error: TelegramError) -> bool:
@@ -293,7 +309,7 @@ async def upload(bot: Bot, file: OutgoingFile, target: ChatTarget, keyboard: Inl
         try:
             return await _send_file(bot, kind, file, target, keyboard)
         except BadRequest as error:
-            if closes_chat(error):
+            if closes_chat(error) or refuses_topic(error):
                 raise
             log.info("%s goes as a document: %s", file.name, error.message)
     return await _send_file(bot, "document", file, target, keyboard)

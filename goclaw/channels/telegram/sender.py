@@ -20,14 +20,16 @@ from goclaw.channels.telegram.outgoing import (
     ChatTarget,
     OutgoingFile,
     Part,
+    closed_topic_note,
     closes_chat,
     delete,
     edit_caption,
     edit_keyboard,
     edit_text,
-    names_lost_topic,
+    is_closed_topic,
     parts_of,
     react,
+    refuses_topic,
     send_text,
     target_of,
     upload,
@@ -252,24 +254,31 @@ class Sender:
     async def _hand_over(
         self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None, handover: Handover
     ) -> int:
-        """Send one message when its turn comes; returns its id. Where its topic is gone the chat itself gets it."""
+        """Send one message when its turn comes; returns its id. Without its topic, the chat or General gets it."""
         await self._limiter.pace(target.chat)
         await handover.sending()
         try:
             return await self._hand_over_once(part, target, keyboard)
         except BadRequest as error:
-            if target.thread is None or not names_lost_topic(error):
+            if target.thread is None or not refuses_topic(error):
                 raise
-            log.info("telegram: topic %d of chat %d is gone, the chat gets the message", target.thread, target.chat)
-            return await self._hand_over_once(part, replace(target, thread=None), keyboard)
+            log.info("telegram: the chat gets a message for topic %d: %s", target.thread, error.message)
+            *notes, part = with_note(part, closed_topic_note(target) if is_closed_topic(error) else "")
+        # A reply would belong in the topic of the message that it answers.
+        elsewhere = replace(target, thread=None, reply_to=None)
+        for note in notes:
+            await self._hand_over_once(note, elsewhere, None)
+        return await self._hand_over_once(part, elsewhere, keyboard)
 
     async def _hand_over_once(self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None) -> int:
-        if isinstance(part, OutgoingFile):
-            return await upload(self._bot, part, target, keyboard)
         try:
+            if isinstance(part, OutgoingFile):
+                return await upload(self._bot, part, target, keyboard)
             return await send_text(self._bot, target, part, keyboard)
         except BadRequest as error:
-            if not part.spans or closes_chat(error) or names_lost_topic(error):
+            if target.thread is None and is_closed_topic(error):
+                raise self._blocked.general_closed(target.chat) from error
+            if isinstance(part, OutgoingFile) or not part.spans or closes_chat(error) or refuses_topic(error):
                 raise
             log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
             return await send_text(self._bot, target, RenderedMessage(part.text), keyboard)

@@ -116,3 +116,23 @@ async def test_whoever_writes_again_is_answered_again() -> None:
         await stage.gateway.wait_accepted(1)
         await stage.deliver("welcome", number="3")
         assert stage.texts() == ["welcome"]
+
+
+async def test_a_message_for_a_closed_general_topic_is_given_up_and_the_operator_is_told_once(tmp_path: Path) -> None:
+    desk, clock = Desk(), SteppedClock()
+    async with (
+        open_stage(running=False, clock=clock, alerts=desk) as stage,
+        open_database(tmp_path / "a.db") as database,
+        open_outbox(database, {"telegram": stage.channel}, clock) as outbox,
+        asyncio.timeout(10),
+    ):
+        await outbox.resume()
+        for closed in (7, None):
+            await stage.telegram.world.close_topic(-100, closed)
+        for number, topic in enumerate(("7", None)):
+            with pytest.raises(DeliveryError, match="General topic of the group is closed"):
+                await outbox.send(delivery("**hi**", chat=-100, number=str(number), thread=topic))
+        assert desk.told == ["telegram:blocked:-100"] and "General topic" in desk.open["telegram:blocked:-100"]
+        assert len(stage.telegram.called("sendMessage")) == 3, "nothing was tried again"
+        await outbox.send(delivery("open", chat=-100, number="8", thread="8"))
+        assert stage.texts(-100) == ["open"] and desk.open == {}

@@ -183,3 +183,26 @@ async def test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat() -> None
         assert [call.get("message_thread_id") for call in stage.telegram.called("sendMessage")] == [7, None]
         await stage.deliver("more", number="more", thread="8")
         assert [(sent.text, sent.thread) for sent in stage.telegram.sent(5)][1:] == [("more", 8)]
+
+
+FORUM = -1_001_234_567_890
+LINKED = "(The topic of this message is closed: https://t.me/c/1234567890/7)"
+
+
+async def test_what_is_meant_for_a_closed_topic_goes_to_general_and_names_it() -> None:
+    async with open_stage(running=False) as stage:
+        world = stage.telegram.world
+        asked = (await world.say("@claw_bot go", chat=FORUM, topic=7))["message"]["message_id"]
+        await world.close_topic(FORUM, 7)
+        await stage.deliver("an **answer**", chat=FORUM, thread="7", reply_to=str(asked))
+        stage.blobs["a"] = b"bytes"
+        await stage.deliver("", chat=FORUM, number="d2", thread="7", media="a", media_name="a.png")
+        await stage.deliver("open", chat=FORUM, number="d3", thread="8")
+        assert [(sent.text, sent.file, sent.thread, sent.reply_to) for sent in stage.telegram.sent(FORUM)] == [
+            (f"{LINKED}\n\nan answer", None, None, None),
+            (LINKED, None, None, None),
+            ("", b"bytes", None, None),
+            ("open", None, 8, None),
+        ]
+        assert stage.telegram.sent(FORUM)[0].entities[0]["type"] == "bold"
+        assert len(stage.telegram.called("sendPhoto")) == 2 and not stage.telegram.called("sendDocument")
