@@ -64,6 +64,8 @@ TESTS_OF_THE_WHOLE = {
     "tests/test_house_rules.py": "these rules",
     "tests/test_postgres.py": "the Postgres of the tests",
     "tests/containers/*": "the container lane: real engines, machines and service managers",
+    "tests/real_model/*": "the lane with a real language model",
+    "tests/llm/test_llama_server.py": "the fake that replays streams of a real llama-server",
     "tests/test_lanes.py": "the lanes, the tables and the limits of the tests",
     "tests/test_path_of_a_message.py": "the way of a message through all rooms",
     "tests/test_promises.py": "docs/promises.md",

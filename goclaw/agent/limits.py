@@ -156,6 +156,10 @@ class RunPolicy:
         self.rules = rules
         self._calls = 0
         self._failures = 0
+        self._malformed = 0
+        """Those of the failures in a row that concern the form alone."""
+        self.explains = False
+        """Whether malformed calls of the last answer get the schema once more: the next one would end the turn."""
         self._repetitions = 0
         self._last: tuple[str, object] | None = None
         self._budget: asyncio.Timeout | None = None
@@ -219,6 +223,9 @@ class RunPolicy:
                     f"I stopped: I asked for the same {call.name} call more than {rules.repeated_calls.most:g} times "
                     f"in a row ({rules.repeated_calls.key})."
                 )
+        left = rules.failed_calls.most - self._failures
+        is_last = 0 < left <= len(calls) or (left > 0 and self._repetitions >= rules.repeated_calls.most)
+        self.explains = is_last and self._malformed == self._failures
 
     @property
     def is_repeating(self) -> bool:
@@ -253,10 +260,15 @@ class RunPolicy:
                 self._judge_lacking(result.name, lacking)
             else:
                 self._failures = self._failures + 1 if result.is_error else 0
-        if self._failures >= self.rules.failed_calls.most:
+                self._malformed = self._malformed + result.malformed if result.is_error else 0
+        if self._failures >= self.rules.failed_calls.most and not self._is_explained():
             raise LimitReached(
                 f"I stopped after {self._failures} tool calls in a row that failed ({self.rules.failed_calls.key})."
             )
+
+    def _is_explained(self) -> bool:
+        """Return whether all failures in a row concern the form alone, and the model gets the schema with the last."""
+        return self.explains and self._malformed == self._failures
 
     def _lacking(self, result: ToolResult) -> str:
         """Return the arguments that a call lacked, where the policy says what becomes of that."""

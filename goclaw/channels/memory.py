@@ -32,6 +32,7 @@ from goclaw.core.events import (
     Receipt,
     TurnEvent,
 )
+from goclaw.core.messages import Foreign
 from goclaw.core.records import record
 from goclaw.errors import ConfigError, DeliveryError
 
@@ -78,6 +79,7 @@ class Room:
         message_id: str = "",
         ref: str = "",
         edited: bool = False,
+        foreign: tuple[Foreign, ...] = (),
         pictures: Mapping[str, bytes] | None = None,
         files: Sequence[tuple[Attachment, bytes]] = (),
         beside: Beside | None = None,
@@ -86,7 +88,8 @@ class Room:
 
         `session` is `memory:<chat>` if not given. The same `message_id` again is the same message again. `pictures`
         are bytes by their media type; the handles of `files` are made here. `edited`: a new version of the message
-        that was said with the same `ref`. `beside`: it is not said to the agent.
+        that was said with the same `ref`. `foreign`: the parts that the sender did not write. `beside`: it is not said
+        to the agent.
         """
         gateway = await self._bound_gateway()
         shown = [(Attachment("image", "", mime, size=len(data)), data) for mime, data in (pictures or {}).items()]
@@ -102,6 +105,7 @@ class Room:
                 attachments=attachments,
                 ref=ref,
                 edited=edited,
+                foreign=foreign,
                 beside=beside,
             )
         )

@@ -18,7 +18,7 @@ from goclaw.cli.options import load
 from goclaw.config.agents import RouteSettings
 from goclaw.config.changing import set_key
 from goclaw.config.keys import closest
-from goclaw.config.load import CONFIG_FILE, load_config
+from goclaw.config.load import CONFIG_FILE, Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
 from goclaw.core.clock import RealClock
@@ -26,10 +26,12 @@ from goclaw.core.container import restart_command
 from goclaw.core.files import shown_path
 from goclaw.core.records import record
 from goclaw.errors import GoclawError
-from goclaw.llm.base import ModelPorts
-from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default
-from goclaw.llm.probes import LISTING, all_names, usable_providers
+from goclaw.llm.base import Loading, ModelPorts
+from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default, reads_text_calls
+from goclaw.llm.probes import LISTING, TRIAL_OUTPUT, TRIAL_SECONDS, all_names, try_call, usable_providers
+from goclaw.llm.served import CallStyle, style_words
 from goclaw.net import open_client
+from goclaw.ops.call_styles import keep_calls
 
 MAX_SHOWN = 20
 """Names that an error lists."""
@@ -78,11 +80,14 @@ def model(
             autocompletion=completions,
         ),
     ] = "",
-    unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not ask the provider for its models.")] = False,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Ask neither the provider for its models nor the model for a call.")
+    ] = False,
 ) -> None:
     """Show which model answers, or choose another one. Without NAME also what others could.
 
-    One key of the configuration file changes. Its comments stay, and the file as it was is kept beside it (.old).
+    One key of the configuration file changes. Its comments stay, and the file as it was is kept beside it (.old). The
+    chosen model is asked for one tool call, which may cost a little.
     """
     loaded = load(context)
     config = loaded.config
@@ -93,6 +98,7 @@ def model(
     key, value, before = _change(spec, config)
     if value == before:
         print(f"{spec} is the model already")
+        _try(spec, loaded, unchecked=unchecked)
         return
     file = loaded.path or config.state_dir / CONFIG_FILE
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,8 +106,36 @@ def model(
     print(f"{shown_path(file)}: {key} is {_words(value)} now" + (f", {_words(before)} before" if before else ""))
     if kept:
         print(f"{shown_path(kept)}: the file as it was")
+    _try(spec, loaded, unchecked=unchecked)
     if running_pid(config):
         print(f"Next: {restart_command()}")
+
+
+def _try(spec: str, loaded: Loaded, *, unchecked: bool) -> None:
+    """Ask the model for one tool call, and print what it did, or why it did nothing."""
+    if unchecked or spec == DEMO:
+        return
+    print(f"Asking {spec} for one tool call …")
+    try:
+        calls = asyncio.run(_trial(spec, loaded))
+    except GoclawError as error:
+        say(f"it was chosen, but does not answer: {error}")
+        return
+    print(f"{spec} {style_words(calls, reads_text=reads_text_calls(loaded.config, spec))}")
+
+
+async def _trial(spec: str, loaded: Loaded) -> CallStyle:
+    async with open_client() as http:
+        model = open_model(spec, loaded.config, _ports(http))
+        if isinstance(model, Loading):
+            # Completion of a name needs none of these.
+            from goclaw.ops.doctor.providers import prepared
+            from goclaw.ops.doctor.tools import open_tools
+
+            await prepared(loaded.config, model, (await open_tools(loaded)).usable)
+        trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
+    await keep_calls(loaded.config, spec, trial.calls)
+    return trial.calls
 
 
 def _change(spec: str, config: Config) -> tuple[str, Any, Any]:

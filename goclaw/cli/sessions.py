@@ -93,13 +93,14 @@ def list_(
 ) -> None:
     """Print the conversations, the latest first."""
     found = asyncio.run(_sessions(load(context).config))
-    if as_json:
-        print(orjson.dumps(masked(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
-        return
-    width = max((len(info.key) for info in found), default=0)
-    for info in found:
-        title = " ".join(mask(info.title).split())
-        show_text(f"{info.key:{width}}  {info.messages:>7,} rows  last {when(info.last_at)}  {title}".rstrip())
+    with _enough_is_enough():
+        if as_json:
+            print(orjson.dumps(masked(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
+            return
+        width = max((len(info.key) for info in found), default=0)
+        for info in found:
+            title = " ".join(mask(info.title).split())
+            show_text(f"{info.key:{width}}  {info.messages:>7,} rows  last {when(info.last_at)}  {title}".rstrip())
 
 
 @app.command()

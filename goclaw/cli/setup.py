@@ -33,6 +33,7 @@ from goclaw.core.files import create_file, lies_inside, shown_path
 from goclaw.core.records import record
 from goclaw.errors import ConfigError, StateError
 from goclaw.net import open_client
+from goclaw.ops.call_styles import keep_calls
 
 AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
@@ -281,8 +282,8 @@ def setup(
     """Connect a model, Telegram and yourself by a few questions.
 
     Each answer is tried out at once. At the end config.yaml, files in secrets/ and your entry in users.json are
-    written; no file that exists is changed. What an option says is not asked for; when it turns out wrong, nothing is
-    written and the exit code says so.
+    written; no file that exists is changed, but the database keeps how the model calls tools. What an option says is
+    not asked for; when it turns out wrong, nothing is written and the exit code says so.
     """
     if key_file and not spec:
         raise typer.BadParameter("needs --model, whose key it is", param_hint="--key-file")
@@ -316,6 +317,8 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
         scene = Scene(dialogue, loaded, http, RealClock())
         answers = await _ask(scene, given, adds_roles=is_new)
     report = write_answers(answers, place, loaded)
+    if answers.model:
+        await keep_calls(loaded.config, answers.model.spec, answers.model.calls)
     dialogue.say(
         "\n".join(_last_lines(report, [*caveats(answers, place, _load(said))], _next_command(said, loaded, report)))
     )

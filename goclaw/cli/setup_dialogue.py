@@ -23,6 +23,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.core.redact import mask, printable, remember
 from goclaw.errors import ConfigError
+from goclaw.llm.served import CallStyle
 
 STDIN = 0
 CHUNK = 4096
@@ -143,6 +144,8 @@ class ModelChoice:
     spec: str
     key: str = field(default="", repr=False)
     """A new key; empty when none is needed, or the known one did."""
+    calls: CallStyle = field(default=CallStyle.UNTRIED, compare=False)
+    """How the model called a tool."""
 
     @property
     def provider(self) -> str:

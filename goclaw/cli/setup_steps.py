@@ -1,12 +1,13 @@
 """Steps of `goclaw setup`: the model that answers, the Telegram bot, and its owner.
 
-A model is chosen, given its key, and asked one word over GoClaw's own wires; a bot is tried out with getMe; its owner
-sends it a code that this terminal shows.
+A model is chosen, given its key, and asked for one tool call over GoClaw's own wires; a bot is tried out with getMe;
+its owner sends it a code that this terminal shows.
 """
 
 import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pydantic import SecretStr
 
@@ -29,18 +30,15 @@ from goclaw.llm.open import (
     key_variable,
     ollama_finder,
     open_model,
+    reads_text_calls,
     server_finder,
 )
-from goclaw.llm.probes import ping
+from goclaw.llm.probes import TRIAL_OUTPUT, TRIAL_SECONDS, try_call
+from goclaw.llm.served import CallStyle, style_words
 from goclaw.net.local_servers import PLACES
 from goclaw.net.ollama import ollama_url
 from goclaw.ops.doctor.providers import prepared
 from goclaw.ops.doctor.tools import open_tools
-
-TRY_SECONDS = 120.0
-"""Time limit for a first answer: a local model has to be loaded into memory."""
-MAX_OUTPUT = 1_024
-"""Tokens. One word takes one, but some models think before it."""
 
 
 async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoice | None:
@@ -56,8 +54,7 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     scene.dialogue.say("\n1. The model")
     if spec:
         given = ModelChoice(spec, key or await _ask_key(scene, spec, only_if_unknown=True))
-        await _try_model(scene, given)
-        return given
+        return await _tried(scene, given)
     found = await _look_around(scene)
     now = scene.loaded.config.models.agent
     skipping = f"keep {now[0]}" if now else "GoClaw chooses" if found.candidates else "none for now"
@@ -77,7 +74,7 @@ async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
     choice = ModelChoice(spec, await _ask_key(scene, spec))
     while True:
         try:
-            await _try_model(scene, choice)
+            return await _tried(scene, choice)
         except ModelError as error:
             if error.kind is not ModelErrorKind.AUTH or key_variable(choice.provider) is None:
                 raise
@@ -86,8 +83,6 @@ async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
             if not key:
                 return None
             choice = ModelChoice(spec, key)
-        else:
-            return choice
 
 
 async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) -> str:
@@ -148,16 +143,21 @@ async def find_ollama(scene: Scene) -> str:
     return found.base_url if found else ""
 
 
-async def _try_model(scene: Scene, choice: ModelChoice) -> None:
-    """Ask the model for one word and print the answer. Raises GoclawError when none comes."""
+async def _tried(scene: Scene, choice: ModelChoice) -> ModelChoice:
+    """Ask the model for one tool call and print what it did. Raises GoclawError when no answer comes."""
     scene.dialogue.say(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)
     model = open_model(choice.spec, config, _ports(scene))
     found = await prepared(config, model, (await open_tools(scene.loaded)).usable)
-    said = await ping(model, max_output=MAX_OUTPUT, seconds=TRY_SECONDS)
-    scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {said}' if said else ''}")
+    trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
+    scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {trial.said}' if trial.said else ''}")
+    if trial.calls is not CallStyle.UNTRIED:
+        mark = "!" if trial.calls is CallStyle.NONE else "✓"
+        words = style_words(trial.calls, reads_text=reads_text_calls(config, choice.spec))
+        scene.dialogue.say(f"   {mark} It {words}.")
     if not found.fits:
         scene.dialogue.say("\n".join(f"   {line}" for line in f"! {found.explained()}".splitlines()))
+    return replace(choice, calls=trial.calls)
 
 
 def with_key(config: Config, choice: ModelChoice) -> Config:

@@ -74,7 +74,13 @@ class _Remote:
         self._client = await self._stack.enter_async_context(attach(self._socket, self._session, limit=0))
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        return (await self._answer(AskSessions(agents=True), SessionsReply)).sessions
+        found, after = list[SessionInfo](), None
+        while True:
+            reply = await self._answer(AskSessions(agents=True, after=after), SessionsReply)
+            found += reply.sessions
+            if not reply.more:
+                return found
+            after = found[-1].place
 
     async def outline(self, last: int = 0) -> Outline:
         return (await self._answer(AskOutline(last), OutlineFrame)).outline

@@ -203,6 +203,8 @@ class ToolResult:
     """The reminder that its tool declares belongs to it: the call ran, and gave what it should."""
     ends_turn: bool = field(default=False, compare=False)
     """Whether to end the turn, because the call was refused or denied (`policy.deny_ends_turn`)."""
+    malformed: bool = field(default=False, compare=False)
+    """The call did not run for its form alone: its arguments do not fit the schema, or its name is near a tool's."""
     role: Literal["tool_result"] = "tool_result"
 
 

@@ -21,6 +21,7 @@ from goclaw.core.events import (
     Outline,
     SessionInfo,
     SessionNow,
+    SessionPlace,
     TranscriptRow,
     TurnEvent,
 )
@@ -41,6 +42,8 @@ MAX_NAME = 200
 """Characters of a session's key, and of a client's id for a message."""
 LAST_ROW = 2**63 - 1
 """The store numbers rows up to this."""
+MAX_SESSIONS = 1_000
+"""In one frame: well below its limit, with the longest keys and titles."""
 MAX_ROWS = 100_000
 """Rows that a client can ask for at once."""
 
@@ -108,9 +111,12 @@ class AskOlder:
 
 @record
 class AskSessions:
-    """The sessions that may be attached to; with those of agents, which may only be read."""
+    """The next sessions that may be attached to, the latest first; with those of agents, which may only be read."""
 
     agents: bool = False
+    after: SessionPlace | None = None
+    """`SessionInfo.place` of the last one before; None: from the first on."""
+    limit: Annotated[int, Field(ge=1, le=MAX_SESSIONS)] = MAX_SESSIONS
     type: Literal["ask_sessions"] = "ask_sessions"
 
 
@@ -234,6 +240,8 @@ class SessionsReply:
     """Answer to `AskSessions`, the latest first."""
 
     sessions: list[SessionInfo]
+    more: bool = False
+    """Whether others follow."""
     type: Literal["sessions"] = "sessions"
 
 

@@ -1,4 +1,4 @@
-"""What a terminal would show of an output: progress bars at their end, cursor movements done, colours dropped.
+"""Render an output as a terminal shows it: progress bars at their end, cursor movements done, colours dropped.
 
 A command writes into a pipe, and some write for a terminal all the same: `\\r` to draw a line again, sequences that
 move the cursor up, erase, or colour. Shown as bytes, that is a thousand states of one bar, and a text that reads

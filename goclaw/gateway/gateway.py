@@ -33,6 +33,7 @@ from goclaw.core.events import (
     QuestionAsked,
     SessionInfo,
     SessionNow,
+    SessionPlace,
     TranscriptRow,
     TurnEvent,
 )
@@ -211,11 +212,18 @@ class Gateway:
     async def now(self, session: str) -> SessionNow:
         return await self.ports.bus.state(session) or await self.ports.inspection.now(session)
 
-    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
-        found = await self.transcripts.sessions()
-        # The list of sessions leaves out those of agents, which would crowd it out.
-        wanted = [info for info in found if agents or AGENT_MARK not in info.key]
-        return [info for info in wanted if self.ports.access.authorize(actor, "session.read", info.key).allowed]
+    async def sessions(
+        self, actor: Actor, *, agents: bool = False, after: SessionPlace | None = None, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
+        found: list[SessionInfo] = []
+        while page := await self.transcripts.sessions(after, limit):
+            # The list of sessions leaves out those of agents, which would crowd it out.
+            wanted = (info for info in page if agents or AGENT_MARK not in info.key)
+            found += (info for info in wanted if self.ports.access.authorize(actor, "session.read", info.key).allowed)
+            if limit is None or len(page) < limit or len(found) >= limit:
+                break
+            after = page[-1].place
+        return found[:limit]
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
         if not self.ports.access.authorize(actor, "tool.use", "read").allowed:

@@ -201,7 +201,7 @@ class Finished:
     wasted: Usage = Usage()
     """Only from `chain`: what an earlier answer to the same request took that was empty."""
     unread: UnreadCall | None = None
-    """A call in its text that is none, as a turn judges it (`turns.written_calls`)."""
+    """A call in its text that cannot be read, as a turn judges it (`turns.written_calls`)."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | ModelLoading | Finished

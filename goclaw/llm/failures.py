@@ -92,7 +92,7 @@ MOVED_SENTENCE = (
 OUTPUT_SENTENCE = "the model writes no answer of that length; set `models.options.{spec}.max_output` to what it allows"
 PAGE_SENTENCE = "a web page came in place of an answer; check the provider's base_url"
 ERROR_LINE = "error: "
-"""What older servers of llama.cpp begin the line of an error with, which is no field of an event."""
+"""The prefix of an error line of older llama.cpp servers; it is no field of an event."""
 UNREADABLE = "unreadable data in the stream"
 BODY_LIMIT = 4_096
 """Characters of a server's error that are kept for rules that read them."""

@@ -242,6 +242,12 @@ def is_free(spec: str, config: Config) -> bool:
     return is_local(spec, config)
 
 
+def reads_text_calls(config: Config, spec: str) -> bool:
+    """Return whether calls that a model writes as text may run."""
+    options = config.models.options.get(spec)
+    return not (options and options.text_calls == "off")
+
+
 def server_finder(config: Config, ports: ModelPorts) -> Callable[[], Awaitable[Sequence[LocalServer]]]:
     """Return a function that finds the other servers of models on this machine; it takes a second at most."""
 

@@ -5,9 +5,6 @@ usage comes in a chunk of its own, in the last one, or never.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -28,7 +25,7 @@ from goclaw.llm.failures import error_in, fail, from_object, piece_of_text, unfr
 from goclaw.llm.finish_reasons import FAILED, stop_of
 from goclaw.llm.http_streams import UNFRAMED, ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
-from goclaw.llm.tool_calls import is_object, read_arguments, read_id, read_name, same_json
+from goclaw.llm.tool_calls import PartialCall, read_arguments, read_name
 
 DONE = b"[DONE]"
 """The data of the last frame, as the protocol has it."""
@@ -38,46 +35,6 @@ TEXT_FIELDS = frozenset({"role", "content"})
 """Fields of a delta that is a piece of text and nothing else, as nearly all are."""
 CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 """Fields of a call that our own type holds; others (Gemini's signatures) must come back as they were."""
-
-
-@dataclass(slots=True)
-class PartialCall:
-    """A tool call while it is written."""
-
-    name: str = ""
-    given_id: str = ""
-    own_id: str = field(default_factory=partial(read_id, None))
-    """An id for servers without ids; unique, because steps of a turn are named after it."""
-    written: list[str] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def id(self) -> str:
-        return self.given_id or self.own_id
-
-    def is_followed_by(self, name: str, written: str) -> bool:
-        """Return whether a piece with a name begins another call: this one is whole, and the piece is not the same."""
-        if not (name and self.written and written.lstrip().startswith("{") and is_object("".join(self.written))):
-            return False
-        return name != self.name or not same_json(written, "".join(self.written))
-
-    def add(self, name: str, written: str) -> None:
-        """Add a piece. A name may come whole with every piece, in pieces, or longer each time."""
-        if not self.written and name != self.name:
-            self.name = name if name.startswith(self.name) else self.name + name
-        if written:
-            self.written.append(written)
-
-    @property
-    def arguments(self) -> str:
-        """The arguments as JSON. Some servers send them once more as a whole, or all so far with every piece."""
-        whole = "".join(self.written)
-        if len(self.written) > 1 and not is_object(whole):
-            last, before = self.written[-1], self.written[:-1]
-            grows = all(later.startswith(earlier) for earlier, later in pairwise(self.written))
-            if is_object(last) and (grows or same_json(last, "".join(before))):
-                return last
-        return whole
 
 
 class OpenAIAnswer:

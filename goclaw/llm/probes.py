@@ -1,6 +1,6 @@
-"""Probes of a provider's server: whether a model answers, and which models the server lists.
+"""Probes of a provider's server: whether a model answers and calls tools, and which models the server lists.
 
-`ping` makes one tiny request over the model's own wire. The list is for completing and checking a name.
+`try_call` makes one small request over the model's own wire. The list is for completing and checking a name.
 """
 
 import asyncio
@@ -15,45 +15,81 @@ from goclaw.config.schema import Config, ProviderSettings
 from goclaw.config.servers import DOUBLE_NAMES, SERVERS, place_of, provider_settings
 from goclaw.core.clock import Clock
 from goclaw.core.messages import UserMessage
+from goclaw.core.records import record
 from goclaw.core.redact import printable
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic import BASE_URL, VERSION
-from goclaw.llm.base import ChatModel, Request, TextDelta
+from goclaw.llm.base import ChatModel, Finished, Request, Stop
 from goclaw.llm.failures import connecting, fail, from_response, reading
 from goclaw.llm.open import ANTHROPIC_KEY, key_known
+from goclaw.llm.served import CallStyle
+from goclaw.llm.text_calls import read_block
+from goclaw.llm.thinking_tags import without_thinking
 from goclaw.net.client import read_whole
 from goclaw.net.ollama import ollama_url, probe
+from goclaw.specs import ToolSpec
 
 MAX_SHOWN = 40
 """Characters of the answer that are shown."""
 
 
-async def ping(model: ChatModel, *, max_output: int, seconds: float) -> str:
-    """Ask a model for one word. It may cost something.
+TRIAL_OUTPUT, TRIAL_SECONDS = 1_024, 120.0
+"""Limits of a trial when a model is chosen. A call takes some 30 tokens, but some models think before it, and a local
+model has to be loaded into memory.
+"""
+_NOTE = ToolSpec(
+    "note",
+    "Write a note.",
+    {
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "The note."}},
+        "required": ["text"],
+        "additionalProperties": False,
+    },
+)
+"""The tool of a trial. Nothing runs it."""
+
+
+@record
+class Trial:
+    """The result of asking a model for one tool call."""
+
+    said: str
+    """Its words, on one short line; empty where it called the tool or only thought."""
+    calls: CallStyle
+    """UNTRIED: its answer ended at the limit before a call."""
+
+
+async def try_call(model: ChatModel, *, max_output: int, seconds: float) -> Trial:
+    """Offer a model one tool and ask for one call. It may cost something; nothing is run.
 
     Args:
         model: which one; afterwards it knows its window, where only the server can tell.
-        max_output: tokens that the answer may have. Some models think before the word.
+        max_output: tokens that the answer may have. Some models think before the call.
         seconds: how long it may take.
-
-    Returns:
-        What it said, on one short line; empty when it only thought.
 
     Raises:
         ModelError: it does not answer.
         ConfigError: a model left to pydantic-ai has no such provider, or lacks a key.
     """
-    question = Request("You answer with one word.", [UserMessage("Say: ready")], max_output=max_output)
-    text = ""
+    messages = [UserMessage("Call the tool `note` with the text: ready")]
+    question = Request("You do your work by calling tools.", messages, [_NOTE], max_output=max_output)
+    done: Finished | None = None
     try:
         async with asyncio.timeout(seconds), model.stream(question) as events:
             async for event in events:
-                text += event.text if isinstance(event, TextDelta) else ""
+                done = event if isinstance(event, Finished) else done
     except TimeoutError:
         sentence = f"{model.spec}: no answer within {seconds:g} s; try again"
         raise ModelError(ModelErrorKind.TIMEOUT, sentence, spec=model.spec) from None
+    if done is None or done.message.calls:
+        return Trial("", CallStyle.STRUCTURED if done else CallStyle.UNTRIED)
+    text = without_thinking(done.message.text)
+    if read_block(text):
+        return Trial("", CallStyle.TEXT)
     line = " ".join(printable(text).split())
-    return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}…"
+    said = line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}…"
+    return Trial(said, CallStyle.UNTRIED if done.stop is Stop.LENGTH else CallStyle.NONE)
 
 
 LIST_SECONDS = 10.0

@@ -31,6 +31,46 @@ ORIGIN_WORDS = {
 }
 
 
+TEXT_CALLS = "text_calls"
+"""The fact how a model calls tools, a `CallStyle`, by its spec (`store.settings`)."""
+
+
+class CallStyle(StrEnum):
+    """How a model calls tools, as a trial or its answers have shown."""
+
+    STRUCTURED = "structured"
+    TEXT = "text"
+    """It writes its calls into the text of its answer (`llm.text_calls`)."""
+    NONE = "none"
+    """It answered a trial without a call."""
+    UNTRIED = "untried"
+
+    @classmethod
+    def of(cls, fact: object) -> "CallStyle":
+        """Return the style that was stored; UNTRIED where none was."""
+        return next((style for style in cls if style == fact), cls.UNTRIED)
+
+
+_STYLE_WORDS = {
+    CallStyle.STRUCTURED: "calls tools",
+    CallStyle.TEXT: "calls tools as text: they are read",
+    CallStyle.NONE: "answers, but makes no calls: fine for talk, not for tools",
+    CallStyle.UNTRIED: "has not shown whether it calls tools",
+}
+
+
+def style_words(style: CallStyle, *, reads_text: bool) -> str:
+    """Return how a model calls tools, for people: a sentence without its subject.
+
+    Args:
+        style: what is known.
+        reads_text: False where `models.options.<model>.text_calls` is off.
+    """
+    if style is CallStyle.TEXT and not reads_text:
+        return "calls tools as text, and reading them is off (models.options, text_calls)"
+    return _STYLE_WORDS[style]
+
+
 NO_TOOLS = (
     "{spec} cannot call tools, so it only talks: it reads no files and runs no commands. Choose another model for that."
 )

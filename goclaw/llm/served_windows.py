@@ -57,7 +57,7 @@ class ServedEndpoint:
         )
 
     async def _ask(self, url: str) -> Any:
-        """Return the JSON at `url`; None: there is none."""
+        """Return the JSON at `url`, or None."""
         async with self.http.get(url, headers=self.headers, allow_redirects=False) as response:
             body = await read_whole(response, MAX_BYTES)
         if response.status >= 300 or not body:

@@ -16,7 +16,7 @@ from goclaw.core.records import record
 from goclaw.llm.lenient_json import Unreadable, end_of, read
 
 MAX_CALLS = 32
-"""Calls of one answer; with more it is none."""
+"""Calls of one answer; a longer list is not read."""
 MAX_STARTS = 64
 """Places of an answer that are looked at, the last ones."""
 
@@ -123,13 +123,13 @@ class UnreadCall:
     name: str
     why: Unread
     detail: str = ""
-    """What is wrong with its arguments."""
+    """The fault of its arguments."""
     again: bool = False
     """The model is informed, and asked once more."""
 
 
 def read_block(text: str) -> CallBlock | None:
-    """Return the block of calls that ends a text; None: there is none."""
+    """Return the block of calls that ends a text, or None."""
     for start in _starts(text):
         scan = _Scan(text, start)
         if scan.reads_all() and scan.calls:
@@ -269,7 +269,7 @@ class _Scan:
         return not self._name
 
     def reads_some(self) -> int:
-        """Read as far as there are calls; return where they end, where they began if there is none."""
+        """Read as far as there are calls; return where they end, or where they began."""
         end = self.at
         while self._skip() < len(self.text) and len(self.calls) < MAX_CALLS and self._reads_next():
             if not self._name and not self._fence:

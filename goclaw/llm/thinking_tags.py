@@ -26,7 +26,7 @@ _LONE = re.compile(r"(?:\A|(?<=[\n.!?。…)\]]))[ \t]*</think(?:ing)?>|</think(
 _OPEN_END = re.compile(r"[ \t]*</?t?h?i?n?k?i?n?g?>?[ \t]*\Z")
 """The end of a text that may become a lone closing tag."""
 UNOPENED = "thinking"
-"""Why an answer starts anew: what was shown of it was thinking."""
+"""The reason why an answer starts again: its text so far was thinking."""
 
 
 class ThinkingTags:

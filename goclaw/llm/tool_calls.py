@@ -8,6 +8,9 @@ id is usually a text.
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -124,7 +127,50 @@ def read_arguments(written: str, given: object = None) -> dict[str, Any]:
     return value
 
 
-def is_object(written: str) -> bool:
+@dataclass(slots=True)
+class PartialCall:
+    """A tool call while it is written."""
+
+    name: str = ""
+    given_id: str = ""
+    own_id: str = field(default_factory=partial(read_id, None))
+    """An id for servers without ids; unique, because steps of a turn are named after it."""
+    written: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.given_id or self.own_id
+
+    def is_followed_by(self, name: str, written: str) -> bool:
+        """Return whether a piece with a name begins another call: this one is whole, and the piece is not the same."""
+        whole = "".join(self.written)
+        if not (name and self.written and _is_object(whole)):
+            return False
+        if not written:
+            return name != self.name
+        return written.lstrip().startswith("{") and (name != self.name or not _same_json(written, whole))
+
+    def add(self, name: str, written: str) -> None:
+        """Add a piece. A name may come whole with every piece, in pieces, or longer each time."""
+        if not self.written and name != self.name:
+            self.name = name if name.startswith(self.name) else self.name + name
+        if written:
+            self.written.append(written)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as JSON. Some servers send them once more as a whole, or all so far with every piece."""
+        whole = "".join(self.written)
+        if len(self.written) > 1 and not _is_object(whole):
+            last, before = self.written[-1], self.written[:-1]
+            grows = all(later.startswith(earlier) for earlier, later in pairwise(self.written))
+            if _is_object(last) and (grows or _same_json(last, "".join(before))):
+                return last
+        return whole
+
+
+def _is_object(written: str) -> bool:
     """Return whether a text is a JSON object."""
     try:
         return isinstance(orjson.loads(written), dict)
@@ -132,7 +178,7 @@ def is_object(written: str) -> bool:
         return False
 
 
-def same_json(some: str, other: str) -> bool:
+def _same_json(some: str, other: str) -> bool:
     """Return whether two texts are JSON of the same value."""
     try:
         return bool(orjson.loads(some) == orjson.loads(other))

@@ -1,4 +1,4 @@
-"""What can be read of a server's answers: one odd entry costs that entry, one odd part that part, and no more.
+"""Read a server's answers as far as possible: one odd entry costs that entry, one odd part that part, and no more.
 
 The library validates an answer as a whole: a single tool without a schema would take all tools of its server away, and
 a result that is odd in one place would be lost after its effect. A `Salvage` stands between transport and library. It

@@ -81,7 +81,7 @@ class TranscriptSource(Protocol):
         ...
 
     async def end(self) -> int:
-        """Return the number of the last row; 0: there is none."""
+        """Return the number of the last row, or 0."""
         ...
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
@@ -276,7 +276,7 @@ class TranscriptIndexer:
 
 @record
 class _Known:
-    """What an index has of the transcripts."""
+    """The rows of the transcripts that an index holds."""
 
     seen: int
     seen_at: float

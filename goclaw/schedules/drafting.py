@@ -91,7 +91,8 @@ def _when(wanted: ScheduleRequest, now: float, zone: tzinfo) -> AnyRecurrence:
     key = str(getattr(zone, "key", ""))
     try:
         if wanted.at.strip():
-            return Once(parse_moment(wanted.at, now, zone), key)
+            by_duration = duration(wanted.at.strip()) is not None
+            return Once(parse_moment(wanted.at, now, zone), key, by_duration)
         return interval(wanted.every, now, key) if wanted.every.strip() else cron(wanted.cron, key, now)
     except NoTime as error:
         raise StateError(str(error)) from None

@@ -6,6 +6,7 @@ that it runs in a repeated hour twice.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Protocol
@@ -44,6 +45,8 @@ class Once:
     """Epoch seconds."""
     zone: str
     """IANA name of the zone that it is shown in."""
+    by_duration: bool = False
+    """Whether a duration named the moment, as in `/remind 30s`: it comes when that time has passed."""
 
     def after(self, moment: float) -> float | None:
         return self.at if self.at > moment else None
@@ -151,6 +154,16 @@ def cron(expression: str, zone: str, now: float) -> Cron:
     if due is None:
         raise NoTime(f"`{expression}` is never due")
     return made
+
+
+def follow_clock(when: AnyRecurrence, by: float) -> AnyRecurrence:
+    """Return the recurrence after the wall clock was set by so many seconds.
+
+    What a duration names counts the time that passes, so it moves with the clock; times of day stay.
+    """
+    if isinstance(when, Once) and when.by_duration:
+        return replace(when, at=when.at + by)
+    return replace(when, anchor=when.anchor + by) if isinstance(when, Interval) else when
 
 
 def zone_of(when: AnyRecurrence) -> tzinfo:

@@ -104,6 +104,7 @@ class Schedules:
             AccessDenied: the person may not have it.
             StateError: it is malformed or cannot be.
         """
+        await self.scheduler.follow_clock()  # what is made now counts by the clock as it is now
         job = draft(name, wanted, inbound, self.clock.now(), self.zone(inbound.actor))
         if job.task.model:
             await self._check_model(inbound.actor, job.task.model)

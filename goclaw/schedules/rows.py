@@ -1,11 +1,13 @@
 """The statements about `schedules` and `schedule_runs`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
 from goclaw.errors import StateError
 from goclaw.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, turn_of
+from goclaw.schedules.recurrence import follow_clock
 from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.store.dialect import json_flag
 from goclaw.store.schema import inbox, schedule_runs, schedules
@@ -56,6 +58,11 @@ _SET_NEXT = Statement(
     update(schedules)
     .where(schedules.c.id == bindparam("of"), schedules.c.state == "active")
     .values(next=bindparam("new_next"))
+)
+_FOLLOW = Statement(
+    update(schedules)
+    .where(schedules.c.id == bindparam("of"), schedules.c.next == bindparam("old_next"))
+    .values(body=bindparam("new_body"), next=bindparam("new_next"))
 )
 _CHANGE = Statement(
     update(schedules)
@@ -216,6 +223,16 @@ class ScheduleRows:
     async def set_next(self, moments: Mapping[int, float | None]) -> None:
         """Set when jobs are due, as far as they are active."""
         await self._database.write(*(_SET_NEXT(of=job, new_next=moment) for job, moment in moments.items()))
+
+    async def follow_clock(self, by: float) -> None:
+        """Move the active jobs whose times are durations with a wall clock that was set by so many seconds."""
+        moved = [
+            _FOLLOW(of=each.id, old_next=each.next, new_next=each.next + by, new_body=JOB.to_json(job))
+            for each in await self.all()
+            if each.next is not None and (job := replace(each.job, when=follow_clock(each.job.when, by))) != each.job
+        ]
+        if moved:
+            await self._database.write(*moved, durable=True)
 
     async def has_run(self, job: int, due: float) -> bool:
         """Whether there is a run of this due time."""

@@ -9,6 +9,7 @@ follow from the job and the due time. So a crash at any point leaves a run that 
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.schedules.jobs import Job, RunState, Skipped, StoredJob, turn_of
 from goclaw.schedules.quiet_hours import QuietHours
-from goclaw.schedules.recurrence import zone_of
+from goclaw.schedules.recurrence import Once, zone_of
 from goclaw.schedules.rows import ScheduleRows
 from goclaw.schedules.saying import Submit, home_of, say_in_chat
 from goclaw.schedules.times import shown_shortly
@@ -40,6 +41,8 @@ MAX_TEXT = 500
 """Characters of a run's text that are kept."""
 TOOL = "schedule"
 """The tool that a person must have, to make jobs and for their runs."""
+SET_SECONDS = 1.0
+"""A wall clock that differs by less from the time that passed was kept right, not set."""
 RETRY_SECONDS = 10.0
 """Pause before the disk is tried again."""
 
@@ -78,12 +81,16 @@ class Scheduler:
         self._next: float | None = None
         """The earliest due time; None: no job waits."""
         self._asleep = False
+        self._wakes = math.inf
+        """When its sleep ends, by `Clock.monotonic`."""
+        self._offset: float | None = None
+        """Of the wall clock to the time that passes, as the stored moments count it; None: `run` does not run."""
+        self._following = asyncio.Lock()
 
     @property
     def is_asleep(self) -> bool:
         """Whether it has looked at all jobs since the last change, and waits."""
-        is_due = self._next is not None and self._clock.now() >= self._next
-        return self._asleep and not self._changed.is_set() and not is_due
+        return self._asleep and not self._changed.is_set() and self._clock.monotonic() < self._wakes
 
     def changed(self) -> None:
         """A job was made or changed, or a run has ended: look again."""
@@ -91,15 +98,38 @@ class Scheduler:
 
     def look(self) -> None:
         """Wake the loop if a job is due that its sleep does not see: the machine slept, or the clock was set."""
-        if self._next is not None and self._clock.now() >= self._next:
+        if self._next is not None and (self._clock.now() >= self._next or self._set_by()):
             self._changed.set()
+
+    def _set_by(self) -> float:
+        """Return by how many seconds the wall clock was set, as far as the stored moments do not follow it yet."""
+        by = 0.0 if self._offset is None else self._clock.now() - self._clock.awake_or_not() - self._offset
+        return by if abs(by) >= SET_SECONDS else 0.0
+
+    async def follow_clock(self) -> None:
+        """Keep what a duration names at its distance from now when the wall clock is set.
+
+        Only where `run` runs: of several gateways, one moves them. Raises StateError where the disk refuses.
+        """
+        async with self._following:
+            if self._offset is not None and (by := self._set_by()):
+                await self._rows.follow_clock(by)
+                self._offset += by
 
     async def run(self) -> None:
         """Start what is due, until cancelled."""
-        await self._settle_cut_runs()
+        self._offset = self._clock.now() - self._clock.awake_or_not()
+        try:
+            await self._settle_cut_runs()
+            await self._run()
+        finally:
+            self._offset = None
+
+    async def _run(self) -> None:
         while True:
             self._changed.clear()
             try:
+                await self.follow_clock()
                 held_until = await self._quiet.release()
                 await self._start_due()
                 self._next = min(filter(None, (await self._rows.earliest(), held_until)), default=None)
@@ -112,8 +142,11 @@ class Scheduler:
 
     async def clock_was_set(self) -> None:
         """Compute again when jobs are due, after the wall clock was set: what has run does not run again."""
+        await self.follow_clock()
         now, moments = self._clock.now(), dict[int, float | None]()
         for stored in await self._rows.all():
+            if isinstance(stored.job.when, Once):
+                continue  # it has one moment
             if stored.state == "active" and stored.next is not None and stored.next > now:
                 moments[stored.id] = await self._unused(stored, stored.job.when.after(now)) or stored.next
         await self._rows.set_next(moments)
@@ -197,7 +230,7 @@ class Scheduler:
     async def _wait(self) -> None:
         """Sleep until the earliest due time, or until something changes."""
         if self._next is None:
-            self._asleep = True
+            self._asleep, self._wakes = True, math.inf
             await self._changed.wait()
             return
         sleeping = asyncio.create_task(self._sleep_until(self._next), name="until the next schedule")
@@ -209,8 +242,9 @@ class Scheduler:
             waking.cancel()
 
     async def _sleep_until(self, moment: float) -> None:
-        self._asleep = True
-        await self._clock.sleep(max(0.0, moment - self._clock.now()))
+        seconds = max(0.0, moment - self._clock.now())
+        self._asleep, self._wakes = True, self._clock.monotonic() + seconds
+        await self._clock.sleep(seconds)
 
     async def _start_due(self) -> None:
         while due := await self._rows.due(self._clock.now(), AT_ONCE):

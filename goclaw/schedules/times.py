@@ -62,8 +62,8 @@ def parse_moment(text: str, now: float, zone: tzinfo) -> float:
     return _ahead((parsed if parsed.tzinfo else in_zone(parsed, zone)).timestamp(), now, text)
 
 
-def split_moment(text: str, now: float, zone: tzinfo) -> tuple[float, str]:
-    """Return the moment at the beginning of a text, and the rest of it.
+def split_moment(text: str, now: float, zone: tzinfo) -> tuple[str, str]:
+    """Return the words at the beginning of a text that name a moment, and the rest of it.
 
     Raises:
         NoTime: it begins with no moment.
@@ -73,8 +73,9 @@ def split_moment(text: str, now: float, zone: tzinfo) -> tuple[float, str]:
     failure = NoTime(f"there is no time: {FORMS}")
     # `tomorrow 8:00` and `2026-12-24 18:00` are two words.
     for count in (2, 1):
+        moment = " ".join(words[:count])
         try:
-            moment = parse_moment(" ".join(words[:count]), now, zone)
+            parse_moment(moment, now, zone)
         except NoTime as error:
             failure = failure if isinstance(failure, UnusableTime) else error
             continue

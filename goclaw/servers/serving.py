@@ -381,8 +381,9 @@ class Serving:
             case Decide():
                 sentence = await self._gateway.decide(actor, frame.question, frame.answer)
                 return Accepted(frame.id, Acceptance(AcceptKind.REPLY, text=sentence))
-            case AskSessions(agents=agents):
-                return SessionsReply(list(await self._gateway.sessions(actor, agents=agents)))
+            case AskSessions(agents=agents, after=after, limit=limit):
+                found = await self._gateway.sessions(actor, agents=agents, after=after, limit=limit + 1)
+                return SessionsReply(list(found[:limit]), more=len(found) > limit)
             case AskFiles():
                 return FilesReply(frame.begun, list(await self._gateway.files(actor, frame.begun)))
             case AskStatus():

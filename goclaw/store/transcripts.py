@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import orjson
-from sqlalchemy import bindparam, func, insert, literal, null, select, text, update
+from sqlalchemy import and_, bindparam, func, insert, literal, null, or_, select, text, update
 
-from goclaw.core.events import MessageStored, SessionInfo
+from goclaw.core.events import MessageStored, SessionInfo, SessionPlace
 from goclaw.core.messages import (
     Artifact,
     AssistantMessage,
@@ -158,6 +158,13 @@ _title = (
     .limit(1)
     .scalar_subquery()
 )
+_page = (
+    select(sessions.c.key)
+    .where(or_(_last_at < bindparam("at"), and_(_last_at == bindparam("at"), sessions.c.key > bindparam("key"))))
+    .order_by(_last_at.desc(), sessions.c.key)
+    .limit(bindparam("limit"))
+    .correlate(None)
+)
 _SESSIONS = Statement(
     # Each part goes along the index by session: no row's text is read but that of the row shown.
     select(
@@ -167,9 +174,12 @@ _SESSIONS = Statement(
         _last_at.label("last_at"),
         _title,
     )
-    .where(_last_at.is_not(None))
+    # Rows are counted for the sessions of the page alone.
+    .where(sessions.c.key.in_(_page))
     .order_by(text("last_at DESC"), sessions.c.key)
 )
+_NEVER = 1e300
+"""A moment later than all."""
 
 
 @record
@@ -456,9 +466,11 @@ class Transcripts:
         """Return the sessions whose context begins with a stub, with that compaction; the longest owed first."""
         return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
-    async def sessions(self) -> Sequence[SessionInfo]:
-        """Return all sessions, the latest first."""
-        return [SessionInfo(*row) for row in await self._database.read(_SESSIONS())]
+    async def sessions(self, after: SessionPlace | None = None, limit: int | None = None) -> Sequence[SessionInfo]:
+        """Return sessions, the latest first: from a place on, at most so many; all unless told otherwise."""
+        at, key = after or (_NEVER, "")
+        rows = await self._database.read(_SESSIONS(at=at, key=key, limit=LAST_ROW if limit is None else limit))
+        return [SessionInfo(*row) for row in rows]
 
     async def clear(self, session: str, *, but_turn: str, at: float) -> int:
         """Hide everything so far from the model (not from the store), but for the turn that runs.

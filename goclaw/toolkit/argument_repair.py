@@ -8,7 +8,8 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, get_args
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -111,9 +112,11 @@ def _text_fields(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _types(annotation: Any) -> Iterator[Any]:
+    """Yield the types that a value may have, without those of the items in a list or an object."""
     yield annotation
-    for part in get_args(annotation):
-        yield from _types(part)
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for part in get_args(annotation):
+            yield from _types(part)
 
 
 def _errors(model: type[BaseModel], given: Any) -> list[ErrorDetails]:

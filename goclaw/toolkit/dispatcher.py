@@ -9,7 +9,7 @@ Whatever happens, a call gets exactly one `ToolResult`; only a crash of the proc
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -27,6 +27,7 @@ from goclaw.errors import (
     DeliveryError,
     DiskError,
     GoclawError,
+    InvalidInput,
     OutcomeUnknown,
     StateError,
     ToolError,
@@ -35,8 +36,10 @@ from goclaw.errors import (
 from goclaw.execution.sandbox.select import settle
 from goclaw.health.stuck_tasks import UnresponsiveTasks
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
+from goclaw.llm.tool_calls import trimmed_schema
 from goclaw.specs import Risk, ToolSpec
 from goclaw.toolkit.approval_request import denied, grounds_of, wanted
+from goclaw.toolkit.argument_repair import near_names
 from goclaw.toolkit.arguments import validate, with_own_names
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import CallDenied, Consent
@@ -115,6 +118,7 @@ class Dispatcher:
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
+            watch.missed = _missed(error, watch)
         except asyncio.CancelledError:
             self._record(call, watch, "stopped")
             raise
@@ -125,7 +129,7 @@ class Dispatcher:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         self._record(watch.call, watch, reason or (content if failed else ""))
-        whole = content
+        whole = with_schemas(content, watch.missed) if watch.scope.explains and watch.missed else content
         content = await self._after(whole, failed, watch)
         if not failed and not watch.refused and as_declared and content == whole:
             watch.give()
@@ -162,6 +166,7 @@ class Dispatcher:
             images=watch.pictures,
             reminds=watch.reminds,
             ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
+            malformed=bool(watch.missed),
         )
 
     def _started(self, watch: Watch) -> None:
@@ -421,6 +426,19 @@ def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
     return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
 
 
+def _missed(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
+    """Return the tools that a call may have meant whose form alone is wrong; none: something else is wrong, too.
+
+    A tool that is not for the actor is treated as one that does not exist.
+    """
+    if isinstance(error, InvalidInput) and watch.listed and not watch.began_to_act:
+        return [watch.listed]
+    if isinstance(error, UnknownTool):
+        usable = {spec.name: spec for spec in watch.usable()}
+        return [usable[name] for name in near_names(watch.said, list(usable))]
+    return []
+
+
 def _event(point: Point, tool: Tool, watch: Watch, text: str = "") -> HookEvent:
     spec, scope, call = tool.spec, watch.scope, watch.call
     return HookEvent(point, scope.session, scope.actor, spec.name, spec.tags, call.id, call.input, text)
@@ -439,6 +457,12 @@ def _hint(template: str, values: Mapping[str, Any]) -> str:
 def error_text(message: str) -> str:
     """Return an error as the model and `goclaw tool run` get it: `{"error": "…"}`, masked."""
     return json.dumps({"error": mask(message)}, ensure_ascii=False)
+
+
+def with_schemas(content: str, tools: Sequence[ToolSpec]) -> str:
+    """Return an error's text with the schemas of the tools that the call may have meant."""
+    schemas = {tool.name: trimmed_schema(tool.schema) for tool in tools}
+    return json.dumps({**json.loads(content), "schemas": schemas}, ensure_ascii=False)
 
 
 def outcome_unknown(call: ToolCall) -> ToolResult:

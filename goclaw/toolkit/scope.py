@@ -51,6 +51,8 @@ class CallScope:
     """Where files are read and written, and commands run; None: in the actor's workspace."""
     hidden: bool = False
     """The call stands in for another one, which clients see already."""
+    explains: bool = False
+    """Whether the result of a malformed call has the schema, too (`limits.failed_calls`)."""
 
 
 @dataclass(slots=True)
@@ -78,6 +80,8 @@ class Watch:
     """Whether it may be made, as it was looked at last."""
     refused: bool = False
     """It was not let run: by a rule, a mode, a hook or a person."""
+    missed: Sequence[ToolSpec] = ()
+    """The tools that it may have meant, if it did not run for its form alone."""
     provenance: Provenance | None = None
     """Where what the tool says, its errors included, comes from; None: from GoClaw itself, or it has not begun."""
     over: bool = False

@@ -27,6 +27,7 @@ from goclaw.execution.compression.shortening import NOTICE, Short, Shorten, shor
 from goclaw.execution.sandbox import layout
 from goclaw.execution.sandbox.base import Grammar, Policy, Process, SandboxCommand, Unclear
 from goclaw.execution.sandbox.policy import policy_for
+from goclaw.execution.sandbox.select import explain_refusal
 from goclaw.execution.terminal import Screen
 from goclaw.specs import Risk
 from goclaw.store.blobs import Blobs, Spill
@@ -92,7 +93,8 @@ async def run_command(
     """
     what = SandboxCommand(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})}, repeats=not env)
     policy = replace(await policy_of(ctx), writes=writes)
-    return await take_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
+    ran = await take_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
+    return Ran(output=ran.output + explain_refusal(ctx.sandbox, ran.code, ran.output), code=ran.code)
 
 
 async def take_output(

@@ -140,7 +140,9 @@ class Switching:
         if not isinstance(received, SessionsReply):
             await self._incoming.received(received)
         elif self._picker is not None:
-            self._picker.show(received.sessions)
+            self._picker.add(received.sessions)
+            if received.more:
+                self._link.ask(AskSessions(after=received.sessions[-1].place))
 
     async def lost(self, reason: str) -> None:
         """Handle a broken connection, which the link tries to restore."""

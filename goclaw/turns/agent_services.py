@@ -34,6 +34,7 @@ from goclaw.hooks.base import Hooks
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import is_local
+from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.sessions.modes import SessionOptions
@@ -54,7 +55,7 @@ from goclaw.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.turns.hooking import Hooking
 from goclaw.turns.tool_requests import ToolSampling
 from goclaw.turns.turn_context import TurnContext
-from goclaw.turns.written_calls import TEXT_CALLS, Circumstances, KnownTools, TextCalls, WrittenCalls
+from goclaw.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 
 MAX_CONTINUATIONS = 3
 """Maximum requests for the rest of one answer (`limits.continue_cut`)."""
@@ -287,13 +288,14 @@ class AgentServices(TurnServices):
         options = ports.config.models.options.get(done.spec)
         reading: TextCalls = options.text_calls if options else "auto"
         fact = f"{TEXT_CALLS}:{done.spec}"
-        if reading == "auto" and not is_local(done.spec, ports.config) and not await ports.settings.fact(fact):
-            reading = "first"
+        if reading == "auto" and not is_local(done.spec, ports.config):
+            writes_text = CallStyle.of(await ports.settings.fact(fact)) is CallStyle.TEXT
+            reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
         at = Circumstances(reading, actor, words, request, summary, may_ask_again)
         read = await WrittenCalls(self.dispatcher.registry).read(done, answer, at)
         if read.unread and read.unread.why is Unread.FIRST:
-            await ports.settings.learn(fact, value=True)
+            await ports.settings.learn(fact, CallStyle.TEXT)
         return read
 
     async def held(self) -> None:

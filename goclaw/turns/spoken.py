@@ -1,4 +1,4 @@
-"""What a turn has said so far: texts before tool calls, and the latest answer with the parts that it consists of."""
+"""The texts of a turn so far: those before tool calls, and the latest answer with the parts that it consists of."""
 
 from collections.abc import Sequence
 

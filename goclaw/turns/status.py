@@ -26,6 +26,8 @@ from goclaw.core.records import record
 from goclaw.errors import ConfigError, StateError
 from goclaw.execution.sandbox.base import NONE, Sandbox
 from goclaw.llm.base import ChatModel, Looking
+from goclaw.llm.open import reads_text_calls
+from goclaw.llm.served import TEXT_CALLS, CallStyle, style_words
 from goclaw.memory.memory_queries import COUNTS, SEARCHED
 from goclaw.schedules.overview import Overview
 from goclaw.sessions.models import Models
@@ -123,6 +125,10 @@ class SessionStatus:
     """The tree of agents that work for the turn that runs, a line each."""
     window_origin: str = ""
     """Where the size of the window comes from, for admins; empty: the model's server has said nothing of it."""
+    calls: CallStyle = CallStyle.UNTRIED
+    """How the model calls tools, for admins."""
+    reads_text_calls: bool = True
+    """False where `models.options.<model>.text_calls` is off."""
     reserve: int = 0
     """Tokens of the window that are kept free for the answer."""
     shortage: str = ""
@@ -165,7 +171,7 @@ class SessionStatus:
         told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
         short = f"  Window: {self.shortage} /context says what helps." if self.shortage else ""
         window = f"  Model window: {self.window_origin}" if self.window_origin else ""
-        lines = (told.get(DAEMON), self._model_line(), window, told.get(TELEGRAM), short)
+        lines = (told.get(DAEMON), self._model_line(), window, self._calls_line(), told.get(TELEGRAM), short)
         return [line for line in lines if line]
 
     def _model_line(self) -> str:
@@ -173,6 +179,11 @@ class SessionStatus:
             return f"  Model: {self.model}"
         chosen = "" if self.model == self.chosen else f" {self.chosen}, which does not answer now"
         return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
+
+    def _calls_line(self) -> str:
+        if self.calls is CallStyle.UNTRIED:
+            return ""
+        return f"  Model trial: it {style_words(self.calls, reads_text=self.reads_text_calls)}"
 
     def _queue_lines(self) -> Sequence[str]:
         agent = {"Agent": self.answering} if self.answering else {}
@@ -211,6 +222,7 @@ class SessionStatus:
             "tokens": self.tokens,
             "context_window": self.context_window,
             "context_window_origin": self.window_origin,
+            "calls": self.calls,
             "reserve": self.reserve,
             "fits": not self.shortage,
             "compactions": self.compactions,
@@ -289,6 +301,8 @@ class SessionInspection:
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
             window_origin=models.served.of(model).window_words(context_window) if self._is_admin(actor) else "",
+            calls=await self._calls(model) if self._is_admin(actor) else CallStyle.UNTRIED,
+            reads_text_calls=reads_text_calls(self.context.ports.config, model),
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
             compactions=await self.context.ports.transcripts.compactions(key),
@@ -306,6 +320,9 @@ class SessionInspection:
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
+
+    async def _calls(self, spec: str) -> CallStyle:
+        return CallStyle.of(await self.context.ports.settings.fact(f"{TEXT_CALLS}:{spec}"))
 
     def _is_admin(self, actor: Actor | None) -> bool:
         access = self.context.ports.approvals.access

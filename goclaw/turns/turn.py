@@ -230,7 +230,8 @@ class TurnRun:
         name = f"tool:{number}:{call.id}"
         repeatable = self._services.dispatcher.is_idempotent(call, self._turn.inbound.actor)
         slot = self._slots.get(name)
-        scope = replace(self._services.scope, step=name, slot=slot, compress=self._compress)
+        explains = self._services.agent_run.policy.explains
+        scope = replace(self._services.scope, step=name, slot=slot, compress=self._compress, explains=explains)
 
         def kept(step: Step[ToolResult]) -> None:
             self._keep(step, step.value)

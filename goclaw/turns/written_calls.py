@@ -42,8 +42,6 @@ log = logging.getLogger(__name__)
 
 TextCalls = Literal["on", "auto", "first", "off"]
 """`auto`: on by itself; `first`: on from the next one on."""
-TEXT_CALLS = "text_calls"
-"""The fact that a model writes its calls as text, by its spec (`store.settings`)."""
 MAX_NAME = 100
 
 _SHOWING = (

@@ -11,6 +11,7 @@ from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import LimitReached, ModelError
 
 GOOD, BAD = ToolResult("1", "read", "text"), ToolResult("1", "read", '{"error": "no"}', is_error=True)
+MALFORMED = ToolResult("1", "read", '{"error": "field"}', is_error=True, malformed=True)
 
 
 def policy(**limits: float) -> RunPolicy:
@@ -59,6 +60,49 @@ def test_a_success_between_starts_the_count_anew() -> None:
     limited = policy(failed_calls=2)
     for result in (BAD, GOOD, BAD, GOOD, BAD):
         limited.after([result])
+
+
+def tried(limited: RunPolicy, *results: ToolResult) -> bool:
+    """Count an answer with different calls; return whether malformed ones get the schema."""
+    limited.before([read(f"{len(results)}{number}") for number, _ in enumerate(results)])
+    explains = limited.explains
+    limited.after(results)
+    return explains
+
+
+def test_failures_of_form_end_the_turn_only_after_the_schema_was_shown() -> None:
+    limited = policy(failed_calls=3, repeated_calls=9)
+    assert [tried(limited, MALFORMED) for _ in range(3)] == [False, False, True]
+    with pytest.raises(LimitReached, match=r"after 4 tool calls in a row that failed \(limits\.failed_calls\)"):
+        tried(limited, MALFORMED)
+
+
+def test_calls_of_one_answer_get_the_schema_where_they_reach_the_limit_together() -> None:
+    limited = policy(failed_calls=3)
+    assert tried(limited, MALFORMED, MALFORMED, MALFORMED, MALFORMED)
+    with pytest.raises(LimitReached, match="after 5 tool calls"):
+        tried(limited, BAD)
+
+
+@pytest.mark.parametrize("results", [(BAD, MALFORMED, MALFORMED), (MALFORMED, MALFORMED, BAD)])
+def test_failures_that_concern_more_than_form_end_the_turn_at_the_limit(results: tuple[ToolResult, ...]) -> None:
+    limited = policy(failed_calls=3, repeated_calls=9)
+    assert [tried(limited, result) for result in results[:2]] == [False, False]
+    with pytest.raises(LimitReached, match="after 3 tool calls"):
+        tried(limited, results[2])
+
+
+def test_a_success_after_the_schema_starts_the_count_anew() -> None:
+    limited = policy(failed_calls=2, repeated_calls=9)
+    shown = [tried(limited, result) for result in (MALFORMED, MALFORMED, GOOD, MALFORMED, MALFORMED)]
+    assert shown == [False, True, False, False, True]
+
+
+def test_the_same_malformed_call_gets_the_schema_before_its_repetition_ends_the_turn() -> None:
+    limited = policy(repeated_calls=3)
+    assert [tried(limited, MALFORMED) for _ in range(3)] == [False, False, True]
+    with pytest.raises(LimitReached, match="same read call"):
+        tried(limited, MALFORMED)
 
 
 async def test_time_is_a_limit() -> None:

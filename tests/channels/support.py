@@ -16,6 +16,7 @@ from goclaw.core.events import (
     MessageStored,
     SessionInfo,
     SessionNow,
+    SessionPlace,
     TurnEvent,
 )
 
@@ -88,7 +89,9 @@ class RecordingGateway:
     async def now(self, session: str) -> SessionNow:
         return SessionNow()
 
-    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
+    async def sessions(
+        self, actor: Actor, *, agents: bool = False, after: SessionPlace | None = None, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
         return []
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:

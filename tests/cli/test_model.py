@@ -11,8 +11,12 @@ import pytest
 from goclaw.cli.model import completions
 from goclaw.cli.program import run
 from goclaw.config.load import load_config
+from goclaw.llm.served import TEXT_CALLS, CallStyle, style_words
+from goclaw.store.open import stored_fact
 from tests import house
 from tests.llm.fake_provider import FakeProvider, fake_provider, lines, refusal
+from tests.llm.llama_server import SPEC as LLAMA
+from tests.llm.llama_server import replays
 
 TAGS = {
     "models": [
@@ -22,6 +26,7 @@ TAGS = {
         {"name": "nomic-embed-text:latest", "modified_at": "1", "capabilities": ["embedding"]},
     ]
 }
+STYLES = {"text": CallStyle.NONE, "text_call": CallStyle.TEXT, "structured_call": CallStyle.STRUCTURED}
 BEFORE = """\
 # mine
 models:
@@ -81,8 +86,34 @@ async def test_the_main_model_changes_and_every_comment_stays(state: Path, capsy
     assert capsys.readouterr().out.splitlines() == [
         "state/config.yaml: models.agent is ollama:qwen3:8b, then demo now, ollama:gemma3, then demo before",
         "state/config.yaml.old: the file as it was",
+        "Asking ollama:qwen3:8b for one tool call …",
     ]
     assert load_config().config.models.agent == ("ollama:qwen3:8b", "demo")
+
+
+async def test_a_chosen_model_is_tried_once_and_the_result_is_kept(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_provider() as server:
+        monkeypatch.setenv("GOCLAW_PROVIDERS__LLAMACPP__BASE_URL", f"{server.url}/v1")
+        for recording, style in STYLES.items():
+            replays(server, recording)
+            assert await goclaw("model", LLAMA) == 0
+            assert capsys.readouterr().out.splitlines()[-1] == f"{LLAMA} {style_words(style, reads_text=True)}"
+            assert stored_fact(state / "goclaw.db", f"{TEXT_CALLS}:{LLAMA}") == style
+        assert len(server.asked) == len(STYLES)
+        assert all([tool["function"]["name"] for tool in asked.body["tools"]] == ["note"] for asked in server.asked)
+
+
+async def test_a_chosen_model_that_does_not_answer_is_chosen_and_its_servers_words_are_said(
+    state: Path, ollama: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ollama.will(refusal(400, {"error": "the weights are on strike"}))
+    assert await goclaw("model", "qwen3:8b") == 0
+    assert load_config().config.models.agent == ("ollama:qwen3:8b",)
+    error = capsys.readouterr().err
+    assert "it was chosen, but does not answer" in error and "the weights are on strike" in error
+    assert names(state) == ["config.yaml"]
 
 
 async def test_a_new_installation_gets_a_file_with_that_key_alone(state: Path) -> None:
@@ -120,6 +151,7 @@ async def test_a_compatible_server_lists_its_models_with_the_key_that_is_known(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with fake_provider() as server:
+        server.lists = True
         server.will(lines({"data": [{"id": "models/flash"}, {"id": "models/pro"}]}))
         text = f"providers:\n  gemini:\n    base_url: {server.url}/v1\n    api_key: gm-0123456789abcdef\n"
         configured(state, text)

@@ -20,7 +20,9 @@ import yaml
 
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
+from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.net import LOOPBACK_ONLY
+from goclaw.store.open import stored_fact
 from tests.acceptance import forking
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import EchoModel, echo_model
@@ -187,7 +189,9 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
     assert files(home) == {
         *("state", "state/config.yaml", "state/users.json"),
         *("state/secrets", "state/secrets/openai_api_key", "state/secrets/telegram_token"),
+        *("state/goclaw.db", "state/goclaw.lock"),
     }
+    assert stored_fact(home.state / "goclaw.db", f"{TEXT_CALLS}:openai-chat:echo") == CallStyle.NONE
     check = await home.run("config", "check")
     assert check.code == 0 and "warning" not in check.err
     weak = check.out.partition("Weak:")[2].partition("Rights:")[0]

@@ -11,8 +11,11 @@ from goclaw.cli.setup_dialogue import ModelChoice
 from goclaw.cli.setup_steps import choose_model, find_ollama
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI
+from goclaw.llm.served import CallStyle
 from tests.cli.setup_support import NOBODY, Heard, dialogue, scene
 from tests.llm.fake_provider import FakeProvider, fake_provider, lines, recorded, refusal
+from tests.llm.llama_server import SPEC as LLAMA
+from tests.llm.llama_server import replays
 
 pytestmark = pytest.mark.usefixtures("no_keys")
 
@@ -41,8 +44,29 @@ async def test_a_number_and_a_key_that_works_are_a_choice(tmp_path: Path) -> Non
     assert f"1  {BEST_ANTHROPIC} (needs a key)" in heard.text and "[Enter: none for now]" in heard.text
     assert f"✓ {BEST_OPENAI} answers: " in heard.text
     assert provider.received[0].headers["Authorization"] == f"Bearer {KEY}"
-    assert provider.received[0].body["messages"][-1]["content"] == "Say: ready"
+    assert "It answers, but makes no calls: fine for talk, not for tools." in heard.text
+    assert [tool["function"]["name"] for tool in provider.received[0].body["tools"]] == ["note"]
     assert KEY not in heard.text
+
+
+@pytest.mark.parametrize(
+    ("recording", "calls", "said"),
+    [
+        ("structured_call", CallStyle.STRUCTURED, "✓ It calls tools."),
+        ("text_call", CallStyle.TEXT, "✓ It calls tools as text: they are read."),
+        ("text", CallStyle.NONE, "! It answers, but makes no calls: fine for talk, not for tools."),
+    ],
+)
+async def test_how_the_model_calls_tools_is_tried_and_said(
+    tmp_path: Path, recording: str, calls: CallStyle, said: str
+) -> None:
+    async with fake_provider() as server:
+        replays(server, recording)
+        with dialogue() as heard:
+            async with scene(heard, tmp_path, **{"providers.llamacpp.base_url": f"{server.url}/v1"}) as set_up:
+                choice = await choose_model(set_up, LLAMA)
+    assert choice and choice.calls is calls
+    assert f"   {said}\n" in heard.text
 
 
 async def test_a_wrong_key_is_said_in_words_and_asked_for_again(tmp_path: Path) -> None:
@@ -118,7 +142,9 @@ async def test_an_ollama_is_found_and_needs_no_key(tmp_path: Path) -> None:
 async def test_where_no_ollama_answers_the_way_without_a_key_is_told_all_the_same(tmp_path: Path) -> None:
     with dialogue("") as heard:
         assert await chosen(tmp_path, heard, settings={"providers.ollama.base_url": NOBODY}) is None
-    assert f"No Ollama answers at {NOBODY}." in heard.text and "`ollama pull qwen3`" in heard.text
+    assert (
+        f"No Ollama answers at {NOBODY}, nor any of llama.cpp, " in heard.text and "`ollama pull qwen3`" in heard.text
+    )
 
 
 async def test_an_ollama_without_a_fitting_model_is_said_to_need_one(tmp_path: Path) -> None:

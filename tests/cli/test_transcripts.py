@@ -11,13 +11,16 @@ from goclaw.cli.transcripts import ConversationSource, Entry, entries, known, op
 from goclaw.config.schema import Config
 from goclaw.core.events import CompactionRecord
 from goclaw.core.messages import UserMessage
+from goclaw.core.wire import MAX_FRAME, SERVER_FRAME, ServerFrame
 from goclaw.errors import AccessDenied, StateError
 from goclaw.servers import terminals as socket_module
 from goclaw.servers.socket_file import bound_socket, open_socket
 from goclaw.servers.terminals import serve_owner
+from goclaw.store.database import Database
 from goclaw.store.open import open_database
 from goclaw.store.transcripts import StoredCompaction
 from tests.harness import World
+from tests.parts import sql
 from tests.store.saying import Story, talk
 
 SESSION = "tui:me"
@@ -81,6 +84,46 @@ async def test_the_daemon_gives_the_same_as_the_disk(tmp_path: Path, monkeypatch
                 async with open_source(config, SESSION) as source:
                     assert await read(source) == expected
                     assert await source.sessions() == sessions
+
+
+MANY = 10_000
+
+
+async def say_in_many_sessions(database: Database) -> None:
+    """Store so many sessions that their list is more than a frame holds: with long keys, two in each second."""
+    key, title = f"'telegram:' || n || '{'7' * 85}'", f"'{'🍐' * 80}'"
+    numbers = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MANY})"  # noqa: S608 - ours
+    columns = "session, turn, step, role, text, created_at"
+    await database.write(
+        sql(f"INSERT INTO sessions (key, created_at) {numbers} SELECT {key}, 1 FROM numbers"),  # noqa: S608 - ours
+        sql(f"INSERT INTO messages ({columns}) {numbers} SELECT {key}, 't', '', 'user', {title}, n / 2 FROM numbers"),  # noqa: S608 - names of ours
+    )
+
+
+async def test_more_sessions_than_a_frame_holds_are_listed_by_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = list[int]()
+    to_json = SERVER_FRAME.to_json
+
+    def measured(frame: ServerFrame) -> str:
+        sizes.append(len((written := to_json(frame)).encode()))
+        return written
+
+    world = World(tmp_path)
+    monkeypatch.setattr(source_module, "listens", lambda _: True)
+    async with world.running() as core:
+        await say_in_many_sessions(core.database)
+        path = Config(state_dir=tmp_path / "state").socket_path
+        path.parent.mkdir()
+        async with open_socket(path, core.gateway, world.clock, lambda: ""):
+            monkeypatch.setattr(SERVER_FRAME, "to_json", measured)
+            async with open_source(Config(state_dir=tmp_path / "state"), SESSION) as source:
+                found = await source.sessions()
+        assert found == await core.transcripts.sessions()
+    assert len({info.key for info in found}) == len(found) == MANY
+    assert [info.place for info in found] == sorted((info.place for info in found), key=lambda at: (-at[0], at[1]))
+    assert sum(sizes) > MAX_FRAME and max(sizes) < MAX_FRAME / 2
 
 
 async def test_a_reader_who_was_slow_goes_on_where_he_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,7 @@ def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
         AskStatus(),
         AskOlder(7, 40),
         AskSessions(agents=True),
+        AskSessions(after=(7.5, "tui:me"), limit=40),
         AskFiles("src/"),
         AskRows(7),
         AskOutline(40),

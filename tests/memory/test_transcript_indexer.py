@@ -3,9 +3,11 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,8 +16,11 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor, Address, Inbound, session_of_program
 from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
 from goclaw.core.supervise import background
-from goclaw.memory.index import talk
+from goclaw.memory.chunks import Chunk
+from goclaw.memory.index import notes, talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
+from goclaw.memory.index.schema import SCHEMA
+from goclaw.memory.index.talk import IndexedRow
 from goclaw.memory.transcript_indexer import AGENT, ECHOES, LOOK_SECONDS, TranscriptIndexer, said_of
 from goclaw.store.database import Database
 from goclaw.store.forgetting import Forgetting, Retention
@@ -55,7 +60,7 @@ class House:
 
     def holding(self, word: str) -> list[str]:
         """The files that have the word in them."""
-        return sorted(path.name for path in self.folder.iterdir() if word.encode() in path.read_bytes())
+        return holding(self.folder, word)
 
     async def until(self, *texts: str) -> None:
         """Let time pass until just these are searched."""
@@ -63,6 +68,11 @@ class House:
             while await self.texts() != list(texts):
                 self.clock.advance(1)
                 await asyncio.sleep(0)
+
+
+def holding(folder: Path, word: str) -> list[str]:
+    """Return the names of the files that have the word in them."""
+    return sorted(path.name for path in folder.iterdir() if word.encode() in path.read_bytes())
 
 
 @asynccontextmanager
@@ -175,9 +185,22 @@ async def until_gone(home: House, word: str) -> None:
             await real.sleep(0.01)
 
 
+def take_notes(connection: sqlite3.Connection) -> None:
+    """Put notes into an index that are the larger part of it."""
+    random = Random(7)
+    for number in range(80):
+        lines = " ".join(random.choices([f"plum{word}" for word in range(500)], k=150))
+        passages = [Chunk(part + 1, part + 1, "", f"{part} {lines}") for part in range(8)]
+        version = notes.FileVersion(1.0, number, 1)
+        notes.put(connection, "w", [notes.IndexedNote(f"{number}.md", version, "sha", 8, passages)])
+
+
 @pytest.mark.promise("P-forgotten")
-async def test_the_words_of_what_is_forgotten_are_in_no_file_afterwards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside_notes", [False, True])
+async def test_the_words_of_what_is_forgotten_are_in_no_file_afterwards(tmp_path: Path, beside_notes: bool) -> None:
     async with house(tmp_path) as home:
+        if beside_notes:
+            await home.index.write(take_notes)
         for number in range(60):
             for session, word in (("a", "pomegranate"), ("b", "orange")):
                 text = f"{word}{number} {word} " + "filling " * (number * 13 % 300)
@@ -194,6 +217,64 @@ async def test_the_words_of_what_is_forgotten_are_in_no_file_afterwards(tmp_path
         for part in ("pomegranate", "pomegr", "omegran"):
             assert home.holding(part) == []
         assert home.holding("orange") and len(await home.texts()) > 60
+        await home.story.turn("a", "a:60", 2_000.0, UserMessage("said afterwards"))
+        assert await home.listener.catch_up() and "said afterwards" in await home.texts()
+
+
+@pytest.mark.promise("P-forgotten")
+@pytest.mark.parametrize("seed", [7, 31])
+async def test_copies_of_forgotten_words_that_sqlite_left_in_its_pages_are_gone_too(tmp_path: Path, seed: int) -> None:
+    """For these seeds `secure_delete` and the merging of the word tables are not enough."""
+    chance, path, count = Random(seed), tmp_path / "memory.db", 0
+    async with open_index(path) as index:
+        await index.write(take_notes)
+        for _ in range(100):
+            rows = list[IndexedRow]()
+            for _ in range(chance.choice([1, 1, 3, 8])):
+                count += 1
+                session, word = chance.choice([("a", "pomegranate"), ("b", "orange")])
+                text = f"{word}{count} " + "filling " * chance.choice([0, 3, 20, 200])
+                rows.append(IndexedRow(count, session, f"t{count}", "user", text, "Ann", "tui:ann", float(count)))
+            await index.write(partial(talk.put, rows=rows))
+        while await index.write(partial(talk.forget, session="a")):
+            pass
+        assert await index.rewrite()
+        assert holding(tmp_path, "pomegr") == []
+
+
+async def test_what_is_forgotten_is_rewritten_without_the_notes(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        said = (UserMessage(f"apple{number} " + "filling " * 40) for number in range(300))
+        await home.story.turn("a", "a:1", 100.0, *said)
+        while not await home.listener.catch_up():
+            pass
+        await home.index.write(take_notes)
+    before = pages_of(tmp_path / "memory.db")
+    async with house(tmp_path) as home:
+        await Forgetting(home.database).forget("a", 1_000.0)
+        assert await home.listener.forget()
+        after = pages_of(tmp_path / "memory.db")
+        changed = sum(old != new for old, new in zip(before, after, strict=False)) + abs(len(after) - len(before))
+        assert len(before) > 300 and changed < len(before) / 2, f"{changed} of {len(before)} pages"
+        async with open_index(tmp_path / "memory.db") as index:
+            assert await index.read(ailing) == []
+
+
+def pages_of(path: Path) -> list[bytes]:
+    content = path.read_bytes()
+    return [content[at : at + 4_096] for at in range(0, len(content), 4_096)]
+
+
+def ailing(connection: sqlite3.Connection) -> list[str]:
+    """What SQLite finds wrong in an index, its word tables included; and the triggers that are missing."""
+    for table in ("talk_words", "talk_parts", "note_words"):
+        connection.execute(f"SELECT count(*) FROM {table} ('x*')")  # noqa: S608 - names of ours
+    found = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(SCHEMA)
+        every = "SELECT type, name, sql FROM sqlite_schema ORDER BY name"
+        wanted, there = set(fresh.execute(every)), set(connection.execute(every))
+    return [*found, *(f"differs: {each}" for each in wanted ^ there)]
 
 
 @pytest.mark.promise("P-forgotten")

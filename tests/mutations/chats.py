@@ -25,8 +25,8 @@ BUGS: list[Bug] = [
         "prose is searched for marks that it cannot hold",
         "class work: a preview costs more than what it shows",
         "goclaw/channels/telegram/render.py",
-        "return escape_marks(markdown) if any(mark in markdown for mark in _ESCAPED_MARKS) else markdown",
-        "return escape_marks(markdown)",
+        "    if any(mark in markdown for mark in _ESCAPED_MARKS):\n",
+        "    if True:\n",
         "tests/channels/telegram/test_render.py::test_prose_is_not_searched_for_marks_and_words_that_it_cannot_hold",
     ),
     bug(

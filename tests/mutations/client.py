@@ -155,6 +155,14 @@ BUGS: list[Bug] = [
         f"{_TESTS}/test_switching.py::test_nothing_of_the_session_before_stays_while_no_daemon_answers",
     ),
     bug(
+        "the list of sessions ends with its first page",
+        "issue 43: thousands of sessions go in one frame, or not at all",
+        "goclaw/servers/serving.py",
+        "                return SessionsReply(list(found[:limit]), more=len(found) > limit)",
+        "                return SessionsReply(list(found[:limit]))",
+        "tests/cli/test_transcripts.py::test_more_sessions_than_a_frame_holds_are_listed_by_pages",
+    ),
+    bug(
         "keys of the list of sessions stop the turn behind it",
         "class wrong place: keys",
         f"{_TUI}/app.py",

@@ -6,6 +6,22 @@ _POSTGRES = "tests/store/postgres/test_database.py"
 
 BUGS: list[Bug] = [
     bug(
+        "forgetting a conversation rewrites all notes",
+        "issue 43: /forget beside 200 MB of notes took 14.5 s",
+        "goclaw/memory/index/database.py",
+        "        if _is_mostly_notes(connection):",
+        "        if False:",
+        "tests/memory/test_transcript_indexer.py::test_what_is_forgotten_is_rewritten_without_the_notes",
+    ),
+    bug(
+        "words that were forgotten stay in pages of the index beside notes",
+        "rows that SQLite moved within a page leave copies",
+        "goclaw/memory/index/database.py",
+        "            _rewrite_talk(connection)\n",
+        "            pass\n",
+        "tests/memory/test_transcript_indexer.py::test_copies_of_forgotten_words_that_sqlite_left_in_its_pages_are_gone_too",
+    ),
+    bug(
         "a failure of a model is shown to it as its own words",
         "class prompt: the runtime's words pass for the model's",
         "goclaw/agent/context/repair.py",

@@ -49,6 +49,14 @@ BUGS: list[Bug] = [
         f"{_METADATA_TESTS}::test_in_the_workspace_each_call_does_what_the_kernel_does",
     ),
     bug(
+        "a command whose chmod nothing could make fails without a cause",
+        "issue 41: Operation not permitted, and no word more",
+        "goclaw/tools/exec_run.py",
+        "ran.output + explain_refusal(ctx.sandbox, ran.code, ran.output)",
+        "ran.output",
+        "tests/tools/test_exec_run_policy.py::test_a_command_that_could_not_change_a_mode_says_why_and_what_helps",
+    ),
+    bug(
         "the supervisor changes files wherever they are",
         "issue 21: chmod 0777 of the state folder",
         _METADATA,

@@ -277,6 +277,22 @@ BUGS: list[Bug] = [
         f"{_QUIETS}::test_what_a_person_asked_for_is_never_held",
     ),
     bug(
+        "a reminder after 30 seconds comes an hour late when the clock is set back",
+        "issue 43: `/remind 30s` over a correction of the clock",
+        "goclaw/schedules/recurrence.py",
+        "        return replace(when, at=when.at + by)",
+        "        return when",
+        f"{_COMMANDS}::test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set",
+    ),
+    bug(
+        "a reminder that is set right after the clock comes at once",
+        "the jobs are moved by a jump that the new one knows already",
+        "goclaw/schedules/requests.py",
+        "        await self.scheduler.follow_clock()  # what is made now counts by the clock as it is now\n",
+        "",
+        f"{_COMMANDS}::test_a_reminder_set_after_the_clock_was_set_comes_on_time_too",
+    ),
+    bug(
         "a clock that was years ahead holds a message for years",
         "a machine without a battery for its clock",
         _SCHEDULER,

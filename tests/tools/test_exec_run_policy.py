@@ -10,16 +10,20 @@ import pytest
 
 from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
+from goclaw.config.tools import ExecSettings
 from goclaw.core.clock import RealClock
 from goclaw.core.events import Actor
 from goclaw.errors import SandboxUnavailable, ToolError
+from goclaw.execution.sandbox import landlock
 from goclaw.execution.sandbox.base import Policy, Process, SandboxCommand
 from goclaw.execution.sandbox.broker import open_broker
 from goclaw.execution.sandbox.bubblewrap import open_bubblewrap
+from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.execution.sandbox.self_test import prove
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.specs import Risk
 from goclaw.tools.exec import exec_
+from tests.execution.sandbox.filters import filters_without
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
 
@@ -177,3 +181,17 @@ async def test_no_descriptor_of_the_daemon_is_open_in_any_tier(shared: Surroundi
     # Standard input, output and error, and the folder that ls itself has open.
     assert len(said.splitlines()) == 5, said
     assert "secret" not in said
+
+
+async def test_a_command_that_could_not_change_a_mode_says_why_and_what_helps(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not landlock.abi():
+        pytest.skip("no Landlock: the broker does not work here")
+    filters_without("listened", monkeypatch)
+    async with open_sandbox(ExecSettings(sandbox="broker")) as around.sandbox:
+        said = await run(around, "touch x && chmod 600 x", ANN)
+        assert "Operation not permitted\n[modes, owners and times of files cannot be changed" in said
+        assert "to mend it, run GoClaw outside of that sandbox, or on a newer kernel]\nexit code: 1" in said
+        assert await run(around, "false", ANN) == "exit code: 1"
+        assert "cannot be changed" not in await run(around, "echo Operation not permitted", ANN)

@@ -28,6 +28,7 @@ from goclaw.core.events import (
     SessionForgotten,
     SessionInfo,
     SessionNow,
+    SessionPlace,
     TextStreamed,
     ThinkingStreamed,
     Todo,
@@ -156,7 +157,9 @@ class FakeGateway:
     async def now(self, session: str) -> SessionNow:
         return replace(self.bus.now(session), questions=tuple(self.questions), todos=self.todos)
 
-    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
+    async def sessions(
+        self, actor: Actor, *, agents: bool = False, after: SessionPlace | None = None, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
         return self.known_sessions
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:

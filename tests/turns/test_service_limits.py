@@ -1,5 +1,6 @@
 """Every limit ends the turn with a sentence to the user that names the limit and its key."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from goclaw.core.events import Outcome, TurnFinished
 from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.errors import ToolError
+from goclaw.specs import SideEffect
+from goclaw.toolkit.base import ToolContext, tool
 from tests.harness import Answer, World
 from tests.parts import Trail, acting
 
@@ -37,7 +40,7 @@ async def fail() -> str:
         ),
         (
             {"failed_calls": 2},
-            calls(3),
+            calls(3, same=True),
             "I stopped after 2 tool calls in a row that failed (limits.failed_calls).",
         ),
         (
@@ -61,6 +64,31 @@ async def test_a_limit_names_itself_to_the_user(
     notice = f"[stopped here]\n{sentence}" if written else f"[{sentence}]"
     assert stored[-1] == AssistantMessage(notice, notice=True)
     assert not written or stored[-2] == AssistantMessage("Let me")
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def look_up(ctx: ToolContext, word: str) -> str:
+    """Look up a word."""
+    return f"{word}: a thing"
+
+
+@pytest.mark.promise("P-limits")
+@pytest.mark.parametrize(("name", "given"), [("look_up", {"term": "tree"}), ("lok_up", {})])
+async def test_calls_of_wrong_form_end_no_turn_before_the_schema_was_shown(
+    name: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    wrong = [Answer(calls=(ToolCall(f"c{n}", name, {**given, "n": n}),)) for n in range(5)]
+    right = Answer(calls=(ToolCall("right", "look_up", {"word": "tree"}),))
+    world = World(tmp_path, [*wrong, right, Answer("A thing.")], tools=[look_up])
+    async with world.running() as core:
+        await core.say("what is a tree?")
+        await core.settled()
+        results = [message for message in await core.messages() if isinstance(message, ToolResult)]
+    shown = [json.loads(result.content).get("schemas") for result in results[:-1]]
+    assert shown[:4] == [None] * 4
+    assert shown[4]["look_up"]["required"] == ["word"]
+    assert results[-1].content == "tree: a thing"
+    assert world.texts() == ["A thing."]
 
 
 @pytest.mark.promise("P-limits")

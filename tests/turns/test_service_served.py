@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from goclaw.core.events import Notice
-from goclaw.llm.served import NO_TOOLS, WindowOrigin
+from goclaw.llm.served import NO_TOOLS, TEXT_CALLS, CallStyle, WindowOrigin
+from goclaw.store.settings import Settings
 from tests.harness import Answer, World
 
 SPEC = "scripted:test"
@@ -41,3 +44,19 @@ async def test_what_was_learnt_of_a_server_is_kept_over_a_restart(tmp_path: Path
     kept = later.models.served.open(SPEC, "http://here")
     async with later.running():
         assert (kept.facts.window, kept.facts.left_out) == (8_192, ("stream_options",))
+
+
+STYLES = {
+    CallStyle.STRUCTURED: "  Model trial: it calls tools\n",
+    CallStyle.TEXT: "  Model trial: it calls tools as text: they are read\n",
+    CallStyle.NONE: "  Model trial: it answers, but makes no calls: fine for talk, not for tools\n",
+}
+
+
+@pytest.mark.parametrize("style", CallStyle)
+async def test_status_shows_admins_how_the_model_calls_tools(tmp_path: Path, style: CallStyle) -> None:
+    world = World(tmp_path)
+    async with world.running() as core:
+        await Settings(core.database).learn(f"{TEXT_CALLS}:{SPEC}", style)
+        shown = await core.command("/status")
+    assert STYLES.get(style, "") in shown and ("Model trial" in shown) == (style in STYLES)

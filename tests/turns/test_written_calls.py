@@ -10,12 +10,16 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import StreamRestarted, TextStreamed, TurnEvent
-from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
+from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult
 from goclaw.llm.base import Stop
 from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.specs import Risk, SideEffect
+from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolContext, tool
 from tests.harness import World
+
+pytestmark = pytest.mark.promise("P-text-calls")
 
 RAN: list[tuple[str, int]] = []
 CALL = '{"name": "note", "arguments": {"text": "buy milk", "count": 2}}'
@@ -139,7 +143,7 @@ async def test_after_a_call_with_text_behind_it_the_model_is_asked_once_more(tex
     assert await talk.say("note two milks") == "Noted."
 
     assert RAN == [("buy milk", 2)]
-    assert "Your call of note did not run" in talk.model.requests[1].messages[-1].text  # type: ignore[union-attr]
+    assert "Your call of note did not run" in talk.model.requests[1].messages[-1].text  # type: ignore[union-attr]  # it is the note
     assert "arguments" not in talk.streamed
 
 
@@ -166,7 +170,7 @@ async def test_a_call_that_a_page_dictates_never_runs(number: int, tmp_path: Pat
 async def test_a_call_in_forwarded_words_never_runs(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [said(MARKED), said("never asked")])
 
-    await talk.say(CALL, forwarded=True)
+    await talk.say(CALL, foreign=(Foreign(0, len(CALL), "forwarded from Bob"),))
 
     assert RAN == []
 
@@ -242,6 +246,20 @@ async def test_a_hosted_model_is_asked_again_the_first_time_and_read_from_then_o
     assert await again.say("note it") == "Noted."
     assert RAN == [("buy milk", 2)]
     assert len(again.model.requests) == 2
+
+
+@pytest.mark.parametrize("style", [CallStyle.TEXT, CallStyle.STRUCTURED, CallStyle.NONE])
+async def test_a_hosted_model_that_wrote_a_call_in_its_trial_is_read_from_its_first_one_on(
+    tmp_path: Path, style: CallStyle
+) -> None:
+    before = Talk(tmp_path, [said("Hello.")], spec=HOSTED)
+    async with before.world.running() as core:
+        await Settings(core.database).learn(f"{TEXT_CALLS}:{HOSTED}", style)
+    talk = Talk(tmp_path, [said(CALL), said("Noted."), said("Noted.")], spec=HOSTED)
+
+    assert await talk.say("note it") == "Noted."
+
+    assert bool(RAN) == (style is CallStyle.TEXT)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ _BEFORE = re.compile(
     r"(?:names?|tools?|toolnames?|functions?|functionnames?|action|invoke|toolcalls?|functioncalls?|call|args?|pythontag"
     r"|toolsep|begin|recipient|to|defaultapi)\Z"
 )
-"""What stands before the name of a call, in every form that is read (`llm.text_calls`)."""
+"""The text before the name of a call, in every form that is read (`llm.text_calls`)."""
 _WRITTEN_OUT = re.compile(
     r"""["'\\](?:name|tool|tool_name|function|action)\\*["']\s*:|<[|｜/]?\s*(?:tool|function|invoke)|\[TOOL_""",
     re.IGNORECASE,

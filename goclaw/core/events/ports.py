@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from goclaw.core.events.traffic import Acceptance, Actor, Inbound
-from goclaw.core.events.turns import MessageStored, SessionInfo, SessionNow, TurnEvent
+from goclaw.core.events.turns import MessageStored, SessionInfo, SessionNow, SessionPlace, TurnEvent
 from goclaw.core.records import record
 
 
@@ -45,8 +45,17 @@ class GatewayPort(Protocol):
         """Return the state of a session beside its transcript, as of the moment when this returns."""
         ...
 
-    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
-        """Return the sessions that `actor` may read, the latest first; with `agents` those of agents, too."""
+    async def sessions(
+        self, actor: Actor, *, agents: bool = False, after: SessionPlace | None = None, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
+        """Return the sessions that `actor` may read, the latest first; with `agents` those of agents, too.
+
+        Args:
+            actor: who reads.
+            agents: whether those of agents are listed.
+            after: the place of the last one before; None: from the first on.
+            limit: how many at most; None: all.
+        """
         ...
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:

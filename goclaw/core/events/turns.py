@@ -75,6 +75,10 @@ class Todo:
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
+SessionPlace = tuple[float, str]
+"""Where a session stands in the list, the latest first: when its last message was stored, then its key."""
+
+
 @record
 class SessionInfo:
     """An entry in a list of sessions. Times are seconds since the epoch."""
@@ -85,6 +89,11 @@ class SessionInfo:
     last_at: float
     title: str = ""
     """The beginning of a person's last message."""
+
+    @property
+    def place(self) -> SessionPlace:
+        """Return where it stands in the list."""
+        return self.last_at, self.key
 
 
 @record

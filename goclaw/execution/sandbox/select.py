@@ -5,6 +5,8 @@ contains commands here, every `run` is refused with the cause and the remedy; it
 """
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -40,6 +42,8 @@ class SelectedSandbox:
         self._clock = clock
         self._tier: Sandbox | None = None
         self._found_nothing = False
+        self.metadata_note = ""
+        """Why commands cannot change modes, owners and times here, and the remedy; empty where they can."""
         self._looking = asyncio.Lock()
         self._stack = AsyncExitStack()
 
@@ -79,7 +83,8 @@ class SelectedSandbox:
                 try:
                     sandbox = await attempt.enter_async_context(tier.open())
                     if tier.name != OFF:
-                        await prove(sandbox, self._settings.network, self._clock)
+                        proof = await prove(sandbox, self._settings.network, self._clock)
+                        self.metadata_note = metadata_note() if proof.metadata_fixed else ""
                 except SandboxUnavailable as error:
                     refusals.append(f"{tier.name}: {error}. To mend it, {tier.remedy}.")
                     continue
@@ -94,6 +99,13 @@ class SelectedSandbox:
     async def close(self) -> None:
         """End what the tier keeps running."""
         await self._stack.aclose()
+
+
+def explain_refusal(sandbox: Sandbox, code: int, output: str) -> str:
+    """Return a line for a command that failed because nothing changes modes here; empty for all others."""
+    note = sandbox.metadata_note if code and isinstance(sandbox, SelectedSandbox) else ""
+    # Programs have the C library's words for the error, with a capital or not.
+    return f"[{note}]\n" if note and os.strerror(errno.EPERM).lower() in output.lower() else ""
 
 
 async def settle(sandbox: Sandbox) -> None:
@@ -143,20 +155,29 @@ async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
 def _evidence(tier: Tier, proof: Proof) -> str:
     """`0.8.0 OK (files, pids, network isolated; 6 ms)`, and after it what a tier says about its weaknesses."""
     version, _, weaknesses = tier.describe().partition("; ")
-    fixed = f"modes, owners and times of files cannot be changed, not even in the workspace: {_why_fixed()}"
-    more = "".join(f"; {one}" for one in (weaknesses, fixed if proof.metadata_fixed else "") if one)
+    more = "".join(f"; {one}" for one in (weaknesses, metadata_note() if proof.metadata_fixed else "") if one)
     return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
 
 
-def _why_fixed(scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> str:
-    """Return why the supervisor cannot make these changes for a command, and what helps."""
+def metadata_note(ptrace_scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> str:
+    """Return why no call is made for commands here, and the remedy.
+
+    Args:
+        ptrace_scope: from 2 on, a process without CAP_SYS_PTRACE may not read its children's memory (ptrace(2)).
+    """
+    fixed = "modes, owners and times of files cannot be changed, not even in the workspace:"
     try:
-        value = int(scope.read_text())
+        value = int(ptrace_scope.read_text())
     except (OSError, ValueError):
         value = 0
     if value > 1:
-        return f"kernel.yama.ptrace_scope is {value}; `sysctl kernel.yama.ptrace_scope=1` on the host"
-    return "another sandbox around GoClaw answers such calls, or Linux is older than 5.0; run GoClaw outside of it"
+        return (
+            f"{fixed} kernel.yama.ptrace_scope is {value}; to mend it, `sysctl kernel.yama.ptrace_scope=1` on the host"
+        )
+    return (
+        f"{fixed} another sandbox around GoClaw answers such calls, or Linux is older than 5.0; to mend it, run GoClaw "
+        "outside of that sandbox, or on a newer kernel"
+    )
 
 
 def _tiers(settings: ExecSettings) -> list[Tier]:

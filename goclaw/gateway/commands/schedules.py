@@ -8,7 +8,6 @@
 
 from collections.abc import Awaitable
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.commands.base import Command, CommandContext, Reply
@@ -32,7 +31,7 @@ async def _remind(context: CommandContext) -> Reply:
     except NoTime:
         await ports.engine.submit(replace(inbound, text=f"Remind me {context.arguments.removeprefix('me ')}"))
         return Reply(turn=inbound.id)
-    wanted = ScheduleRequest(at=datetime.fromtimestamp(moment, UTC).isoformat(), message=text)
+    wanted = ScheduleRequest(at=moment, message=text)
     return await _answered(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
 
 

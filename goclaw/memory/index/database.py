@@ -94,9 +94,10 @@ class IndexFile:
         return await asyncio.get_running_loop().run_in_executor(self._reading, view)
 
     async def rewrite(self) -> bool:
-        """Rewrite the file so that no deleted word remains readable in it or beside it.
+        """Rewrite the conversations so that no deleted word of theirs remains readable in the file or beside it.
 
-        Takes seconds for a large file; searches go on and writing waits. Returns False if an old view of it is still
+        Takes seconds for large conversations; searches go on and writing waits. Notes are rewritten with them only
+        where they are the smaller part. Returns False if an old view of it is still
         being read, or the disk is too full; the log says which.
         """
 
@@ -242,7 +243,10 @@ def _rewrite(connection: sqlite3.Connection) -> bool:
         # Deleting a row marks its words in the full-text index as gone; merged into one piece, it has them no more.
         for table in ("talk_words", "talk_parts"):
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - names of ours
-        connection.execute("VACUUM")
+        if _is_mostly_notes(connection):
+            _rewrite_talk(connection)
+        else:
+            connection.execute("VACUUM")
         # Until here the log beside the file holds pages as they were.
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except sqlite3.OperationalError as error:
@@ -251,6 +255,43 @@ def _rewrite(connection: sqlite3.Connection) -> bool:
     if busy:
         log.warning("the memory index is written anew, but its old log stays while somebody reads it")
     return not busy
+
+
+def _is_mostly_notes(connection: sqlite3.Connection) -> bool:
+    """Return whether notes take more than half the file, going by their words."""
+    [(pages,)], [(free,)] = connection.execute("PRAGMA page_count"), connection.execute("PRAGMA freelist_count")
+    counts = "SELECT (SELECT total(words) FROM note_documents), (SELECT total(words) FROM talk_documents)"
+    [(notes, talk)] = connection.execute(counts)
+    return bool(2 * (pages - free) * notes > pages * (notes + talk))
+
+
+def _rewrite_talk(connection: sqlite3.Connection) -> None:
+    """Write the rows of the conversations' tables into empty pages: what was deleted is in none of these.
+
+    `secure_delete` overwrites deleted rows, but not the copies that SQLite left within a page when it moved rows. It
+    overwrites the whole page when a table gives it up, as here each table gives up all of its own.
+    """
+    ours = "tbl_name LIKE 'talk\\_%' ESCAPE '\\'"
+    tables = connection.execute(
+        f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {ours} AND sql NOT LIKE 'CREATE VIRTUAL%'"  # noqa: S608 - names of ours
+    ).fetchall()
+    triggers = connection.execute(f"SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND {ours}").fetchall()  # noqa: S608 - names of ours
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # With a trigger, DELETE takes row by row and gives up no whole page.
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        for (table,) in tables:
+            connection.execute(f"CREATE TEMP TABLE moving AS SELECT * FROM {table}")  # noqa: S608 - names of ours
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
+            connection.execute(f"INSERT INTO {table} SELECT * FROM moving")  # noqa: S608 - names of ours
+            connection.execute("DROP TABLE moving")
+        for _, sql in triggers:
+            connection.execute(sql)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

@@ -1,7 +1,7 @@
 """Checks of the services that the daemon asks: the model, the embedder, the web search and Telegram.
 
-Each is asked as the daemon does it: the model for one word, and its window is compared with what every request holds;
-the embedder for one text; the search for one result; Telegram for the bot of the token and its webhook.
+Each is asked as the daemon does it: the model for one tool call, and its window is compared with what every request
+holds; the embedder for one text; the search for one result; Telegram for the bot of the token and its webhook.
 """
 
 import asyncio
@@ -23,9 +23,17 @@ from goclaw.core.container import restart_command
 from goclaw.core.redact import mask
 from goclaw.errors import ConfigError, EmbeddingError, ModelError, ToolError
 from goclaw.llm.base import ChatModel, Loading, Looking, ModelPorts
-from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default
-from goclaw.llm.probes import ping
-from goclaw.llm.served import NO_TOOLS, ServedModel
+from goclaw.llm.open import (
+    DEMO,
+    is_free,
+    ollama_finder,
+    open_chain,
+    open_model,
+    pick_default,
+    reads_text_calls,
+)
+from goclaw.llm.probes import Trial, try_call
+from goclaw.llm.served import NO_TOOLS, CallStyle, ServedModel, style_words
 from goclaw.memory.embedding import choose_embedder, open_embedder
 from goclaw.net import open_client
 from goclaw.net.search.open import search
@@ -35,12 +43,13 @@ from goclaw.workspace import Workspace
 
 ASK_SECONDS = 60.0
 """Time limit of the answer: a local model has to be loaded into memory."""
-MAX_OUTPUT = 16
-"""Tokens of the answer: the fewest that every provider allows, so that the question costs next to nothing."""
+MAX_OUTPUT = 256
+"""Tokens of the answer. A call takes some 30; what is left is for a thought before it, and costs next to nothing."""
 OUTPUT_SPENT = "output limit was reached"
 """In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
 _MODEL = "model"
 _MODEL_REMEDY = f"mend that, or choose another one with `goclaw model`; then {restart_command()}"
+_CHOOSE = "`goclaw model` chooses another one"
 _OFFLINE = "Not asked (--offline)."
 
 
@@ -69,22 +78,24 @@ async def check_model(
         model = open_model(specs[0], config, ports)
         found = await (budget_of if offline else prepared)(config, model, await tools)
         if offline:
-            asked = Finding(_MODEL, "ok", f"{sentence} {_OFFLINE}")
+            asked, calls = Finding(_MODEL, "ok", f"{sentence} {_OFFLINE}"), CallStyle.UNTRIED
         else:
             if not is_free(model.spec, config):
-                tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
-            asked = await _ask_model(model, sentence)
-        return [asked, *_tools(ports.served.of(model.spec), model.spec), _window(found, ports.served.of(model.spec))]
+                tell(f"asking {model.spec} for one tool call, which may cost a little; --offline leaves it out")
+            asked, calls = await _ask_model(model, sentence)
+        served = ports.served.of(model.spec)
+        return [asked, *_tools(served, model.spec, calls, config), _window(found, served)]
 
 
-async def _ask_model(model: ChatModel, sentence: str) -> Finding:
+async def _ask_model(model: ChatModel, sentence: str) -> tuple[Finding, CallStyle]:
+    trial = Trial("", CallStyle.UNTRIED)
     try:
-        said = await ping(model, max_output=MAX_OUTPUT, seconds=ASK_SECONDS)
+        trial = await try_call(model, max_output=MAX_OUTPUT, seconds=ASK_SECONDS)
     except (ConfigError, ModelError) as error:
         if OUTPUT_SPENT not in str(error):
-            return Finding(_MODEL, "problem", str(error), _MODEL_REMEDY)
-        said = ""
-    return Finding(_MODEL, "ok", f"{sentence} It answers{f': {said}' if said else ''}")
+            return Finding(_MODEL, "problem", str(error), _MODEL_REMEDY), trial.calls
+    said = f": {trial.said}" if trial.said else ""
+    return Finding(_MODEL, "ok", f"{sentence} It answers{said}"), trial.calls
 
 
 async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
@@ -134,11 +145,16 @@ async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
         yield workspace
 
 
-def _tools(served: ServedModel, spec: str) -> list[Finding]:
-    """Report a model that cannot call tools."""
-    if served.tools is not False:
+def _tools(served: ServedModel, spec: str, calls: CallStyle, config: Config) -> list[Finding]:
+    """Report how a model calls tools, or that it cannot."""
+    if served.tools is False:
+        return [Finding("tools", "warning", NO_TOOLS.format(spec=spec), _CHOOSE)]
+    if calls is CallStyle.UNTRIED:
         return []
-    return [Finding("tools", "warning", NO_TOOLS.format(spec=spec), "`goclaw model` chooses another one")]
+    reads_text = reads_text_calls(config, spec)
+    works = calls is CallStyle.STRUCTURED or (calls is CallStyle.TEXT and reads_text)
+    text = f"{spec} {style_words(calls, reads_text=reads_text)}"
+    return [Finding("tools", "ok", text) if works else Finding("tools", "warning", text, _CHOOSE)]
 
 
 def _window(found: ContextBudget, served: ServedModel) -> Finding:

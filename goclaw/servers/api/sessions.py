@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goclaw.core.events import Outline, SessionInfo, SessionNow
+from goclaw.core.events import Outline, SessionInfo, SessionNow, SessionPlace
 from goclaw.errors import AccessDenied
 from goclaw.servers.api.operations import Call, Key, Operation, Request, Response
 from goclaw.servers.api.problems import Problem, bad_request
@@ -49,13 +49,10 @@ class SessionState(Response):
 
 async def list_sessions(call: Call, asked: SessionsAsked) -> SessionPage:
     """Return a page of sessions."""
-    found = await call.ports.gateway.sessions(call.actor, agents=asked.agents)
-    found = sorted(found, key=_place)
-    if asked.cursor:
-        begins = _decoded(asked.cursor)
-        found = [info for info in found if _place(info) > begins]
+    after = _decoded(asked.cursor) if asked.cursor else None
+    found = await call.ports.gateway.sessions(call.actor, agents=asked.agents, after=after, limit=asked.limit + 1)
     page = found[: asked.limit]
-    return SessionPage(sessions=page, next=_encoded(_place(page[-1])) if len(found) > len(page) else "")
+    return SessionPage(sessions=page, next=_encoded(page[-1].place) if len(found) > len(page) else "")
 
 
 async def get_session(call: Call, asked: SessionAsked) -> SessionState:
@@ -115,22 +112,15 @@ async def _exists(call: Call, session: str) -> bool:
     return bool((await call.ports.gateway.outline(session, 0)).rows)
 
 
-_Place = tuple[float, str]
+def _encoded(place: SessionPlace) -> str:
+    return base64.urlsafe_b64encode(f"{-place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
 
-def _place(info: SessionInfo) -> _Place:
-    return -info.last_at, info.key
-
-
-def _encoded(place: _Place) -> str:
-    return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
-
-
-def _decoded(cursor: str) -> _Place:
+def _decoded(cursor: str) -> SessionPlace:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         at, _, key = base64.b64decode(padded, altchars=b"-_", validate=True).decode().partition(" ")
-        return float(at), key
+        return -float(at), key
     except (binascii.Error, ValueError):
         raise bad_request("`cursor` should be `next` of the page before", "cursor") from None
 

@@ -81,9 +81,10 @@ class SessionPicker(ModalScreen[str]):
         """Show as much as there is room for."""
         self._fill()
 
-    def show(self, sessions: Sequence[SessionInfo]) -> None:
-        """Show the sessions, the latest first."""
-        self._sessions = sessions
+    def add(self, sessions: Sequence[SessionInfo]) -> None:
+        """Show these sessions, too: the next ones, the latest first."""
+        known = {info.key for info in sessions}
+        self._sessions = [*(info for info in self._sessions or () if info.key not in known), *sessions]
         if self.is_mounted:
             self._fill()
 

@@ -192,7 +192,8 @@ LINKED = "(The topic of this message is closed: https://t.me/c/1234567890/7)"
 async def test_what_is_meant_for_a_closed_topic_goes_to_general_and_names_it() -> None:
     async with open_stage(running=False) as stage:
         world = stage.telegram.world
-        asked = (await world.close_topic(FORUM, 7))["message"]["message_id"]
+        asked = (await world.say("@claw_bot go", chat=FORUM, topic=7))["message"]["message_id"]
+        await world.close_topic(FORUM, 7)
         await stage.deliver("an **answer**", chat=FORUM, thread="7", reply_to=str(asked))
         stage.blobs["a"] = b"bytes"
         await stage.deliver("", chat=FORUM, number="d2", thread="7", media="a", media_name="a.png")

@@ -12,11 +12,12 @@ from goclaw.core.catalog import SANDBOXES
 from goclaw.core.clock import RealClock
 from goclaw.core.plugins import load
 from goclaw.errors import SandboxUnavailable
-from goclaw.execution.sandbox import broker, landlock
+from goclaw.execution.sandbox import landlock
 from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
 from goclaw.execution.sandbox.broker import OFF, Broker, open_broker
-from goclaw.execution.sandbox.select import open_sandbox, probe
+from goclaw.execution.sandbox.select import metadata_note, open_sandbox, probe
 from goclaw.execution.sandbox.self_test import prove
+from tests.execution.sandbox.filters import filters_without
 
 pytestmark = pytest.mark.sandbox
 
@@ -64,13 +65,6 @@ async def test_the_sandbox_is_there_at_once_and_proven_when_it_is_used(tmp_path:
         assert sandbox.tier in ("bubblewrap", "broker")
 
 
-def filters_without(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the broker build its filters without this option."""
-    path = "import sys; sys.path.insert(0, sys.argv[1])\nimport goclaw.execution.sandbox.seccomp as s\n"
-    build = f"real = s.build\ns.build = lambda *a, **k: real(*a, **{{**k, '{option}': False}})\n"
-    monkeypatch.setattr(broker, "_BOOT", f"{path}{build}{broker._BOOT}")
-
-
 @pytest.mark.promise("P-exec-never-open")
 async def test_the_canary_notices_modes_that_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     if not landlock.abi():
@@ -89,6 +83,14 @@ async def test_the_doctor_says_that_modes_are_fixed(monkeypatch: pytest.MonkeyPa
     [report] = await probe(ExecSettings(sandbox="broker"))
     words = "modes, owners and times of files cannot be changed, not even in the workspace"
     assert report.works and words in report.text and words not in before.text
+    assert "to mend it, run GoClaw outside of that sandbox" in report.text
+
+
+@pytest.mark.parametrize(("value", "named"), [("2", True), ("3", True), ("1", False), ("0", False)])
+def test_the_setting_of_the_host_that_keeps_modes_fixed_is_named(value: str, named: bool, tmp_path: Path) -> None:
+    (tmp_path / "ptrace_scope").write_text(f"{value}\n")
+    note = metadata_note(tmp_path / "ptrace_scope")
+    assert (f"ptrace_scope is {value}; to mend it, `sysctl kernel.yama.ptrace_scope=1` on the host" in note) == named
 
 
 @pytest.mark.promise("P-exec-never-open")

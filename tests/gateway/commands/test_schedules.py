@@ -1,6 +1,7 @@
 """`/remind` and `/schedule`: what is set is said with its weekday, date, time and zone, and comes then."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from goclaw.auth.users import User, Users, add_user
 from goclaw.core.events import AcceptKind, Actor, Address, Inbound
 from goclaw.toolkit.schedule_orders import ScheduleRequest
 from tests.harness import HERE, Answer, Core, World
-from tests.schedules.jobs import HOUR, pass_time
+from tests.schedules.jobs import HOUR, asleep, pass_time
 
 BERLIN = "Europe/Berlin"
 ANN = Actor("memory:here", "memory", name="Ann")
@@ -29,6 +30,11 @@ async def ask(core: Core, text: str, actor: Actor = ANN, **options: Any) -> str:
     return await core.command(text, actor=actor, **options)
 
 
+def reminders(world: World) -> list[str]:
+    """What has come, without the answers that a reminder is set."""
+    return [text for text in world.texts() if " is set: " not in text]
+
+
 async def states(core: Core, name: str) -> list[str]:
     return [run.state for run in await core.schedules.runs(ANN, name)]
 
@@ -42,6 +48,64 @@ async def test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_
         assert world.script.requests == []
         (stored,) = await core.schedules.of(ANN)
         assert stored.job.personal and stored.state == "done"
+
+
+@pytest.mark.promise("P-schedule-once")
+@pytest.mark.parametrize("by", [-HOUR, -2.0, 2.0, HOUR])
+@pytest.mark.parametrize("looks", [True, False])
+async def test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set(
+    world: World, by: float, looks: bool
+) -> None:
+    async with world.running() as core:
+        await ask(core, "/remind 30s drink tea")
+        await pass_time(core, world, 10)
+        world.clock.jump(by)
+        if looks:  # as each five seconds; without, only the timer tells
+            core.schedules.scheduler.look()
+            await core.schedules.scheduler.clock_was_set()
+        await pass_time(core, world, 19)
+        assert reminders(world) == []
+        await pass_time(core, world, 1)
+        assert reminders(world) == ["drink tea"]
+        (run,) = await core.schedules.runs(ANN, "reminder-1")
+        assert run.due == world.clock.now(), "its moment moved with the clock"
+
+
+@pytest.mark.promise("P-schedule-once")
+async def test_a_reminder_set_after_the_clock_was_set_comes_on_time_too(world: World) -> None:
+    async with world.running() as core:
+        await ask(core, "/remind 30s first")
+        await asleep(core)
+        world.clock.jump(-HOUR)
+        await ask(core, "/remind 40s second")
+        await pass_time(core, world, 30)
+        assert reminders(world) == ["first"]
+        await pass_time(core, world, 10)
+        assert reminders(world) == ["first", "second"]
+
+
+async def test_a_reminder_at_a_time_of_day_follows_the_clock(world: World) -> None:
+    async with world.running() as core:
+        moment = datetime.fromtimestamp(world.clock.now() + 60, UTC).isoformat()
+        await ask(core, f"/remind {moment} drink tea")
+        await asleep(core)
+        world.clock.jump(-HOUR)
+        core.schedules.scheduler.look()
+        await pass_time(core, world, 60)
+        assert reminders(world) == []
+        await pass_time(core, world, HOUR)
+        assert reminders(world) == ["drink tea"]
+
+
+async def test_an_interval_keeps_its_pace_though_the_clock_is_set_back(world: World) -> None:
+    async with world.running() as core:
+        await ask(core, "/schedule add pace --every 30m --message 'drink tea'")
+        for _ in range(2):
+            await pass_time(core, world, HOUR / 2)
+        world.clock.jump(-HOUR + 0.25)
+        await core.schedules.scheduler.clock_was_set()
+        await pass_time(core, world, HOUR / 2)
+        assert reminders(world) == ["drink tea"] * 3
 
 
 async def test_a_reminder_may_have_two_words_for_its_time(world: World) -> None:

@@ -1,4 +1,4 @@
-"""The doctor asks the model one word, and compares its window with what every request holds."""
+"""The doctor asks the model for one tool call, and compares its window with what every request holds."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -14,6 +14,8 @@ from goclaw.llm.served import NO_TOOLS
 from goclaw.ops.doctor import Finding, examine
 from goclaw.ops.doctor import providers as model_module
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, refusal
+from tests.llm.llama_server import SPEC as LLAMA
+from tests.llm.llama_server import replay, replays
 from tests.llm.ollama_server import knows
 from tests.llm.wires import OLLAMA, OPENAI
 
@@ -60,12 +62,12 @@ async def test_a_dead_ollama_is_a_problem_with_what_helps(tmp_path: Path) -> Non
     assert window.verdict == "ok", "what is configured of the window can be judged all the same"
 
 
-async def test_a_model_that_answers_is_asked_for_sixteen_tokens_at_most(tmp_path: Path, fake: FakeProvider) -> None:
+async def test_a_model_that_answers_is_asked_for_a_few_tokens_at_most(tmp_path: Path, fake: FakeProvider) -> None:
     told: list[str] = []
     model, window = await found(tmp_path, at(fake), told)
     assert (model.verdict, window.verdict) == ("ok", "ok")
     assert "It answers: " in model.text
-    assert [received.body["options"]["num_predict"] for received in fake.asked] == [16]
+    assert [received.body["options"]["num_predict"] for received in fake.asked] == [model_module.MAX_OUTPUT]
     assert told == [], "one's own machine costs nothing"
 
 
@@ -75,7 +77,7 @@ async def test_what_may_cost_is_said_before_the_question(tmp_path: Path) -> None
     model, _ = await found(tmp_path, settings, told, offline=True)
     assert (model.verdict, told) == ("ok", []) and "Not asked (--offline)" in model.text
     model, _ = await found(tmp_path, settings, told)
-    assert told == [f"asking {HOSTED} for one word, which may cost a little; --offline leaves it out"]
+    assert told == [f"asking {HOSTED} for one tool call, which may cost a little; --offline leaves it out"]
     assert model.verdict == "problem" and "may not be reached" in model.text, "tests reach this machine alone"
 
 
@@ -171,5 +173,54 @@ async def test_a_model_without_tools_is_a_warning(tmp_path: Path, fake: FakeProv
     fake.routes["/api/show"] = lines({"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40_960}})
     overrides = {"state_dir": str(tmp_path / "state"), "models.agent": SPEC, "memory.embedder": "none", **at(fake)}
     findings = await examine(load_config(overrides=overrides, environ={}), lambda line: None, offline=False)
+    assert [received.body.get("tools") for received in fake.asked] == [None]
     warned = [each.text for each in findings if each.verdict == "warning" and each.check == "tools"]
     assert warned == [NO_TOOLS.format(spec=SPEC)]
+
+
+TRIALS = {
+    "structured_call": ("ok", "calls tools"),
+    "text_call": ("ok", "calls tools as text: they are read"),
+    "text": ("warning", "answers, but makes no calls: fine for talk, not for tools"),
+}
+
+
+@pytest.mark.parametrize("recording", TRIALS)
+async def test_the_doctor_says_how_a_model_calls_tools(tmp_path: Path, fake: FakeProvider, recording: str) -> None:
+    replays(fake, recording)
+    [tools] = await trials(tmp_path, fake)
+    verdict, words = TRIALS[recording]
+    assert (tools.verdict, tools.text) == (verdict, f"{LLAMA} {words}")
+    assert len(fake.asked) == 1 and fake.asked[0].body["max_tokens"] == model_module.MAX_OUTPUT
+
+
+async def test_text_calls_that_are_not_read_are_a_warning(tmp_path: Path, fake: FakeProvider) -> None:
+    replays(fake, "text_call")
+    [tools] = await trials(tmp_path, fake, **{"models.options": {LLAMA: {"text_calls": "off"}}})
+    assert tools.verdict == "warning" and "reading them is off" in tools.text
+
+
+async def test_a_server_that_refuses_tools_is_asked_without_them_and_that_is_said(
+    tmp_path: Path, fake: FakeProvider
+) -> None:
+    replays(fake, "text")
+    fake.will(refusal(500, {"error": {"message": "tools param requires --jinja flag"}}), replay("text"))
+    [tools] = await trials(tmp_path, fake)
+    assert (tools.verdict, tools.text) == ("warning", NO_TOOLS.format(spec=LLAMA))
+    assert ["tools" in received.body for received in fake.asked] == [True, False]
+
+
+async def test_a_trial_that_fails_says_the_servers_words(tmp_path: Path, fake: FakeProvider) -> None:
+    replays(fake, "server_error")
+    fake.will(refusal(400, {"error": {"message": "the weights are on strike"}}))
+    assert await trials(tmp_path, fake) == []
+    model, _ = await found(tmp_path, {"models.agent": LLAMA, "providers.llamacpp.base_url": f"{fake.url}/v1"})
+    assert model.verdict == "problem" and "the weights are on strike" in model.text
+
+
+async def trials(tmp_path: Path, fake: FakeProvider, **more: Any) -> list[Finding]:
+    """The findings on the calls of a llama.cpp at the fake's address."""
+    server = {"models.agent": LLAMA, "providers.llamacpp.base_url": f"{fake.url}/v1", "memory.embedder": "none"}
+    overrides = {"state_dir": str(tmp_path / "state"), **server, **more}
+    findings = await examine(load_config(overrides=overrides, environ={}), lambda line: None)
+    return [finding for finding in findings if finding.check == "tools" and finding.text.startswith(LLAMA)]

@@ -100,7 +100,7 @@ class Around(App[None]):
     async def open(self, sessions: Sequence[SessionInfo] | None) -> SessionPicker:
         picker = SessionPicker("tui:me", SteppedClock())
         if sessions is not None:
-            picker.show(sessions)
+            picker.add(sessions)
         await self.push_screen(picker, self.picked.append)
         return picker
 
@@ -149,7 +149,7 @@ async def test_a_line_that_says_that_there_is_nothing_is_no_choice() -> None:
         assert "Waiting for the daemon" in text_of(around)
         await pilot.press("enter", *"n")
         assert "new session tui:n" in text_of(around)
-        picker.show([])
+        picker.add([])
         await pilot.press("backspace")
         assert "Nothing was said yet" in text_of(around)
         await pilot.press("enter")
