@@ -68,6 +68,8 @@ def postgres() -> Base:
         (
             "ENV PATH=/opt/postgres/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             f"ENV PGDATA=/var/lib/postgresql/{NEWEST}/docker",
+            # The clients of the wheel look in /tmp.
+            "ENV PGHOST=/var/run/postgresql",
             "VOLUME /var/lib/postgresql",
             "STOPSIGNAL SIGINT",
             'ENTRYPOINT ["docker-entrypoint.sh"]',
