@@ -1,7 +1,7 @@
 FROM python:3.11.15-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never
 # Buildah rounds times of files, and Python ignores bytecode whose source has another time: `goclaw status` took seconds.
-ENV PYC_INVALIDATION_MODE=unchecked-hash
+ENV PYC_INVALIDATION_MODE=UNCHECKED_HASH
 WORKDIR /src
 COPY requirements-uv.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock && uv venv --python /usr/local/bin/python3 /app
