@@ -142,7 +142,7 @@ def _nearly(body: str, old: str) -> str:
         for number, line in enumerate(body.splitlines(), 1)
         if letters in (packed := "".join(line.split())) and len(packed) <= 2 * len(letters)
     ]
-    return f" (line {alike[0][0]} is: {alike[0][1].strip()})" if len(alike) == 1 else ""
+    return f" (call again with line {alike[0][0]} as it is: {alike[0][1].strip()})" if len(alike) == 1 else ""
 
 
 def _line_of(body: str, place: int) -> int:

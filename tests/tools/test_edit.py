@@ -61,9 +61,9 @@ async def test_line_ends_and_marks_are_kept(
 @pytest.mark.parametrize(
     ("old", "words"),
     [
-        ("port = 8080", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
-        (" port =8080\n", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
-        ("port = 80", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        ("port = 8080", r"^old_string not found in a\.txt \(call again with line 2 as it is: port=8080\)$"),
+        (" port =8080\n", r"^old_string not found in a\.txt \(call again with line 2 as it is: port=8080\)$"),
+        ("port = 80", r"^old_string not found in a\.txt \(call again with line 2 as it is: port=8080\)$"),
         ("a = 1", r"^old_string not found in a\.txt$"),
         ("p", r"^old_string is not unique"),
     ],
