@@ -58,7 +58,8 @@ def check(wanted: Replacement) -> None:
         ToolError: it says nothing, or it is no Unicode text.
     """
     if not wanted.old:
-        raise ToolError("old_string cannot be empty (to add to a file, to rename or to delete it, use exec)")
+        instead = "call exec now: `echo TEXT >> FILE` adds a line, `mv` renames, `rm` deletes"
+        raise ToolError(f"old_string cannot be empty ({instead})")
     if wanted.old == wanted.new:
         raise ToolError("old_string and new_string are the same: nothing to change")
     encoded(wanted.old, "old_string")

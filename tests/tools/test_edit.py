@@ -79,7 +79,7 @@ async def test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means
 @pytest.mark.parametrize(
     ("old", "words"),
     [
-        ("", r"^old_string cannot be empty \(to add to a file, to rename or to delete it, use exec\)$"),
+        ("", r"^old_string cannot be empty \(call exec now: `echo TEXT >> FILE` adds a line, .* `rm` deletes\)$"),
         ("nine", r"^old_string not found in a\.txt$"),
         ("  two  ", r"^old_string not found in a\.txt \(line 2 has it with other whitespace around\)$"),
         ("o", r"^old_string is not unique: 3 matches in a\.txt \(lines 1, 2, 4\)$"),
