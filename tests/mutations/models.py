@@ -365,7 +365,6 @@ BUGS: list[Bug] = [
         "goclaw/turns/agent_services.py",
         "[of_repetition()] if self.agent_run.policy.is_repeating else []",
         "[]",
-        "tests/sessions/test_reminding.py::"
-        "test_a_model_that_repeats_its_call_reads_that_it_did_until_it_makes_another",
+        "tests/sessions/test_reminding.py::test_a_model_that_repeats_its_call_reads_that_it_did_until_it_makes_another",
     ),
 ]
