@@ -26,18 +26,18 @@ SMALL_CORE = frozenset({"read", "write", "edit", "exec", "web_fetch", "memory_se
 CORE = SMALL_CORE | {"search", "ask_user", "message"}
 _ITSELF = (TOOL_SEARCH, TOOL_CALL)
 CONTRACT: Mapping[str, tuple[str, frozenset[str]]] = {
-    "read": ("Read a file.", frozenset({"path", "offset", "limit"})),
+    "read": ("Read a file. Paths are relative to your workspace.", frozenset({"path", "offset", "limit"})),
     "write": ("Write a whole file.", frozenset({"path", "content"})),
     "edit": (
         "Replace a text in a file. Read the file first: the text must stand there exactly so, and once.",
         frozenset({"path", "old_string", "new_string"}),
     ),
     "exec": (
-        "Run a shell command: list, find, search, count, append to, move or delete files, and all else.",
+        "Run a shell command: list, search, count, append to, rename, move or delete files, and all else.",
         frozenset({"command", "timeout", "working_dir"}),
     ),
     "web_fetch": ("Read a web page.", frozenset({"url"})),
-    "memory_search": ("Search your notes.", frozenset({"query"})),
+    "memory_search": ("Search what you remember from earlier talks.", frozenset({"query"})),
     "memory_write": ("Keep a value under a name, to remember it.", frozenset({"key", "value"})),
     TOOL_SEARCH: ("Find more tools.", frozenset({"query"})),
     TOOL_CALL: ("Run a tool that tool_search found.", frozenset({"name", "arguments"})),

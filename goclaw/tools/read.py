@@ -3,6 +3,7 @@
 import asyncio
 import io
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Annotated, BinaryIO, Literal
 
 from pydantic import Field
@@ -123,12 +124,12 @@ async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResul
         return await _read(ctx, path, window)
     except ToolError as error:
         if isinstance(error.__cause__, IsADirectoryError):
-            raise await _with_names(ctx, path, error) from error
+            raise await _with_names(ctx, path, error, "it") from error
         if not is_missing(error):
             raise
         near, is_sure = await ctx.workspace.nearest(path)
         if not near:
-            raise
+            raise await _with_nearest_folder(ctx, path, error) from error
         if not is_sure:
             raise ToolError(f"{error} (did you mean {near}?)") from error
     found = await _read(ctx, near, window)
@@ -136,11 +137,21 @@ async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResul
     return found.model_copy(update={"note": "\n".join(filter(None, (near_name, found.note)))})
 
 
-async def _with_names(ctx: ToolContext, path: str, error: ToolError) -> ToolError:
-    """Return the error with the names of the folder: small models try nothing else after a plain refusal."""
-    names = sorted(name for name, _ in (await ctx.workspace.entries(path, MAX_NAMES + 1))[1])
+async def _with_nearest_folder(ctx: ToolContext, path: str, error: ToolError) -> ToolError:
+    """Return the error about a missing file with the names in the last folder of its path that exists, if any does."""
+    for parent in PurePosixPath(path).parents[:-1]:
+        try:
+            return await _with_names(ctx, str(parent), error, str(parent))
+        except ToolError:
+            continue
+    return error
+
+
+async def _with_names(ctx: ToolContext, folder: str, error: ToolError, called: str) -> ToolError:
+    """Return the error with the names in a folder: small models try nothing else after a plain refusal."""
+    names = sorted(name for name, _ in (await ctx.workspace.entries(folder, MAX_NAMES + 1))[1])
     more = ", …" if len(names) > MAX_NAMES else ""
-    return ToolError(f"{error} (in it: {', '.join(names[:MAX_NAMES])}{more})") if names else error
+    return ToolError(f"{error} (in {called}: {', '.join(names[:MAX_NAMES])}{more})") if names else error
 
 
 def _window(

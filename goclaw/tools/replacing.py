@@ -58,7 +58,8 @@ def check(wanted: Replacement) -> None:
         ToolError: it says nothing, or it is no Unicode text.
     """
     if not wanted.old:
-        raise ToolError("old_string cannot be empty (to add to a file, to rename or to delete it, use exec)")
+        instead = "call exec now: `echo TEXT >> FILE` adds a line, `mv` renames, `rm` deletes"
+        raise ToolError(f"old_string cannot be empty ({instead})")
     if wanted.old == wanted.new:
         raise ToolError("old_string and new_string are the same: nothing to change")
     encoded(wanted.old, "old_string")
@@ -141,7 +142,7 @@ def _nearly(body: str, old: str) -> str:
         for number, line in enumerate(body.splitlines(), 1)
         if letters in (packed := "".join(line.split())) and len(packed) <= 2 * len(letters)
     ]
-    return f" (line {alike[0][0]} is: {alike[0][1].strip()})" if len(alike) == 1 else ""
+    return f" (call again with line {alike[0][0]} as it is: {alike[0][1].strip()})" if len(alike) == 1 else ""
 
 
 def _line_of(body: str, place: int) -> int:

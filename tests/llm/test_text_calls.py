@@ -32,6 +32,8 @@ FORMS = {
     "Phi": f"<|tool_call|>[{CALL}]<|/tool_call|>",
     "LM Studio": f"[TOOL_REQUEST]{CALL}[END_TOOL_REQUEST]",
     "OpenAI": '{"function": {"name": "write", "arguments": "{\\"path\\": \\"a\\", \\"content\\": \\"x\\"}"}}',
+    "a brace too many": f"{CALL}}}",
+    "a brace too many, fenced": f"```json\n{CALL}\n}}\n```",
     "a comma too many": '{"name": "write", "arguments": {"path": "a", "content": "x",},}',
 }
 
@@ -60,6 +62,7 @@ def test_several_calls_are_read_in_their_order() -> None:
         "Hello",
         f"{CALL}\nI wrote it.",
         f"see: {CALL}",
+        f"calls = [\n{CALL}\n]",
         f"> {CALL}",
         f"`{CALL}`",
         f"    {CALL}",

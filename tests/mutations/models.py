@@ -351,4 +351,20 @@ BUGS: list[Bug] = [
         "tests/llm/test_ollama.py::test_prompt_and_answer_together_never_exceed_the_window",
         "tests/compaction/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
     ),
+    bug(
+        "a call with a brace too many is no call",
+        "Qwen2.5-Coder 1.5B on llama-server: the person read `}`, and nothing ran",
+        "goclaw/llm/text_calls.py",
+        "(_SPACE_BEHIND if self.calls else _SPACE)",
+        "_SPACE",
+        "tests/llm/test_text_calls.py::test_every_form_of_a_call_is_read",
+    ),
+    bug(
+        "a model that repeats its call does not learn it",
+        "Qwen2.5-Coder 1.5B on llama-server: the same call after its result until a limit ends the turn",
+        "goclaw/turns/agent_services.py",
+        "[of_repetition()] if self.agent_run.policy.is_repeating else []",
+        "[]",
+        "tests/sessions/test_reminding.py::test_a_model_that_repeats_its_call_reads_that_it_did_until_it_makes_another",
+    ),
 ]

@@ -353,7 +353,7 @@ BUGS: list[Bug] = [
         "reading a folder does not tell what is in it",
         "Qwen2.5-Coder 1.5B on llama-server: it gave up at the bare refusal",
         "goclaw/tools/read.py",
-        "            raise await _with_names(ctx, path, error) from error\n",
+        '            raise await _with_names(ctx, path, error, "it") from error\n',
         "            raise\n",
         "tests/tools/test_read.py",
     ),
@@ -364,5 +364,13 @@ BUGS: list[Bug] = [
         "if len(alike) == 1 else",
         "if len(alike) == 99 else",
         "tests/tools/test_edit.py::test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means",
+    ),
+    bug(
+        "a file that is missing is just not found",
+        "Qwen2.5-Coder 1.5B on llama-server: `src/functions/parse_date.go` for `src/dates.py`, and no second try",
+        "goclaw/tools/read.py",
+        "            raise await _with_nearest_folder(ctx, path, error) from error\n",
+        "            raise\n",
+        "tests/tools/test_read.py::test_a_missing_file_is_refused_with_what_is_in_the_last_folder_of_its_path",
     ),
 ]

@@ -92,6 +92,14 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
             await around.call(read, {"path": path})
 
 
+async def test_a_missing_file_is_refused_with_what_is_in_the_last_folder_of_its_path(around: Surroundings) -> None:
+    for name in ("src/main.py", "src/dates.py", "other.txt"):
+        around.write(name, "x\n")
+    for path in ("src/functions/parse.go", "src/nothing-like-it.txt"):
+        with pytest.raises(ToolError, match=rf"^file not found: {path} \(in src: dates\.py, main\.py\)$"):
+            await around.call(read, {"path": path})
+
+
 async def test_latin_1_is_read_and_named(around: Surroundings) -> None:
     around.write("old.txt", "plain\nK\xe4se \x80 5\n".encode("latin-1"))
     around.write("damaged.txt", "Käse".encode() + b" \xe4\n")
