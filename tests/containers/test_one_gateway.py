@@ -42,9 +42,7 @@ def test_exec_clones_installs_and_changes_modes(project: Project) -> None:
         "/usr/local/bin/pip install -q --no-index --target lib ./tried-1-py3-none-any.whl && PYTHONPATH=lib python3 -c "
         "'import tried; print(tried.answer)'"
     )
-    assert "\nexit code: 0" in project.execute(
-        "mkdir t && tar cf t.tar x && tar xpf t.tar -C t && curl --version"
-    )
+    assert "\nexit code: 0" in project.execute("mkdir t && tar cf t.tar x && tar xpf t.tar -C t && curl --version")
     assert "goclaw gateway" in project.inside("ps", "ax"), "a person may look; a command may not read /proc"
 
 
