@@ -162,7 +162,9 @@ async def tool_search(
     found = (await asyncio.to_thread(find_tools, query, usable))[:NAMED]
     names = tuple(spec.name for spec in found)
     if not found:
-        return ToolsFound(names=names, told=f"no tool fits; there are: {', '.join(spec.name for spec in usable)}")
+        others = [spec.name for spec in usable]
+        instead = "exec may do it by a command; " if "exec" in others else ""
+        return ToolsFound(names=names, told=f"no tool fits; {instead}there are: {', '.join(others)}")
     told = [_told(spec) for spec in found[:TOLD]]
     while len(told) > 1 and sum(map(len, told)) > ROOM:
         told.pop()

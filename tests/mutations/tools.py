@@ -373,4 +373,12 @@ BUGS: list[Bug] = [
         "            raise\n",
         "tests/tools/test_read.py::test_a_missing_file_is_refused_with_what_is_in_the_last_folder_of_its_path",
     ),
+    bug(
+        "who finds no tool for a task does not learn that a command may do it",
+        "Qwen2.5-Coder 1.5B on llama-server: it searched for `rename` until a limit ended the turn",
+        "goclaw/tools/tool_search.py",
+        'if "exec" in others else',
+        "if not others else",
+        "tests/tools/test_tool_search.py::test_where_no_tool_fits_a_command_may_do_it",
+    ),
 ]

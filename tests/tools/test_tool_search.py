@@ -57,6 +57,12 @@ async def test_a_small_window_is_not_filled_and_the_others_are_named(tmp_path: P
             assert len(told) < 3_500 and ("\n\nalso: " in told) is (query != "agent")
 
 
+async def test_where_no_tool_fits_a_command_may_do_it(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, read, load(catalog.TOOLS["exec"], Tool), tool_search) as bench:
+        told = (await bench.call("tool_search", {"query": "zymurgy"})).content
+    assert told == "no tool fits; exec may do it by a command; there are: read, exec"
+
+
 async def test_what_does_not_fit_names_what_there_is_and_nothing_that_is_not_ones_own(tmp_path: Path) -> None:
     async with open_bench(tmp_path, read, write, tool_search, tools={"disabled": ["write"]}) as bench:
         assert (await bench.call("tool_search", {"query": "zymurgy"})).content == "no tool fits; there are: read"
