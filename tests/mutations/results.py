@@ -116,8 +116,16 @@ BUGS: list[Bug] = [
         "German without its own keys is not found",
         "issue 43: Schluessel",
         "goclaw/memory/query_terms.py",
-        "    terms += [spelt for word in",
-        "    terms += [word for word in () for word in",
+        "    return terms + [spelt for word in words if ",
+        "    return terms + [spelt for word in () if ",
         "tests/tools/test_memory_files_search.py::test_a_note_is_found_however_its_words_and_numbers_are_written",
+    ),
+    bug(
+        "an exact phrase with an umlaut is found only as it is written",
+        "issue 43: Schluessel",
+        "goclaw/memory/query_terms.py",
+        "for term in dict.fromkeys(_missed_terms(phrase))",
+        "for term in dict.fromkeys(extra_terms(phrase))",
+        "tests/memory/test_searching.py::test_very_words_are_found_in_any_spelling",
     ),
 ]
