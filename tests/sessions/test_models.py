@@ -52,6 +52,13 @@ def script(tmp_path: Path) -> str:
     return f"scripted:{path}"
 
 
+def another(folder: Path) -> str:
+    """Return a second model."""
+    path = folder / "own.json"
+    path.write_text(json.dumps([{"text": "A summary"}]))
+    return f"scripted:{path}"
+
+
 async def test_the_configured_chain_answers(tmp_path: Path, script: str) -> None:
     async with models_of(tmp_path, agent=[script], summary=[]) as models:
         assert (await models.agent()).spec == models.main == script
@@ -61,8 +68,15 @@ async def test_the_configured_chain_answers(tmp_path: Path, script: str) -> None
 
 
 async def test_summaries_have_a_chain_of_their_own_and_the_main_model_behind_it(tmp_path: Path, script: str) -> None:
-    async with models_of(tmp_path, agent=[script], summary=[script]) as models:
+    own = another(tmp_path)
+    async with models_of(tmp_path, agent=[script], summary=[own]) as models:
         assert [each.source for each in await models.summarizers()] == [SummarySource.LLM, SummarySource.FALLBACK]
+
+
+async def test_a_main_model_that_is_in_the_summary_chain_is_asked_once(tmp_path: Path, script: str) -> None:
+    async with models_of(tmp_path, agent=[script], summary=[script]) as models:
+        (only,) = await models.summarizers()
+        assert (only.source, only.is_main) == (SummarySource.LLM, True)
 
 
 async def test_the_demo_model_writes_no_summaries(tmp_path: Path) -> None:
@@ -78,12 +92,11 @@ async def test_a_model_that_cannot_be_opened_is_an_error_that_says_why(tmp_path:
 
 
 async def test_another_model_than_the_summary_chain_writes_where_that_is_wanted(tmp_path: Path, script: str) -> None:
-    own = tmp_path / "own.json"
-    own.write_text(json.dumps([{"text": "A summary"}]))
-    async with models_of(tmp_path, agent=[script], summary=[script]) as models:
-        found = await models.summarizers("", f"scripted:{own}")
+    own = another(tmp_path)
+    async with models_of(tmp_path, agent=[script], summary=[]) as models:
+        found = await models.summarizers("", own)
         assert [(each.source, each.model.spec) for each in found] == [
-            (SummarySource.LLM, f"scripted:{own}"),
+            (SummarySource.LLM, own),
             (SummarySource.FALLBACK, script),
         ]
 
@@ -106,8 +119,8 @@ async def test_the_window_of_an_ollama_model_is_chosen_once_before_anything_is_a
         own = {"ollama": {"base_url": server.url, "max_context": 4_096}}
         async with models_of(tmp_path, agent=["ollama:qwen3:8b"], summary=["ollama:qwen3:8b"], providers=own) as models:
             assert (await models.agent()).context_window == 4_096
-            writer, main = [each.model for each in await models.summarizers()]
-            assert writer.context_window == main.context_window == 4_096
+            (writer,) = [each.model for each in await models.summarizers()]
+            assert writer.context_window == 4_096
             await models.only(["ollama:qwen3:8b"])
         assert [received.path for received in server.received].count("/api/show") == 1
 

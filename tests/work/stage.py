@@ -154,6 +154,9 @@ def settings(folder: Path, telegram: FakeTelegram, model: EchoModel) -> Json:
         "models": {"agent": [SPEC], "options": {SPEC: {"context_window": 1_000_000}}},
         "providers": {"openai-chat": {"base_url": model.url, "api_key": "none"}},
         "compaction": {"max_messages": 0},
+        # As with a hosted model: a server on the loopback costs nothing, so it would make checkpoints and notes, too.
+        "checkpoint": {"main_model": False},
+        "memory": {"flush": {"main_model": False}},
     }
 
 

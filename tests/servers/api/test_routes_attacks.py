@@ -123,7 +123,7 @@ async def test_an_operation_admits_no_page_no_other_host_and_no_other_credential
             ({"Host": "evil.example"}, 421),
             ({"Host": f"127.0.0.1.evil.example:{served.port}"}, 421),
             ({"Authorization": f"Basic {secret}"}, 401),
-            ({"Authorization": f"bearer  {secret}"}, 401),
+            ({"Authorization": f"bear {secret}"}, 401),
             ({"Authorization": "", "Cookie": f"token={secret}; Authorization=Bearer {secret}"}, 401),
             ({"Authorization": "", "X_Api_Key": secret, "Proxy_Authorization": f"Bearer {secret}"}, 401),
         ):
