@@ -1,5 +1,7 @@
 FROM python:3.11.15-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never
+# Buildah rounds times of files, and Python ignores bytecode whose source has another time: `goclaw status` took seconds.
+ENV PYC_INVALIDATION_MODE=UNCHECKED_HASH
 WORKDIR /src
 COPY requirements-uv.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock && uv venv --python /usr/local/bin/python3 /app
@@ -13,7 +15,7 @@ RUN uv pip install --python /app --compile-bytecode --no-deps --offline . \
     && find /app/lib -type d -name tests -path '*/site-packages/*' -prune -exec rm -r {} +
 
 FROM python:3.11.15-slim-bookworm
-# What commands of an agent expect. The versions are Debian's of the day of the build: only those get security updates.
+# What commands of an agent expect, and `ps` for people. The versions are Debian's of the day of the build: only those get security updates.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends curl git procps \

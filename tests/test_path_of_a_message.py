@@ -12,10 +12,11 @@ import goclaw
 from tests.harness import Answer, World
 
 ROOT = f"{Path(goclaw.__file__).parent}/"
-MAX_FILES = 60
+MAX_FILES = 68
 MAX_ROOMS = 14
 MAX_CHANGES = 470
-"""10 % above what was measured on 2026-11-23 (55 files, 13 rooms, 428 changes): a new reader follows this way."""
+"""Little above what was measured on 2026-11-29 (66 files, 14 rooms, 447 changes): a new reader follows this way. Of the
+files, five are new: three hold what others had grown too long for, `llm.served` and `turns.written_calls` are parts."""
 
 
 @contextmanager

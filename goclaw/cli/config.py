@@ -106,7 +106,7 @@ def doctor(
 ) -> None:
     """Try everything out and say what to mend. Exit code 1 when something is broken.
 
-    The model is asked for one word, which may cost a little; --offline leaves that out.
+    The model is asked for one tool call, which may cost a little; --offline leaves that out.
     """
     findings = asyncio.run(examine(load(context), say, offline=offline))
     if as_json:

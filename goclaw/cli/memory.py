@@ -9,7 +9,7 @@ import typer
 from goclaw.auth.users import login_name
 from goclaw.cli.base import say, show
 from goclaw.cli.options import load
-from goclaw.cli.process import listens
+from goclaw.cli.process import listens_soon
 from goclaw.config.schema import Config
 from goclaw.core.redact import mask
 from goclaw.core.wire import AskMemory, MemoryFrame
@@ -95,7 +95,7 @@ def _tell(standing: dict[str, Any], *, as_json: bool) -> None:
 
 
 async def _asked(config: Config, question: AskMemory) -> dict[str, Any]:
-    if listens(config):
+    if await listens_soon(config):
         async with attach(config.socket_path, f"tui:{login_name()}", limit=0) as client:
             return (await client.answer(question, MemoryFrame)).answer
     from goclaw.cli.offline import answered  # with a daemon none of it is needed

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 20.0
 """How long the daemon may take until its socket answers."""
+LISTEN_SECONDS = 10.0
+"""How long a command waits for a daemon that is starting, before it takes the state folder to be used otherwise."""
 STOP_SECONDS = 40.0
 """How long it may take to end: the grace time for turns and deliveries, generously."""
 LOOK_SECONDS = 0.05
@@ -123,6 +125,16 @@ def is_in_background(config: Config) -> bool:
 def listens(config: Config) -> bool:
     """Whether a daemon holds this state folder and its socket is there."""
     return running_pid(config) is not None and config.socket_path.exists()
+
+
+async def listens_soon(config: Config) -> bool:
+    """Whether a daemon answers commands; one that is starting gets `LISTEN_SECONDS`."""
+    deadline = time.monotonic() + LISTEN_SECONDS
+    while not listens(config):
+        if running_pid(config) is None or time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(LOOK_SECONDS)
+    return True
 
 
 async def stop(config: Config) -> int | None:

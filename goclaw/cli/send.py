@@ -12,7 +12,7 @@ import typer
 from goclaw.auth.users import login_name
 from goclaw.cli.base import say
 from goclaw.cli.options import Insecure, TokenFile, Url, load, reach
-from goclaw.cli.process import listens
+from goclaw.cli.process import listens_soon
 from goclaw.config.packaged import Packaged
 from goclaw.config.schema import Config
 from goclaw.core.events import (
@@ -258,7 +258,7 @@ class _Sending:
 @asynccontextmanager
 async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]:
     """Use the running daemon, or else run one in this process, under the same lock."""
-    if listens(config):
+    if await listens_soon(config):
         yield
     else:
         from goclaw.app import open_app

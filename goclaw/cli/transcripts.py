@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from goclaw.auth.users import login_name
-from goclaw.cli.process import listens
+from goclaw.cli.process import listens_soon
 from goclaw.config.schema import Config
 from goclaw.core.events import CompactionRecord, Outline, SessionInfo, TranscriptRow
 from goclaw.core.wire import AskOutline, AskRows, AskSessions, ClientFrame, OutlineFrame, Rows, SessionsReply
@@ -106,7 +106,7 @@ async def open_source(config: Config, session: str = "") -> AsyncIterator[Conver
     """
     session = session or f"tui:{login_name()}"
     async with AsyncExitStack() as stack:
-        if listens(config):
+        if await listens_soon(config):
             remote = _Remote(stack, config.socket_path, session)
             await remote.connect()
             yield remote

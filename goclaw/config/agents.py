@@ -183,7 +183,8 @@ def _check_names(kinds: dict[str, AgentSettings]) -> dict[str, AgentSettings]:
 
 GENERAL = "general"
 """The built-in kind, and the default where several are configured and the call names none."""
-GENERAL_KIND = AgentSettings(description="Does any task that can be described in a message.")
+# Not called: that would build what checks an agent at every start (`goclaw.config.section`).
+GENERAL_KIND = AgentSettings.model_construct(description="Does any task that can be described in a message.")
 
 
 class AgentsSettings(Section):

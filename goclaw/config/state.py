@@ -184,6 +184,8 @@ def open_state(config: Config) -> Iterator[None]:
     try:
         _lock(lock, folder)
         _sign(lock, folder)
+        with suppress(OSError):  # left by a daemon that was killed: a socket means that one answers
+            config.socket_path.unlink()
         yield
         with suppress(OSError):  # the disk can only be read meanwhile: the pid of a process that is gone does no harm
             os.ftruncate(lock, 0)

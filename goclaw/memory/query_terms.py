@@ -68,13 +68,21 @@ _PART = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[^\W_][_.@/:\\#+=~%&?-]+[^\W_]|^_+[^\
 
 
 def extra_terms(text: str) -> list[str]:
-    """Return terms that `unicode61` misses: single and paired characters of unspaced scripts, emoji, humps."""
+    """Return terms that `unicode61` misses: those of `_unspaced_terms`, and words in another spelling."""
+    terms = _unspaced_terms(text)
+    if text.isascii():
+        return terms
+    words = _WORD.findall(unicodedata.normalize("NFKC", text))
+    return terms + [spelt for word in words if not word.isascii() and (spelt := respelt(word)) != word]
+
+
+def _unspaced_terms(text: str) -> list[str]:
+    """Return single and paired characters of unspaced scripts, emoji, and humps."""
     humped = _HUMPED.findall(text) if _HUMP_INSIDE.search(text) else []
     terms = [hump for word in humped for hump in _humps(word)]
     if text.isascii():
         return terms
     text = unicodedata.normalize("NFKC", text)
-    terms += [spelt for word in _WORD.findall(text) if not word.isascii() and (spelt := respelt(word)) != word]
     for run in _RUN.findall(text):
         terms += [*run, *_pairs(run)]
     return terms + [_symbol(character) for character in dict.fromkeys(text) if _is_symbol(character)]
@@ -266,7 +274,7 @@ def longest_piece(phrase: str) -> str:
 
 def _phrase_expression(phrase: str) -> str:
     terms = [term for part in _spoken(phrase) for term in _spoken_terms(part)]
-    return " AND ".join(terms + [f'extra : "{term}"' for term in dict.fromkeys(extra_terms(phrase))])
+    return " AND ".join(terms + [f'extra : "{term}"' for term in dict.fromkeys(_unspaced_terms(phrase))])
 
 
 def _spoken_terms(part: str) -> Iterator[str]:
@@ -283,7 +291,7 @@ def _spoken(text: str) -> list[str]:
     """Return the text between pieces of unspaced scripts, each of which the index joins with its adjacent letters."""
     parts: list[str] = [""]
     for piece in _SPACES.split(text):
-        if extra_terms(piece):
+        if _unspaced_terms(piece):
             parts.append("")
         else:
             parts[-1] += piece
@@ -292,4 +300,4 @@ def _spoken(text: str) -> list[str]:
 
 def _within_a_word(pair: str) -> bool:
     """Return whether a word continues from one character to the next. Unspaced scripts do not mark where one ends."""
-    return len(pair) == 2 and all(character.isalnum() and not extra_terms(character) for character in pair)
+    return len(pair) == 2 and all(character.isalnum() and not _unspaced_terms(character) for character in pair)

@@ -23,7 +23,7 @@ def hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_may_cost_is_said_on_standard_error_and_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--json"]) == 1
     output = capsys.readouterr()
-    assert "goclaw: asking openai-chat:gpt for one word, which may cost a little" in output.err
+    assert "goclaw: asking openai-chat:gpt for one tool call, which may cost a little" in output.err
     (model,) = [finding for finding in json.loads(output.out) if finding["check"] == "model"]
     assert model["verdict"] == "problem" and "goclaw model" in model["remedy"]
     run(["doctor", "--offline"])

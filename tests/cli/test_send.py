@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,6 +80,21 @@ async def first_question(events: AsyncIterator[TurnEvent]) -> Question:
         if isinstance(event, QuestionAsked):
             return event.question
     raise AssertionError("nothing was asked")
+
+
+async def test_it_waits_for_a_daemon_that_is_starting_although_one_that_was_killed_left_its_socket(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, [Answer("Here I am.", when="hi")])
+    world.config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(world.config.socket_path))
+    async with world.running() as core, asyncio.timeout(PATIENCE):
+        with open_state(world.config):
+            sending = asyncio.create_task(send.send_and_wait(world.config, "hi", SESSION))
+            await asyncio.sleep(0)
+            async with open_socket(world.config.socket_path, core.gateway, world.clock, lambda: ""):
+                assert await sending == ("Here I am.", True)
 
 
 async def test_what_a_turn_waits_for_is_said_on_standard_error_with_the_command_that_answers_it(

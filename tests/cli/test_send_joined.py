@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
-    monkeypatch.setattr(send, "listens", lambda config: True)
+    monkeypatch.setattr(send, "listens_soon", AsyncMock(return_value=True))
     return Config(state_dir=tmp_path)
 
 

@@ -61,7 +61,7 @@ def test_it_lies_where_xdg_config_home_says(
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
-@pytest.mark.parametrize("folder", ["state", "a state\\ 50% \"of\" $HOME 'it'"])
+@pytest.mark.parametrize("folder", ["state", "a state\\ 50% \"of\" $5 'it'"])
 def test_systemd_finds_nothing_wrong_with_the_unit(
     systemd: FakeSystemd, unit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -80,7 +81,7 @@ async def test_the_daemon_gives_the_same_as_the_disk(tmp_path: Path, monkeypatch
         config.database_path.rename(tmp_path / "goclaw.db")
         async with world.running() as core:
             async with open_socket(config.socket_path, core.gateway, world.clock, lambda: ""):
-                monkeypatch.setattr(source_module, "listens", lambda _: True)
+                monkeypatch.setattr(source_module, "listens_soon", AsyncMock(return_value=True))
                 async with open_source(config, SESSION) as source:
                     assert await read(source) == expected
                     assert await source.sessions() == sessions
@@ -128,7 +129,7 @@ async def test_more_sessions_than_a_frame_holds_are_listed_by_pages(
 
 async def test_a_reader_who_was_slow_goes_on_where_he_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon hangs up on clients that are silent for long: somebody reads the first page in `less`."""
-    monkeypatch.setattr(source_module, "listens", lambda _: True)
+    monkeypatch.setattr(source_module, "listens_soon", AsyncMock(return_value=True))
     world = World(tmp_path)
     async with world.running() as core:
         for number in range(250):

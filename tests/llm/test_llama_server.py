@@ -12,7 +12,7 @@ CALLS = {
 }
 FAILURES = {
     "overflow": ModelErrorKind.OVERFLOW,
-    "loading": ModelErrorKind.OVERLOADED,
+    "loading": ModelErrorKind.LOADING,
     "server_error": ModelErrorKind.SERVER,
     "killed": ModelErrorKind.TRUNCATED,
 }

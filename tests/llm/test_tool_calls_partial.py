@@ -19,7 +19,7 @@ def piece(name: str = "", arguments: Any = "", **more: Any) -> dict[str, Any]:
 
 def answer(pieces: Sequence[dict[str, Any]]) -> tuple[Finished, list[str]]:
     """Return the answer with these pieces of calls, and the names that were announced."""
-    chunks = [{"choices": [{"delta": {"tool_calls": [each]}}]} for each in pieces]
+    chunks: list[dict[str, Any]] = [{"choices": [{"delta": {"tool_calls": [each]}}]} for each in pieces]
     chunks.append({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
     reader = OpenAIAnswer("local:x", "local")
     events = list(reader.read(ServerEvent("message", json.dumps(chunk).encode()) for chunk in chunks))

@@ -125,7 +125,7 @@ def test_very_words_are_found_and_nothing_else(corpus: sqlite3.Connection) -> No
 @pytest.mark.parametrize("phrase", ["Weissenburger strasse", "weißenburger STRASSE", "Weißenburger Straße"])
 def test_very_words_are_found_in_any_spelling(corpus: sqlite3.Connection, phrase: str) -> None:
     full, plain = say(corpus, 1, ["Anna: in der Weißenburger Straße", "Bert: Weissenburger Strasse 12"])
-    say(corpus, 1, ["Carl: Straße, Weißenburger"])
+    say(corpus, 1, ["Carl: Straße, Weißenburger"], 5)
     assert sorted(places(search(corpus, phrase, phrase=True))) == sorted([full, plain])
 
 

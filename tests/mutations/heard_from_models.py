@@ -73,7 +73,7 @@ BUGS: list[Bug] = [
     bug(
         "two calls that share an index are one",
         "class arguments: parallel calls that are lost",
-        "goclaw/llm/openai_chat.py",
+        "goclaw/llm/openai_answer.py",
         "        if index in self._calls and self._calls[index].is_followed_by(name, written):\n",
         "        if False:\n",
         "tests/llm/test_tool_calls_partial.py::test_calls_in_pieces_are_put_together",

@@ -72,6 +72,15 @@ BUGS: list[Bug] = [
         "tests/core/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
     ),
     bug(
+        "a quotation in a summary request goes on into the person's own words",
+        "class provenance: a person's words pass for what others wrote",
+        "goclaw/agent/context/summary.py",
+        ' *text.splitlines()]) + "\\n"\n',
+        " *text.splitlines()])\n",
+        "tests/agent/context/test_untrusted_content.py::"
+        "test_who_summarises_is_shown_no_marks_and_what_others_wrote_as_a_quotation",
+    ),
+    bug(
         "a forward counts as the sender's own words",
         "class injection: provenance that is not looked at",
         "goclaw/core/messages.py",

@@ -116,8 +116,8 @@ BUGS: list[Bug] = [
         "German without its own keys is not found",
         "issue 43: Schluessel",
         "goclaw/memory/query_terms.py",
-        "    terms += [spelt for word in",
-        "    terms += [word for word in () for word in",
+        "    return terms + [spelt for word in words if",
+        "    return terms + [word for word in () if",
         "tests/tools/test_memory_files_search.py::test_a_note_is_found_however_its_words_and_numbers_are_written",
     ),
 ]

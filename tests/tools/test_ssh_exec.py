@@ -207,7 +207,7 @@ async def test_a_key_that_is_missing_or_within_reach_is_refused(
         ({"port": 0}, "greater than or equal to 1"),
         ({"identity_file": "/keys/%h"}, "ssh reads as something else"),
         ({"known_hosts": "/a /b"}, "ssh reads as something else"),
-        ({"identity_file": "/keys/${HOME}"}, "ssh reads as something else"),
+        ({"identity_file": "/keys/${HOME}"}, r"holds \$\{HOME\}, which is not filled in here"),
         ({"proxy": "x"}, "Extra inputs"),
     ],
 )

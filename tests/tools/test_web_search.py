@@ -54,7 +54,7 @@ async def test_nothing_found_is_a_result(tmp_path: Path) -> None:
         ({"query": "x" * 500}, "query"),
         ({"query": "x", "count": 0}, "count"),
         ({"query": "x", "count": 1_000}, "count"),
-        ({"query": "x", "count": "3"}, "count"),
+        ({"query": "x", "count": "three"}, "count"),
         ({"query": "x", "provider": "evil"}, "provider"),
         ({"query": "x"}, "tools.web_search.provider"),
     ],

@@ -234,10 +234,10 @@ async def test_a_role_says_also_which_agents_are_started_for_a_task(tmp_path: Pa
 
 
 async def test_a_turn_that_is_taken_up_stays_with_its_agent(tmp_path: Path) -> None:
-    world = world_of(tmp_path, [asks_for("hi", ToolCall("n", "note", {})), says("noted", "Hello.")])
+    world = world_of(tmp_path, [asks_for("good day", ToolCall("n", "note", {})), says("noted", "Hello.")])
 
     async def hi(core: Core) -> None:
-        await core.say("hi", actor=Actor(ANNA, "memory"), session=ANNA, message_id="1")
+        await core.say("good day", actor=Actor(ANNA, "memory"), session=ANNA, message_id="1")
         await core.settled()
 
     moments = await recorded(world, hi)
@@ -258,12 +258,12 @@ async def test_a_turn_of_main_stays_with_it_when_a_route_comes_before_it_is_take
     trail = Trail("noted")
     world = world_of(
         tmp_path,
-        [asks_for("hi", ToolCall("n", "note", {})), says("noted", "Hello.")],
+        [asks_for("good day", ToolCall("n", "note", {})), says("noted", "Hello.")],
         agents={"main": AGENTS["main"]},
     )
     world.tools = type(world.tools)([acting("note", trail.leave_slowly)])
     async with world.running() as core:
-        await core.say("hi", actor=Actor(BOB, "memory"), session=BOB)
+        await core.say("good day", actor=Actor(BOB, "memory"), session=BOB)
         await until(lambda: trail.times)
     trail.gate.set()
     reconfigure(world, agents={**AGENTS, "routes": [{"agent": "cook"}]})
@@ -275,10 +275,10 @@ async def test_a_turn_of_main_stays_with_it_when_a_route_comes_before_it_is_take
 
 async def test_a_turn_whose_agent_is_not_for_the_person_any_more_is_not_taken_up_by_it(tmp_path: Path) -> None:
     trail = Trail("noted")
-    world = world_of(tmp_path, [asks_for("hi", ToolCall("n", "note", {})), says("noted", "Hello.")])
+    world = world_of(tmp_path, [asks_for("good day", ToolCall("n", "note", {})), says("noted", "Hello.")])
     world.tools = type(world.tools)([acting("note", trail.leave_slowly)])
     async with world.running() as core:
-        await core.say("hi", actor=Actor(BOB, "memory"), session=BOB)
+        await core.say("good day", actor=Actor(BOB, "memory"), session=BOB)
         await until(lambda: trail.times)
     world.users._users[BOB] = User(BOB, roles=frozenset({"guest"}))
     async with world.running() as core:

@@ -160,7 +160,7 @@ async def test_an_answer_that_is_kept_back_reaches_nobody_also_after_a_restart(t
     world.hooks = hooks("message_out", hook=ears)
     async with world.running() as core:
         await talk(core, "hi")
-        assert (await core.messages())[1] == AssistantMessage(WITHHELD)
+        assert (await core.messages())[1] == AssistantMessage(WITHHELD, notice=True)
         (end,) = [event for event in core.seen if isinstance(event, TurnFinished)]
         assert (end.outcome, end.text) == (Outcome.STOPPED, WITHHELD)
     async with world.running() as core:
@@ -179,7 +179,7 @@ async def test_an_answer_that_is_kept_back_stays_so_when_the_turn_is_cut(tmp_pat
         with moment.restored():
             async with world.running() as core:
                 await hi(core)
-                assert (await core.messages())[1:] == [AssistantMessage(WITHHELD)]
+                assert (await core.messages())[1:] == [AssistantMessage(WITHHELD, notice=True)]
             assert world.texts() == []
     assert moments[-1].write >= 3, "every write was tried"
 

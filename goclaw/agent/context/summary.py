@@ -193,11 +193,16 @@ def _said(message: UserMessage) -> str:
     for piece in message.foreign:
         pieces.append(message.text[at : piece.start])
         words = message.text[piece.start : piece.end]
-        pieces.append(words if piece.is_own else f"[{one_line(piece.origin)}]\n> " + "\n> ".join(words.splitlines()))
+        pieces.append(words if piece.is_own else _quoted(words, piece.origin))
         at = piece.end
     text = "".join([*pieces, message.text[at:]])
     context = _CONTEXT.match(text)
     return f"User ({context[1]}): {text[context.end() :]}" if context else f"User: {text}"
+
+
+def _quoted(text: str, origin: str) -> str:
+    """Return foreign text as a quotation that ends its last line: what follows it are a person's own words again."""
+    return "\n> ".join([f"[{one_line(origin)}]", *text.splitlines()]) + "\n"
 
 
 def _indented(text: str) -> str:

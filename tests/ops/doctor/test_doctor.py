@@ -4,11 +4,14 @@ import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from goclaw.config.load import Loaded, load_config
+from goclaw.execution.sandbox.select import TierReport
 from goclaw.health.resources import DiskUse
+from goclaw.ops import doctor
 from goclaw.ops.doctor import Finding, examine
 from goclaw.store.sqlite.backup import NEWEST
 from goclaw.store.sqlite.migrations import migrate
@@ -155,3 +158,17 @@ async def test_what_telegram_says_of_the_webhook_is_passed_on(tmp_path: Path) ->
 @pytest.mark.parametrize("sandbox", ["off"])
 async def test_an_exec_without_containment_is_a_warning(tmp_path: Path, sandbox: str) -> None:
     assert (await found(tmp_path, "exec", **{"tools.exec.sandbox": sandbox}))[0].verdict == "warning"
+
+
+@pytest.mark.parametrize("broker_works", [True, False])
+async def test_in_a_container_bubblewrap_is_no_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, broker_works: bool
+) -> None:
+    reports = [
+        TierReport("bubblewrap", False, "exec sandbox: bubblewrap does not work", "install bubblewrap"),
+        TierReport("broker", broker_works, "exec sandbox: broker", "mend the broker"),
+    ]
+    monkeypatch.setattr(doctor, "probe", AsyncMock(return_value=reports))
+    monkeypatch.setattr(doctor, "is_container", lambda: True)
+    (finding,) = await found(tmp_path, "exec")
+    assert (finding.verdict, finding.remedy) == (("ok", "") if broker_works else ("problem", "mend the broker"))
