@@ -59,6 +59,8 @@ async def _serve(
     reopen_log: Callable[[], None],
 ) -> None:
     config, clock = loaded.config, RealClock()
+    if launch:  # before anything listens: a command that finds the daemon finds its record
+        await asyncio.to_thread(remember, config, launch)
     async with (
         open_vitals(clock) as vitals,
         open_app(
@@ -72,8 +74,6 @@ async def _serve(
         ) as app,
     ):
         _say(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.")
-        if launch:
-            await asyncio.to_thread(remember, config, launch)
         with suppress(ConfigError):
             await app.models.agent()
         _say(app.models.sentence)

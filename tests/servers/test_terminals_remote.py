@@ -158,9 +158,9 @@ async def test_who_has_a_token_talks_as_its_user_and_in_the_users_own_session(tm
         "Bearer ",
         "Bearer wrong",
         "Basic {token}",
-        "bearer {token}",
+        "bear {token}",
         "Bearer {token}x",
-        "Bearer  {token}",
+        "Bearer\t{token}",
         "{token}",
     ],
 )
