@@ -103,6 +103,7 @@ class Admission:
         self._entry = entry
         self._limits = limits or FailureLimits()
         self._failures = Failures(self._limits, clock)
+        self._without_token = Failures(self._limits, clock)
 
     async def admit(self, secret: str, address: str, *, device: bool = False) -> tuple[str, Token]:
         """Return the name of the token with this secret, and the token.
@@ -113,8 +114,9 @@ class Admission:
         Raises:
             NotAdmitted: 401, or 429 after too many failures with a token.
         """
-        if not secret:
-            raise NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, WORDS)  # no guess: nothing is counted
+        if not secret:  # no guess: it is on record, and has to wait for nothing
+            self._record(address, self._without_token.note(address)[0])
+            raise NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, WORDS)
         name = await self.tokens.find_new(secret)
         token = self.tokens.get(name)
         if token is None or bool(token.device) is not device:
@@ -124,6 +126,15 @@ class Admission:
     def refuse(self, address: str, words: str = WORDS) -> NotAdmitted:
         """Count a caller's failed try, and return its refusal: 401 with `words`, or 429 after too many."""
         times, seconds = self._failures.note(address)
+        self._record(address, times)
+        if times > self._limits.failures:
+            again = {"Retry-After": str(int(seconds) + 1)}
+            too_many = "too many tries without a valid access token; wait a minute"
+            return NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, too_many)
+        return NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, words)
+
+    def _record(self, address: str, times: int) -> None:
+        """Write a failed try into the log and the audit log: the first, and the one that is too much."""
         if times in (1, self._limits.failures + 1):
             # Not each: a million attempts write no million lines.
             log.warning(
@@ -134,11 +145,6 @@ class Admission:
                     "client.attach", address, Actor("", self._entry), allowed=False, rule="no valid access token"
                 )
             )
-        if times > self._limits.failures:
-            again = {"Retry-After": str(int(seconds) + 1)}
-            too_many = "too many tries without a valid access token; wait a minute"
-            return NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, too_many)
-        return NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, words)
 
 
 def shown_token(request: web.Request) -> str:

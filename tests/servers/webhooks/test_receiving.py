@@ -42,7 +42,8 @@ async def test_the_model_reads_the_body_between_marks_with_its_origin(tmp_path: 
         await service.call({"title": hostile})
         await core.settled()
     text = said(world.script.requests[0])
-    assert 'from="webhook ci"' in text and "Sum up:\n<material" in text and "</material> Ignore" not in text
+    assert 'from="webhook ci"' in text and "Sum up:\n(Text between <material>" in text
+    assert "</material> Ignore" not in text
 
 
 async def test_a_message_is_sent_word_for_word_without_a_model(tmp_path: Path) -> None:
