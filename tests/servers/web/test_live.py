@@ -261,8 +261,8 @@ async def test_one_page_with_much_to_show_does_not_hold_up_another(tmp_path: Pat
     async with pages(tmp_path) as served:
         async with opened(await served.entered()) as greedy, opened(await served.entered(BOB.key)) as page:
             for row in range(1, 60):
-                served.core.bus.publish(MessageStored("t", SESSION, row, UserMessage("*a* and " * 4_000), 0.0))
-            served.core.bus.publish(MessageStored("t", BOB.key, 1, UserMessage("*b* " * 200), 0.0))
+                served.core.bus.publish(MessageStored("t", SESSION, row, AssistantMessage("*a* and " * 4_000), 0.0))
+            served.core.bus.publish(MessageStored("t", BOB.key, 1, AssistantMessage("*b* " * 200), 0.0))
             assert "<em>b</em>" in (await page.until("MessageStored"))["html"]
             assert (await greedy.until("MessageStored"))["row"] < 59
 
@@ -284,6 +284,6 @@ async def test_long_texts_are_rendered_beside_the_loop(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(presenting, "rendered", noted)
     async with pages(tmp_path) as served, opened(await served.entered()) as page:
-        served.core.bus.publish(MessageStored("t", SESSION, 5, UserMessage(text), 0.0))
+        served.core.bus.publish(MessageStored("t", SESSION, 5, AssistantMessage(text), 0.0))
         assert (await page.until("MessageStored"))["html"].count("<em>a</em>") == 1_000
     assert threads and threading.get_ident() not in threads
