@@ -42,6 +42,8 @@ class Servers:
             return web.Response(status=500)
         if request.path.endswith("/api/show"):
             return web.json_response({"capabilities": ["completion", "tools"], "model_info": {}})
+        if request.method == "GET":  # what a server says of its models: this one knows nothing of that
+            return web.Response(status=404)
         waiting = self.replies[request.path.split("/")[1]]
         reply = waiting[0] if len(waiting) == 1 else waiting.pop(0)
         response = web.StreamResponse(status=reply.status, headers={"content-type": reply.type, **reply.headers})
