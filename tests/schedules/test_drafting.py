@@ -29,7 +29,7 @@ def test_a_message_at_a_time_goes_to_the_chat_it_was_asked_for_in_and_answers_no
         "tea",
         "message",
         "Tea",
-        Once(NOW + 1200, "Europe/Berlin"),
+        Once(NOW + 1200, "Europe/Berlin", by_duration=True),
         HERE,
         "memory:here",
         Address("memory", "here"),

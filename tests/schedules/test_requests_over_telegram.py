@@ -14,12 +14,15 @@ from tests.fake_telegram.server import FakeTelegram
 
 
 class HastyClock(RealClock):
-    """A wall clock that can be put ahead."""
+    """A clock on which time can pass at once, as for a machine that slept."""
 
     ahead = 0.0
 
     def now(self) -> float:
         return super().now() + self.ahead
+
+    def awake_or_not(self) -> float:
+        return super().awake_or_not() + self.ahead
 
 
 @pytest.mark.sqlite("the wall clock of Postgres counts there, which no test moves")
