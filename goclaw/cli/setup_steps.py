@@ -129,7 +129,9 @@ def hints(found: FoundModels, ollama: str) -> Iterator[str]:
         yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
     if found.ollama is None and not found.servers:
         others = ", ".join(PLACES.values())
-        yield f"No Ollama answers at {ollama}, nor any of {others} on its usual port."
+        yield f"No Ollama answers at {ollama}."
+        yield "No other local server answers either:"
+        yield f"{others}."
         yield "For a model without a key: install Ollama (https://ollama.com), then `ollama pull qwen3`."
 
 

@@ -143,7 +143,7 @@ async def test_where_no_ollama_answers_the_way_without_a_key_is_told_all_the_sam
     with dialogue("") as heard:
         assert await chosen(tmp_path, heard, settings={"providers.ollama.base_url": NOBODY}) is None
     assert (
-        f"No Ollama answers at {NOBODY}, nor any of llama.cpp, " in heard.text and "`ollama pull qwen3`" in heard.text
+        f"No Ollama answers at {NOBODY}." in heard.text and "llama.cpp, LM Studio, " in heard.text and "`ollama pull qwen3`" in heard.text
     )
 
 
