@@ -132,7 +132,8 @@ def hints(found: FoundModels, ollama: str) -> Iterator[str]:
         yield f"No Ollama answers at {ollama}."
         yield "No other local server answers either:"
         yield f"{others}."
-        yield "For a model without a key: install Ollama (https://ollama.com), then `ollama pull qwen3`."
+        yield "For a model without a key: install Ollama (https://ollama.com),"
+        yield "then `ollama pull qwen3`."
 
 
 async def find_ollama(scene: Scene) -> str:

@@ -142,8 +142,9 @@ async def test_an_ollama_is_found_and_needs_no_key(tmp_path: Path) -> None:
 async def test_where_no_ollama_answers_the_way_without_a_key_is_told_all_the_same(tmp_path: Path) -> None:
     with dialogue("") as heard:
         assert await chosen(tmp_path, heard, settings={"providers.ollama.base_url": NOBODY}) is None
-    assert (
-        f"No Ollama answers at {NOBODY}." in heard.text and "llama.cpp, LM Studio, " in heard.text and "`ollama pull qwen3`" in heard.text
+    assert all(
+        words in heard.text
+        for words in (f"No Ollama answers at {NOBODY}.", "llama.cpp, LM Studio, ", "`ollama pull qwen3`")
     )
 
 
