@@ -13,8 +13,8 @@ from tests.llm.wires import OLLAMA
 pytestmark = [pytest.mark.slow, pytest.mark.promise("P-context-fits")]
 
 TINY = "ollama:tiny:1b"
-SHOWN = lines({"capabilities": ["completion", "tools"], "model_info": {"m.context_length": 2_048}})
-TOO_SMALL = "The window of 2,048 tokens is too small for a conversation: prompt "
+SHOWN = lines({"capabilities": ["completion", "tools"], "model_info": {"m.context_length": 1_280}})
+TOO_SMALL = "The window of 1,280 tokens is too small for a conversation: prompt "
 HELPS = "Give the model a larger window (`providers.ollama.max_context`"
 
 
@@ -38,7 +38,7 @@ async def test_start_status_first_answer_and_doctor_say_what_uses_it(bare: Insta
     line = await eventually(lambda: next((each for each in bare.output.splitlines() if TOO_SMALL in each), None))
     assert HELPS in line and TINY in line
     status = (await bare.run("status")).out
-    assert f"Window: {TOO_SMALL}" in status and " / 2,048 (" in status and "(2." not in status
+    assert f"Window: {TOO_SMALL}" in status and " / 1,280 (" in status and "(2." not in status
     answered = await bare.run("send", "hello")
     assert (answered.code, answered.out) == (0, "Hello\n") and TOO_SMALL in answered.err and HELPS in answered.err
     refused = await bare.run("send", "what is there to say? " * 60)
@@ -61,7 +61,7 @@ async def test_status_knows_the_window_of_an_ollama_that_came_after_the_daemon(
     await bare.start()
     assert " / 32,768 (" in (await bare.run("status")).out
     fake.routes["/api/show"] = SHOWN
-    assert " / 2,048 (" in (await bare.run("status")).out
+    assert " / 1,280 (" in (await bare.run("status")).out
     assert fake.asked == [], "before the first request"
 
 

@@ -40,10 +40,10 @@ def test_input_that_is_no_object_is_said_to_be_none(target: Target) -> None:
 
 
 def test_numbers_beyond_the_machine_and_of_the_wrong_kind_are_named(target: Target) -> None:
-    wrong = [2**64, 10**30, -1, 1.5, True, "5", [], {}]
+    wrong = [2**64, 10**30, -1, 1.5, True, "5.5", "five", [], {}]
     errors = target.errors(*(read("a.txt", offset=value) for value in wrong))
     assert [error.partition(":")[0] for error in errors] == ['field "offset"'] * len(wrong)
-    assert target.errors(read("a.txt", offset=2**63 - 1), read("a.txt", offset=1.0)) == ["", ""]
+    assert target.errors(*(read("a.txt", offset=value) for value in (2**63 - 1, 1.0, "5"))) == ["", "", ""]
 
 
 def test_names_of_tools_are_only_ever_names(target: Target) -> None:

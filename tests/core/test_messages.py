@@ -97,7 +97,7 @@ def test_the_agents_own_words_are_no_material_and_end_no_marks() -> None:
     assert first == "[In reply to your message: Shall I deploy <\u200b/material>?]" and second == "do it"
     assert rest[0].startswith("<material ") and rest[0].endswith(' from="forwarded from Bob">')
     assert marked.text.count("<material ") == 2 == count_of(SAID) and TOKENS
-    assert "do it\n    <material" in told(SAID)
+    assert "do it\n    [forwarded from Bob]\n    > " in told(SAID), "quoted, without marks"
 
 
 def test_only_what_the_sender_writes_now_can_answer_or_command() -> None:
