@@ -39,11 +39,11 @@ class Scene:
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
             "XDG_RUNTIME_DIR": "/run/of-this-user",
-            "GOCLAW_STATE_DIR": str(folder / "a state $of 50%"),
+            "GOCLAW_STATE_DIR": str(folder / "a state $5 of 50%"),
             "OLLAMA_HOST": "http://127.0.0.1:9",
             "SYSTEMD_LOG_TARGET": "console",
         }
-        self.state = folder / "a state $of 50%"
+        self.state = folder / "a state $5 of 50%"
         self._home = folder
         self._outer: asyncio.subprocess.Process | None = None
         self._inner = 0

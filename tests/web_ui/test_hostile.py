@@ -157,7 +157,7 @@ def test_nothing_that_is_streamed_asked_or_planned_acts(browser: Browser, daemon
 def test_no_name_of_a_file_person_or_session_acts(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(ANN))
-        seen(here.page.locator("#person"), FEW[0][:8])  # a long name is cut
+        seen(here.page.locator("#person"), FEW[0][:6])  # a long name is cut
         names = [text[:80].replace("/", "_") for text in CORPUS[:9]]
         files = [FilePayload(name=name, mimeType="text/plain", buffer=b"x") for name in names]
         here.page.locator("#picker").set_input_files(files)
