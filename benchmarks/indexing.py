@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
+from benchmarks.forgetting import measure_forgetting
 from benchmarks.lag_probe import look
 from goclaw.config.schema import MemorySettings
 from goclaw.core.clock import RealClock
@@ -29,7 +30,7 @@ WORDS = 8_000
 
 
 async def measure_indexing(options: Options) -> list[Figure]:
-    """5,000 notes in this process: first index, unchanged, 100 changed; then writes until they are found."""
+    """5,000 notes in this process: first index, unchanged, 100 changed; then writes until they are found; forgetting."""
     count = FILES // 4 if options.quick else FILES
     async with _open(count) as stage:
         idle = await stage.timed(asyncio.sleep(1))
@@ -64,6 +65,7 @@ async def measure_indexing(options: Options) -> list[Figure]:
             2,
             detail={"p50": round(percentile(visible, 50), 2), "lateness": _lateness(watching)},
         ),
+        *await measure_forgetting(options),
     ]
 
 
