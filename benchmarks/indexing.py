@@ -30,7 +30,7 @@ WORDS = 8_000
 
 
 async def measure_indexing(options: Options) -> list[Figure]:
-    """5,000 notes in this process: first index, unchanged, 100 changed; then writes until they are found; forgetting."""
+    """5,000 notes in this process: first index, unchanged, 100 changed; writes until they are found; forgetting."""
     count = FILES // 4 if options.quick else FILES
     async with _open(count) as stage:
         idle = await stage.timed(asyncio.sleep(1))
