@@ -138,7 +138,7 @@ def logs(
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines from the end.")] = 50,
     system: System = False,
 ) -> None:
-    """Show the service's lines in the systemd journal, with what systemd did; where there is none, the daemon's log."""
+    """Show the service's lines in the systemd journal, with what systemd did; without a journal, the daemon's log."""
     command = _manager(system=system).journal
     if not _has_entries(command):
         show_log(load(context, packages=False).config, wanted_lines("", "", LogLevel.DEBUG), lines, follow=follow)

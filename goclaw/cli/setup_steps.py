@@ -318,6 +318,6 @@ def _has_admin(scene: Scene) -> bool:
 
 
 def has_admin(config: Config) -> User | None:
-    """Return the first Telegram user who is admin; None: there is none."""
+    """Return the first Telegram user who is admin, or None."""
     users = Users.read(config.users_path).all()
     return next((user for user in users if user.key.startswith("telegram:") and ADMIN in user.roles), None)

@@ -129,7 +129,7 @@ def check_store(value: str) -> str:
     """Return an address of a database on Postgres.
 
     Raises:
-        ValueError: it is none, or has a password in it; the words go behind the name of a setting.
+        ValueError: it is no such address, or has a password in it; the words go behind the name of a setting.
     """
     if not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("should be `postgresql://USER@HOST/DATABASE`; leave it out for SQLite")
@@ -323,7 +323,7 @@ CONTAINER_SECRETS = Path("/run/secrets")
 
 
 def _content(file: Path) -> SecretStr | None:
-    """Return the secret in a file; None where there is none."""
+    """Return the secret in a file, or None."""
     try:
         return SecretStr(text) if (text := file.read_text().strip()) else None
     except (OSError, ValueError):

@@ -146,10 +146,30 @@ def _move_output_schemas(listed: Result) -> None:
             tool["_meta"] = {**(tool.get("_meta") or {}), OUTPUT_SCHEMA: schema}
 
 
-class _Incoming:
+class _Stream:
+    """The end of a stream of the library's: closing is the inner one's."""
+
+    def __init__(self, inner: ReadStream[Message] | WriteStream[SessionMessage]) -> None:
+        self._closing = inner
+
+    async def aclose(self) -> None:
+        await self._closing.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._closing.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._closing.__aexit__(kind, error, trace)
+
+
+class _Incoming(_Stream):
     """The messages of a server, each read through `read`. Implements the library's `ReadStream`."""
 
     def __init__(self, inner: ReadStream[Message], read: Callable[[Message], Message]) -> None:
+        super().__init__(inner)
         self._inner = inner
         self._read = read
 
@@ -161,9 +181,6 @@ class _Incoming:
     async def receive(self) -> Message:
         return self._read(await self._inner.receive())
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
@@ -173,38 +190,18 @@ class _Incoming:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
-
-
-class _Outgoing:
+class _Outgoing(_Stream):
     """Our messages, each noted before it goes. Implements the library's `WriteStream`."""
 
     def __init__(self, inner: WriteStream[SessionMessage], note: Callable[[SessionMessage], None]) -> None:
+        super().__init__(inner)
         self._inner = inner
         self._note = note
 
     async def send(self, item: SessionMessage, /) -> None:
         self._note(item)
         await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
 
 
 def _reply_in(error: ValidationError) -> SessionMessage | None:

@@ -10,7 +10,7 @@ from goclaw.turns.answers import InterimTexts
 
 
 class SpokenTexts:
-    """The texts of one turn. `interim` delivers those before tool calls; None: nobody waits for them in a chat."""
+    """The texts of one turn. `interim` delivers those before tool calls; None: no chat waits for them."""
 
     def __init__(self, turn: Turn, interim: InterimTexts | None) -> None:
         self.said: list[str] = []
