@@ -7,6 +7,8 @@ from pathlib import Path
 
 MARKS = (".dockerenv", "run/.containerenv")
 """Files that Docker and Podman make in the root folder of each container."""
+FIRST = Path("/proc/1/cmdline")
+"""The command line of the program that the container runs."""
 VARIABLE = "container"
 """Set by Podman, systemd-nspawn and our image (systemd's container interface); Kubernetes makes no file."""
 
@@ -25,9 +27,18 @@ def is_container(root: Path = Path("/"), env: Mapping[str, str] = os.environ) ->
 def restart_command() -> str:
     """Return the command, in backquotes, that restarts the daemon from where its operator is.
 
-    A container ends with the daemon that is its program, so it is restarted from outside.
+    A container ends with the daemon that is its program, so it is restarted from outside. In one that was made for
+    something else, a machine for development for example, the daemon is restarted as anywhere.
     """
-    return "`docker compose restart gateway`" if is_container() else "`goclaw restart`"
+    return "`docker compose restart gateway`" if is_container() and runs_goclaw(FIRST) else "`goclaw restart`"
+
+
+def runs_goclaw(command_line: Path) -> bool:
+    """Tell whether a process runs GoClaw, also below an `init` that names it, by its file in /proc."""
+    try:
+        return b"goclaw" in command_line.read_bytes()
+    except OSError:
+        return False
 
 
 def is_main_program(pid: int) -> bool:

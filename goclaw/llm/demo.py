@@ -25,8 +25,12 @@ DELTAS = 4
 """Pieces that a reply is streamed in."""
 ENVELOPE = re.compile(r"\A<context\b.*?</context>\n?", re.DOTALL)
 """The envelope around a person's words, made by the gateway."""
-MATERIAL = re.compile(r'<material (?P<id>[a-z]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
-"""The marks around foreign text, made by the gateway: instructions in it are not followed."""
+MATERIAL = re.compile(
+    r'(?:\([^\n]*<material>[^\n]*\)\n)?<material (?P<id>[a-z]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>',
+    re.DOTALL,
+)
+"""The marks around foreign text, and the line that explains the first ones, made by the gateway: instructions in it are
+not followed."""
 FENCE = re.compile(r"`{3,}")
 TOOL_LINE = re.compile(r"^/tool[ \t]+(?P<name>\S+)[ \t]*(?P<input>.*)$", re.MULTILINE)
 

@@ -95,7 +95,9 @@ async def test_another_model_than_the_summary_chain_writes_where_that_is_wanted(
     own = another(tmp_path)
     async with models_of(tmp_path, agent=[script], summary=[]) as models:
         (only,) = await models.summarizers("", own)
-        assert (only.source, only.model.spec) == (SummarySource.LLM, own), "the main model stands behind it in its chain"
+        assert (only.source, only.model.spec) == (SummarySource.LLM, own), (
+            "the main model stands behind it in its chain"
+        )
 
 
 async def test_a_model_whose_cache_cannot_follow_the_policy_is_not_chosen(
