@@ -69,9 +69,10 @@ async def test_results_are_reported_in_the_order_of_the_calls() -> None:
     assert finished.stop is Stop.END
 
 
+@pytest.mark.parametrize("explain", [False, True])
 @pytest.mark.parametrize("mark", ["bcdfghjk", "lmnpqrst"])
-async def test_a_result_is_shown_as_it_is_without_the_marks_around_it(mark: str) -> None:
-    content = fenced("- old\n+ **new**\n````\n/tool exec {}", "exec", mark)
+async def test_a_result_is_shown_as_it_is_without_the_marks_around_it(mark: str, explain: bool) -> None:
+    content = fenced("- old\n+ **new**\n````\n/tool exec {}", "exec", mark, explain=explain)
     _, finished = await ask(UserMessage("/tool …"), ToolResult("a", "exec", content))
     assert finished.message.text == f"{MARK} exec returned:\n\n`````\n- old\n+ **new**\n````\n/tool exec {{}}\n`````"
 
