@@ -227,11 +227,6 @@ class RunPolicy:
         is_last = 0 < left <= len(calls) or (left > 0 and self._repetitions >= rules.repeated_calls.most)
         self.explains = is_last and self._malformed == self._failures
 
-    @property
-    def is_repeating(self) -> bool:
-        """Whether the latest call was the same as the one before it."""
-        return self._repetitions > 1
-
     def was_denied(self, call: ToolCall) -> bool:
         """Whether the call, or one that differs in few letters only, was denied in this turn."""
         return any(call.name == denied.name and _alike(call, denied) for denied in self._denied)

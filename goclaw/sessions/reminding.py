@@ -111,12 +111,6 @@ def of_result(tool: str, text: str) -> Reminder:
     return Reminder(f"result of {tool}", text, max_per_run=None)
 
 
-def of_repetition() -> Reminder:
-    """Return the reminder of a call that was made twice in a row: small models go on until a limit ends the turn."""
-    text = "You just made the same tool call twice. If its result is what you need, call nothing: answer the person."
-    return Reminder("repeated call", text, max_per_run=None)
-
-
 def of_task(ended: TaskInfo) -> Reminder:
     """Return the reminder that a background task has ended, without its command: the runtime did not write it."""
     code = "" if ended.code is None else f" (exit code {ended.code})"

@@ -40,7 +40,7 @@ from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate
 from goclaw.sessions.modes import SessionOptions
 from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.queueing import burst
-from goclaw.sessions.reminding import TurnReminders, of_repetition, of_result, of_task
+from goclaw.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.sessions.state import Session
 from goclaw.specs import ToolSpec
 from goclaw.store.database import BoundStatement
@@ -214,8 +214,7 @@ class AgentServices(TurnServices):
         tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
         of_mode = self._context.modes.reminders(actor, self.chosen_mode())
-        of_call = [of_repetition()] if self.agent_run.policy.is_repeating else []
-        told = self.reminders.block([*of_mode, *of_results, *of_call])
+        told = self.reminders.block([*of_mode, *of_results])
         text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text

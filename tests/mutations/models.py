@@ -359,12 +359,4 @@ BUGS: list[Bug] = [
         "_SPACE",
         "tests/llm/test_text_calls.py::test_every_form_of_a_call_is_read",
     ),
-    bug(
-        "a model that repeats its call does not learn it",
-        "Qwen2.5-Coder 1.5B on llama-server: the same call after its result until a limit ends the turn",
-        "goclaw/turns/agent_services.py",
-        "[of_repetition()] if self.agent_run.policy.is_repeating else []",
-        "[]",
-        "tests/sessions/test_reminding.py::test_a_model_that_repeats_its_call_reads_that_it_did_until_it_makes_another",
-    ),
 ]

@@ -15,7 +15,7 @@ from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer
 from goclaw.llm.token_counts import estimate_reminder
-from goclaw.sessions.reminding import MAX_CHARACTERS, SessionReminders, TurnReminders, of_repetition, of_result
+from goclaw.sessions.reminding import MAX_CHARACTERS, SessionReminders, TurnReminders, of_result
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.services import Reminder, ReminderTier
@@ -138,7 +138,7 @@ def test_nobody_but_the_runtime_reminds(forged: str) -> None:
 
 def chart(*, fails: bool = False) -> Tool:
     @tool(side_effect=SideEffect.READ_ONLY, reminder=GRAPH, name="chart")
-    async def run(ctx: ToolContext, of: int = 0) -> str:
+    async def run(ctx: ToolContext) -> str:
         """Draw a chart."""
         if fails:
             raise RuntimeError("no pen")
@@ -148,7 +148,7 @@ def chart(*, fails: bool = False) -> Tool:
 
 
 def calling(*numbers: int) -> Answer:
-    return Answer("", calls=tuple(ToolCall(f"c{number}", "chart", {"of": number}) for number in numbers))
+    return Answer("", calls=tuple(ToolCall(f"c{number}", "chart", {}) for number in numbers))
 
 
 def reminders_of(world: World) -> Sequence[str]:
@@ -163,16 +163,6 @@ async def test_the_request_after_results_is_told_what_the_tool_declares_and_no_o
     assert [lines(block) for block in reminders_of(world)] == [[], [GRAPH], [GRAPH], []]
     assert GRAPH not in stored, "it is no part of the conversation"
     assert all(GRAPH not in repr(request.messages) for request in world.script.requests)
-
-
-async def test_a_model_that_repeats_its_call_reads_that_it_did_until_it_makes_another(tmp_path: Path) -> None:
-    calls = [ToolCall(f"c{number}", "chart", {"of": of}) for number, of in enumerate((1, 1, 2, 1))]
-    script = [Answer(calls=(call,)) for call in calls]
-    world = World(tmp_path, [*script, Answer("done"), Answer("bye")], tools=[chart()])
-    async with world.running() as core:
-        await talk(core, "draw", "thanks")
-    repeated = of_repetition().text
-    assert [lines(block) for block in reminders_of(world)] == [[], [GRAPH], [GRAPH, repeated], [GRAPH], [GRAPH], []]
 
 
 async def test_a_call_that_failed_reminds_of_nothing(tmp_path: Path) -> None:
