@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
-from goclaw.agent.context.budget import KEPT_SHARE, SUMMARY_SHARE, is_small, room
+from goclaw.agent.context.budget import KEPT_SHARE, SUMMARY_SHARE, room
 from goclaw.agent.context.compaction import (
     Basis,
     CompactionGoal,
@@ -29,6 +29,7 @@ from goclaw.core.events import Actor, Notice
 from goclaw.core.supervise import goes_on
 from goclaw.errors import ConfigError
 from goclaw.hooks.base import HookEvent, Hooks
+from goclaw.llm.base import is_small
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import VIEW, Contexts, Session
 from goclaw.store.checkpoints import CheckpointStore

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from goclaw.agent.context.budget import filled, is_small
+from goclaw.agent.context.budget import filled
 from goclaw.agent.context.summary import Material, all_told, ask_about, reached
 from goclaw.auth.access import Access, ChosenMode
 from goclaw.compaction.compacting import Compactor
@@ -21,6 +21,7 @@ from goclaw.core.messages import Message
 from goclaw.core.records import record
 from goclaw.core.redact import mask
 from goclaw.errors import GoclawError, ToolError
+from goclaw.llm.base import is_small
 from goclaw.memory.base import notes_folder
 from goclaw.sessions.state import Session
 from goclaw.specs import RISK_OF, SideEffect, ToolSpec

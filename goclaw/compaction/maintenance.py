@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from goclaw.agent.context.budget import filled, is_small
+from goclaw.agent.context.budget import filled
 from goclaw.agent.context.summary import CHECKPOINT, Checkpoint, Material, all_told, reached, write_checkpoint
 from goclaw.compaction.compacting import Compactor
 from goclaw.compaction.flush import Due, Flush
@@ -26,7 +26,7 @@ from goclaw.core.messages import UserMessage
 from goclaw.core.records import record
 from goclaw.core.supervise import background
 from goclaw.errors import ConfigError, StateError
-from goclaw.llm.base import ChatModel
+from goclaw.llm.base import ChatModel, is_small
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts, Session
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint

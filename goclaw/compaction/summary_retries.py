@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from goclaw.agent.context.budget import is_small
 from goclaw.agent.context.compaction import SummaryRequest, SummarySource, summarized
 from goclaw.agent.context.summary import MAX_SUMMARY
 from goclaw.compaction.compacting import Compactor
@@ -19,6 +18,7 @@ from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import Notice
 from goclaw.errors import StateError
+from goclaw.llm.base import is_small
 from goclaw.llm.token_counts import estimate_text
 from goclaw.sessions.state import Contexts, Session
 from goclaw.store.database import BoundStatement

@@ -30,6 +30,10 @@ FIRST_BYTE = 300.0
 LOCAL_WAIT = 120.0
 """Seconds that a server which loads its model is waited for where nothing else is configured."""
 
+SMALL_WINDOW = 16_384
+"""Tokens up to which a context window is small (docs/models.md): tools in short form, answers of a quarter of it, no
+summary that a person waits for."""
+
 MAX_TOKENS = 10**9
 """That a server may count of one answer; no window is a thousandth of that."""
 
@@ -38,6 +42,11 @@ INVALID_JSON = "__invalid_json__"
 
 Never a valid input: the dispatcher answers the model with an error, and the call can still be replayed.
 """
+
+
+def is_small(context_window: int) -> bool:
+    """Whether a window of so many tokens is small; an unknown one (0) is not."""
+    return 0 < context_window <= SMALL_WINDOW
 
 
 CachePoint = Literal["after_system", "after_tools"]

@@ -12,7 +12,7 @@ from goclaw.config.schema import ModelOptions
 from goclaw.config.servers import SERVERS
 from goclaw.core.records import record
 from goclaw.errors import ModelError, ModelErrorKind
-from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Request, Usage
+from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Request, Usage, is_small
 from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand
 from goclaw.llm.served import WindowOrigin
 from goclaw.llm.token_counts import estimate_request
@@ -21,8 +21,6 @@ DEFAULT_WINDOW = 128_000
 """Tokens: what nearly every hosted model of the last two years has at least."""
 ANTHROPIC_WINDOW = 200_000
 """Tokens: the smallest window of any Claude since version 2.1."""
-SMALL_WINDOW = 16_384
-"""Tokens up to which an answer has a quarter of the window (docs/models.md), above it half."""
 LOCAL_WINDOW = 32_768
 """Tokens: what people give a model on their own machine; too large a guess would be answered with `overflow`."""
 
@@ -129,7 +127,7 @@ def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
     free = 0.0 if provider in SERVERS and SERVERS[provider].local else None
     return ModelFacts(
         context_window=window,
-        max_output=options.max_output or min(usual_output(name), window // (4 if window <= SMALL_WINDOW else 2)),
+        max_output=options.max_output or min(usual_output(name), window // (4 if is_small(window) else 2)),
         sees_images=sees(name) if options.images is None else options.images,
         price_input=either(options.price_input, either(free, row.price_input)),
         price_output=either(options.price_output, either(free, row.price_output)),

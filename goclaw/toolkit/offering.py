@@ -16,12 +16,11 @@ from goclaw.config.schema import Config
 from goclaw.core.catalog import ALIASES
 from goclaw.core.records import record
 from goclaw.core.selection import SET, TAG, parsed
+from goclaw.llm.base import is_small
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 
 Profile = Literal["core", "index", "all"]
 
-SMALL_WINDOW = 16_384
-"""Tokens of a context window up to which `auto` means `core`; in such a window much else is done differently, too."""
 SMALL_CORE = frozenset({"read", "write", "edit", "exec", "web_fetch", "memory_search", "memory_write"})
 CORE = SMALL_CORE | {"search", "ask_user", "message"}
 _ITSELF = (TOOL_SEARCH, TOOL_CALL)
@@ -82,7 +81,7 @@ def profile_of(config: Config, agent: AgentSettings, model: str, window: int) ->
     chosen = agent.tools_profile or (options and options.tools_profile) or config.tools.profile
     if chosen != "auto":
         return chosen
-    return "core" if 0 < window <= SMALL_WINDOW else "index"
+    return "core" if is_small(window) else "index"
 
 
 class Offerings:

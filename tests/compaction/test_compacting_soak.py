@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.agent.context.budget import SMALL_WINDOW
 from goclaw.core.messages import UserMessage
+from goclaw.llm.base import SMALL_WINDOW
 from tests.harness import World
 from tests.lanes import repeats
 from tests.parts import GivenModels

@@ -9,9 +9,10 @@ from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config
 from goclaw.core import catalog
 from goclaw.core.plugins import load
+from goclaw.llm.base import SMALL_WINDOW
 from goclaw.specs import SideEffect, ToolSpec
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.offering import CORE, SMALL_CORE, SMALL_WINDOW, Offering, Offerings, Profile, line, profile_of
+from goclaw.toolkit.offering import CORE, SMALL_CORE, Offering, Offerings, Profile, line, profile_of
 from tests.parts import Trail, acting
 
 BUILT_IN = [load(path, Tool).spec for path in catalog.TOOLS.values()]

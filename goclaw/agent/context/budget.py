@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from goclaw.config.schema import CompactionSettings
 from goclaw.core.records import record
+from goclaw.llm.base import is_small
 
-SMALL_WINDOW = 16_384
-"""Tokens up to which a window is small; larger ones hold what a summary is worth waiting for."""
 RESERVE_SHARE = 4
 """The reserve is never more than a quarter of the window: a small local model must have room to work in."""
 KEPT_SHARE = 2
@@ -27,11 +26,6 @@ LARGE_SHARE_OF_FULL = 0.125
 """The same share where no conversation fits."""
 LEAST_ROOM = 512
 """Tokens for a question, a call with its result and an answer: with less, each turn pushes out the one before it."""
-
-
-def is_small(context_window: int) -> bool:
-    """Whether room is made without asking a model."""
-    return 0 < context_window <= SMALL_WINDOW
 
 
 def reserve(context_window: int, settings: CompactionSettings) -> int:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from goclaw.agent.context.budget import SMALL_WINDOW, filled, is_small, reserve, room
+from goclaw.agent.context.budget import filled, reserve, room
 from goclaw.config.schema import CompactionSettings
+from goclaw.llm.base import SMALL_WINDOW, is_small
 
 SETTINGS = CompactionSettings()
 
