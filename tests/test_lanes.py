@@ -10,7 +10,7 @@ import pytest
 from tests import house
 from tests.tables import table
 
-SECONDS = 50
+SECONDS = 150
 MOST_SCREENS = 60
 """Tests that run the terminal client on a screen; each costs as much as ten of its logic without one."""
 HANGS = """

@@ -112,7 +112,11 @@ async def test_more_sessions_than_a_frame_holds_are_listed_by_pages(
         return written
 
     world = World(tmp_path)
-    monkeypatch.setattr(source_module, "listens", lambda _: True)
+
+    async def listens(_: Config) -> bool:
+        return True
+
+    monkeypatch.setattr(source_module, "listens_soon", listens)
     async with world.running() as core:
         await say_in_many_sessions(core.database)
         path = Config(state_dir=tmp_path / "state").socket_path

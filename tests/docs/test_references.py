@@ -25,7 +25,7 @@ SWITCH = re.compile(r"--[a-z][a-z-]+|-[a-z]\b")
 SLASH = re.compile(r"/[a-z]+(?=$| )")
 IN_CLIENT = {"/quit", "/exit"}
 """Typed in the terminal client, and its own."""
-FOLDERS = {"/tmp", "/opt", "/data", "/backups"}
+FOLDERS = {"/tmp", "/opt", "/proc", "/data", "/backups"}
 OF_OTHERS = {"/healthz", "/readyz", "/ws", "/metrics", "/v1", "/newbot", "/setprivacy", "/deletewebhook"} | FOLDERS
 """Commands of @BotFather, methods of the Bot API, folders."""
 SECTIONS = {key.path[0] for key in keys(Config) if len(key.path) == 1}

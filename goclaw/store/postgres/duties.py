@@ -88,12 +88,11 @@ class Duties:
             if connection.closed:
                 raise psycopg.OperationalError("the connection is lost")
             if duty in self._wanted and self._clock.monotonic() - self._tried_at >= LOOK_SECONDS / 2:
-                wanted = sorted(self._wanted)
+                wanted, self._tried_at = sorted(self._wanted), self._clock.monotonic()
                 cursor = await connection.execute(_TAKE.encode(), (wanted,))
                 found = {str(row[0]) for row in await cursor.fetchall() if row[1]}
                 self._wanted -= found
                 self._taken |= found
-                self._tried_at = self._clock.monotonic()
                 self.seen(connection)
         return duty in self._taken
 
