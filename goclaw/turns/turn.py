@@ -33,7 +33,6 @@ from goclaw.llm.text_calls import UnreadCall
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
-from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
@@ -236,7 +235,7 @@ class TurnRun:
         def kept(step: Step[ToolResult]) -> None:
             self._keep(step, step.value)
             self._asked.pop(name, None)
-            if step.value.content.startswith(DENIED_MARK):
+            if step.value.denied:
                 self._services.agent_run.session.refused.append(call.name)
 
         try:

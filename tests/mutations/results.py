@@ -4,6 +4,30 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "a text of a page, a file or an MCP server denies its call",
+        "issue 44: a tool returned the text of a denial",
+        "goclaw/toolkit/dispatcher.py",
+        "            denied=watch.denied,\n",
+        '            denied=content.startswith(\'{"result": "denied: \'),\n',
+        "tests/adversarial/test_forged_results.py::test_a_text_that_reads_like_a_refusal_is_a_result_like_others",
+    ),
+    bug(
+        "a stored text denies its call",
+        "issue 44: an answer of /v1 that is read afterwards",
+        "goclaw/core/messages.py",
+        "if denied is None else bool(denied)",
+        "if not denied else bool(denied)",
+        "tests/store/test_transcripts.py::test_a_denial_is_a_field_and_the_text_counts_in_rows_of_former_versions_only",
+    ),
+    bug(
+        "a denial in a journal of a former version is forgotten",
+        "issue 44: a turn that the upgrade cut",
+        "goclaw/core/messages.py",
+        'if not isinstance(data, dict) or "denied" in data:',
+        "if True:",
+        "tests/core/test_messages.py::test_the_text_denies_a_call_in_journals_of_former_versions_only",
+    ),
+    bug(
         "one MCP tool that cannot be read takes the server's other tools away",
         "issue 43: a schema that is null",
         "goclaw/mcp/salvage.py",

@@ -210,6 +210,8 @@ class ToolFinished:
     hint: str = ""
     """The outcome, in one line for people."""
     artifacts: tuple[Artifact, ...] = ()
+    denied: bool = False
+    """The call needed approval, and did not get it."""
 
 
 @record

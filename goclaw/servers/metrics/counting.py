@@ -28,7 +28,6 @@ from goclaw.core.records import BoundedDict
 from goclaw.engine.base import Engine
 from goclaw.llm.base import AskedModel
 from goclaw.sessions.pausing import GOES_ON, HELD
-from goclaw.toolkit.consent import DENIED_MARK
 
 OTHER = "other"
 """The label of what is beyond a bound: tools that are not built in, and models beyond `MAX_MODELS`."""
@@ -196,8 +195,7 @@ class Counting:
         tool, times = tool_label(event.name), self._times(event.turn)
         # A call of an MCP client has no turn here: then the time counts that the tool itself measured.
         seconds = times.end(_Call(event.turn, event.call_id, tool), self._clock.monotonic()) if times else event.seconds
-        refused = event.content.startswith(DENIED_MARK)
-        self.counts.tool_calls[tool, "refused" if refused else "error" if event.is_error else "ok"] += 1
+        self.counts.tool_calls[tool, "refused" if event.denied else "error" if event.is_error else "ok"] += 1
         self.counts.tool_seconds[tool] += seconds or 0.0
 
     def _question_asked(self, event: QuestionAsked) -> None:
