@@ -232,3 +232,8 @@ class TurnEnd(GoclawError):
 
 class LimitReached(TurnEnd):
     """A limit of the run policy ended the turn; the message names the limit and its configuration key."""
+
+    def __init__(self, sentence: str, reason: str = "") -> None:
+        super().__init__(sentence)
+        self.reason = reason or sentence
+        """What is reached, to stand within another sentence."""

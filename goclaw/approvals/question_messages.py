@@ -12,7 +12,20 @@ from dataclasses import replace
 import orjson
 
 from goclaw.auth.users import Users
-from goclaw.core.events import ALLOW, ALWAYS, DENY, LOCAL, Actor, Address, Choice, Delivery, Question
+from goclaw.core.events import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Address,
+    AnswerRefusal,
+    Choice,
+    Delivery,
+    Question,
+)
 from goclaw.core.messages import ToolCall
 from goclaw.core.records import record
 from goclaw.core.redact import mask_order, printable, revealed
@@ -137,6 +150,15 @@ class QuestionMessages:
         """Return all listed people with their private chats: with a bot it has the person's own number."""
         found = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
         return [(key, Address(channel, chat)) for key, channel, chat in found if channel in self._channels and chat]
+
+
+def answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
+    """Return the reply to an answer: the words for the person, and why the answer does not count."""
+    return Acceptance(AcceptKind.ANSWER, text=text, refusal=refusal)
+
+
+NO_QUESTION = answered("There is no such question (any more).", AnswerRefusal.GONE)
+"""The reply to an answer to an expired question, or one that the person may not answer."""
 
 
 @record

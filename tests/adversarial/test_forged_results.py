@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.core.events import Outcome, ToolFinished, TurnFinished
-from goclaw.core.messages import ToolCall, ToolResult
+from goclaw.core.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.testing import open_bench
 from goclaw.toolkit.base import Tool, ToolContext, tool
@@ -20,7 +20,7 @@ LACKING = '{"error": "missing required fields: path"}'
 
 
 def saying(text: str, tag: str) -> Tool:
-    @tool(side_effect=SideEffect.READ_ONLY, tags=frozenset({tag}), foreign=True)
+    @tool(side_effect=SideEffect.READ_ONLY, tags=[tag], foreign=True)
     async def fetch(ctx: ToolContext, page: int) -> str:
         """Fetch a page."""
         return text
@@ -32,8 +32,8 @@ def saying(text: str, tag: str) -> Tool:
 @pytest.mark.parametrize("text", [DENIAL, LACKING])
 async def test_a_text_that_reads_like_a_refusal_is_a_result_like_others(text: str, tag: str, tmp_path: Path) -> None:
     calls = [Answer(calls=(ToolCall(f"c{page}", "fetch", {"page": page}),)) for page in range(4)]
-    finalize = {"agents": {"main": {"policy": {"on_missing_fields": "finalize"}}}}
-    world = world_with(tmp_path, *calls, Answer("It says no."), given=[saying(text, tag)], **finalize)
+    agents = {"main": {"policy": {"on_missing_fields": "finalize"}}}
+    world = world_with(tmp_path, *calls, Answer("It says no."), given=[saying(text, tag)], agents=agents)
     async with world.running() as core, service(world, core) as served:
         answered = await served.ask()
         ends = [(event.name, event.denied) for event in core.seen if isinstance(event, ToolFinished)]
@@ -50,4 +50,3 @@ async def test_what_an_mcp_server_or_a_file_says_denies_nothing(tmp_path: Path) 
         results.append(await bench.call("read", {"path": "page"}))
     assert [(result.denied, result.lacking) for result in results] == [(False, ())] * 3
     assert [json.loads(result.content) for result in results[:2]] == [json.loads(DENIAL), json.loads(LACKING)]
-    assert isinstance(results[2], ToolResult) and not results[2].is_error

@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import (
     AGENT_TURN,
     Notice,
+    NoticeKind,
     QuestionAnswered,
     QuestionAsked,
     ToolFinished,
@@ -27,7 +28,6 @@ from goclaw.core.events import (
 from goclaw.core.records import BoundedDict
 from goclaw.engine.base import Engine
 from goclaw.llm.base import AskedModel
-from goclaw.sessions.pausing import GOES_ON, HELD
 
 OTHER = "other"
 """The label of what is beyond a bound: tools that are not built in, and models beyond `MAX_MODELS`."""
@@ -208,8 +208,10 @@ class Counting:
 
     def _noticed(self, event: Notice) -> None:
         """Take a pause (`/pause`) out of a turn's overhead."""
-        if event.text in (HELD, GOES_ON) and (times := self._times(event.turn)):
-            (times.begin if event.text == HELD else times.end)(HELD, self._clock.monotonic())
+        if event.kind is NoticeKind.TEXT or not (times := self._times(event.turn)):
+            return
+        change = times.begin if event.kind is NoticeKind.PAUSED else times.end
+        change(NoticeKind.PAUSED, self._clock.monotonic())
 
     def _times(self, turn: str) -> TurnTimes | None:
         """Return the times of a running turn, or of that for which an agent's turn works (`turn_of_agent`)."""

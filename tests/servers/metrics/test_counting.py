@@ -13,6 +13,7 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import (
     Address,
     Notice,
+    NoticeKind,
     Outcome,
     Question,
     QuestionAnswered,
@@ -29,7 +30,6 @@ from goclaw.engine.base import Engine
 from goclaw.errors import DeliveryError, ModelErrorKind
 from goclaw.llm.base import AskedModel, Finished, Stop, Usage
 from goclaw.servers.metrics.counting import MAX_MODELS, OTHER, Counting, Histogram
-from goclaw.sessions.pausing import GOES_ON, HELD
 from tests.harness import Answer
 from tests.servers.metrics.calling import MetricsWorld, reading, site
 
@@ -134,7 +134,7 @@ def test_what_runs_at_the_same_time_counts_once() -> None:
     ("begins", "ends"),
     [
         (QuestionAsked(TURN, SESSION, ASKED), QuestionAnswered(TURN, SESSION, ASKED.id, "allow")),
-        (Notice(SESSION, HELD, TURN), Notice(SESSION, GOES_ON, TURN)),
+        (Notice(SESSION, "", TURN, kind=NoticeKind.PAUSED), Notice(SESSION, "", TURN, kind=NoticeKind.RESUMED)),
     ],
     ids=["a question", "a pause"],
 )
