@@ -161,16 +161,10 @@ NO_QUESTION = answered("There is no such question (any more).", AnswerRefusal.GO
 """The reply to an answer to an expired question, or one that the person may not answer."""
 
 
-@record
-class NotTaken:
-    """Words that are no answer to a question (yet)."""
-
-    why: str
-    """The remedy, for the person who wrote the answer."""
-
-
-def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTaken:
+def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Acceptance:
     """Return the answer that was meant by a message from `channel`: an option by its number or text, or free words.
+
+    An `Acceptance` says why the message is no answer, and what helps.
 
     A number means the option beside which it stands on that screen, and nothing where no number stands.
     """
@@ -184,12 +178,13 @@ def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTake
         return question.options[place - 1]
     counted = place and not any(option.strip().isdecimal() for option in question.options)
     if len(named) > 1 or (counted and not named):
-        return NotTaken(f'"{said}" could mean more than one thing here. {_by_words(question, channel)}')
+        words = f'"{said}" could mean more than one thing here. {_by_words(question, channel)}'
+        return answered(words, AnswerRefusal.INVALID)
     if named:
         return named.pop()
     if said and (question.free_text or not question.options):
         return said
-    return NotTaken(f"Please answer with one of: {', '.join(question.options)}.")
+    return answered(f"Please answer with one of: {', '.join(question.options)}.", AnswerRefusal.INVALID)
 
 
 def _has_numbers(question: Question, channel: str) -> bool:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from goclaw.approvals.prompt_files import ANSWERS, PromptFileQuestions
 from goclaw.approvals.question_messages import (
     NO_QUESTION,
-    NotTaken,
     QuestionMessages,
     answered,
     chosen,
@@ -223,8 +222,8 @@ class Questions:
         if isinstance(item, Acceptance):
             return await self.prompt_files.answer(actor, question_id, text) or item
         given = chosen(item.question, text)
-        if isinstance(given, NotTaken):
-            return answered(given.why, AnswerRefusal.INVALID)
+        if isinstance(given, Acceptance):
+            return given
         if not await self._answer(item, actor, given, *also):
             return self._decided_already(actor, question_id)
         if item.question.kind == "question":

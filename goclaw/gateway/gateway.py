@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from goclaw.approvals.question_messages import NotTaken, chosen, fenced
+from goclaw.approvals.question_messages import chosen, fenced
 from goclaw.auth.audit import AuditEntry
 from goclaw.config.policies import LimitSettings
 from goclaw.core.bus import Following
@@ -375,8 +375,8 @@ class Gateway:
         if inbound.forwarded:
             return await self._answer(inbound, NOT_FORWARDED)
         answer = chosen(question, inbound.own_words, inbound.address.channel)
-        if isinstance(answer, NotTaken):
-            return await self._answer(inbound, answer.why)
+        if isinstance(answer, Acceptance):
+            return await self._answer(inbound, answer.text)
         settled = self.journal.settled(inbound, self.ports.clock.now())
         return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
 
