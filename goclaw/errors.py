@@ -9,6 +9,7 @@
   x AccessDenied            authorize said no where a person waits for the answer
   x ToolError               a tool failed; the model reads the message and may adapt
     + UnknownTool           no such tool, or not for this actor: one answer for both
+    + MissingArguments      required arguments that the agent's policy handles
     + InvalidInput          arguments that do not fit the tool's schema
     + OutcomeUnknown        the tool was running when GoClaw was killed; it may have taken effect
   x ModelError              the language model did not give a whole answer
@@ -22,6 +23,7 @@
     + LimitReached          a limit of the run policy was hit
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 MAX_NAME = 200
@@ -102,6 +104,14 @@ class UnknownTool(ToolError):
 
 class InvalidInput(ToolError):
     """The arguments do not fit the tool's schema; the message lists every field at fault."""
+
+
+class MissingArguments(ToolError):
+    """A call lacks required arguments, and the agent's policy handles that (`on_missing_fields`)."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"missing required fields: {', '.join(names)}")
+        self.names = tuple(names)
 
 
 class OutcomeUnknown(ToolError):
@@ -222,3 +232,8 @@ class TurnEnd(GoclawError):
 
 class LimitReached(TurnEnd):
     """A limit of the run policy ended the turn; the message names the limit and its configuration key."""
+
+    def __init__(self, sentence: str, reason: str = "") -> None:
+        super().__init__(sentence)
+        self.reason = reason or sentence
+        """What is reached, to stand within another sentence."""

@@ -1,5 +1,6 @@
 """The rules of CONTRIBUTING.md that a machine can check; every exception stands here with its reason."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import house
+from tests.sentences import compared_words, read, words_in
 
 # The first test to ask reads every file of the house: some ten seconds of processor time, more beside other workers.
 pytestmark = pytest.mark.timeout(300)
@@ -57,6 +59,31 @@ MAY_IMPORT_LATE = {
     "goclaw/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",
     "goclaw/tools/lines.py": "numpy is needed for large files only",
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
+}
+MAY_COMPARE_WORDS = {
+    "goclaw/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
+    "goclaw/channels/telegram/*": "Telegram tells its errors apart by their description alone",
+    "goclaw/cli/process.py 'command line'": "where a setting stands, as the record of its layers names it",
+    "goclaw/cli/process.py 'env '": "where a setting stands, as the record of its layers names it",
+    "goclaw/cli/systemd.py '# Made by `goclaw service install`'": "the first line of our file among the system's",
+    "goclaw/config/load.py 'Bearer '": "RFC 6750",
+    "goclaw/config/locate.py *": "the parsers of YAML and JSON have no codes",
+    'goclaw/core/messages.py \'{"result": "denied: \'': "journals and rows of former versions",
+    "goclaw/*.py 'Value error, '": "what pydantic writes before the text of an error of ours",
+    "goclaw/execution/compression/*": "the output of programs",
+    "goclaw/gateway/commands/schedules.py 'me '": "what people type",
+    "goclaw/llm/failures.py 'error: '": "the wire of older llama.cpp servers",
+    "goclaw/mcp/connection.py 'Session terminated'": "the MCP library has no code for it",
+    "goclaw/ops/backup/settle.py 'audit head'": "the key of a stored fact",
+    "goclaw/ops/doctor/providers.py 'output limit was reached'": "OpenAI's error, which has no code of its own",
+    "goclaw/ops/doctor/tools.py 'plugin *": "the names of sources of tools, by which their faults are kept",
+    "goclaw/ops/plugins/packages.py 'Root-Is-Purelib: true'": "the format of wheels",
+    "goclaw/ops/plugins/uv.py *": "the output of uv",
+    "goclaw/store/postgres/notices.py 'LISTEN '": "a statement of Postgres",
+    "goclaw/toolkit/arguments.py 'Input should be '": "pydantic's texts, in front of what it expects",
+    "goclaw/tools/planning.py 'Keep planning'": "an option of its question, by which it is answered",
+    "goclaw/turns/status.py *": "the names of lines, which are their keys",
+    "goclaw/turns/stuck.py *": "the names of tasks, by which asyncio finds them",
 }
 BY_NAME = ("import_module", "resolve_name", "__import__")
 TESTS_OF_THE_WHOLE = {
@@ -195,6 +222,32 @@ def test_only_the_plugin_loader_imports_by_name() -> None:
         if call.name.endswith(BY_NAME)
     ]
     assert by_name == []
+
+
+def test_no_text_is_compared_with_words() -> None:
+    """A page, a file or a server can choose a text, and a translator may change it: state is a field or an enum."""
+    found = {f"{house.name_of(path)} {text!r}" for path, _, text in compared_words(house.python_files("goclaw"))}
+    assert sorted(each for each in found if not any(fnmatch(each, known) for known in MAY_COMPARE_WORDS)) == []
+    assert [known for known in MAY_COMPARE_WORDS if not any(fnmatch(each, known) for each in found)] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "text == GONE",
+        "text.startswith(('a', GONE))",
+        "text in {GONE, 'x'}",
+        "text.removeprefix(f'{name} is gone: ')",
+        "text == words.GONE",
+        "text.endswith('is gone')",
+    ],
+)
+def test_a_comparison_with_words_is_found(line: str) -> None:
+    sources = {
+        "goclaw.words": read(ast.parse("GONE = 'it is gone'")),
+        "goclaw.here": read(ast.parse(f"from goclaw.words import GONE\nfrom goclaw import words\nseen = {line}")),
+    }
+    assert any("is gone" in text for _, text in words_in(sources["goclaw.here"], sources))
 
 
 def test_no_module_imports_itself_through_others() -> None:

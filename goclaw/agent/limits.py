@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import field, replace
 from difflib import SequenceMatcher
 
-import orjson
-
 from goclaw.config.agents import HistorySettings, MissingFields, RunPolicySettings
 from goclaw.config.policies import LimitSettings
 from goclaw.core.events import Unattended
@@ -19,16 +17,12 @@ from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.core.records import record
 from goclaw.errors import MAX_NAME, LimitReached, ModelError, ModelErrorKind
 from goclaw.llm.base import CachePoints
-from goclaw.toolkit.consent import DENIED_MARK
 
 MAIN_POLICY = "agents.main.policy"
 """The configuration key of the main agent's policy."""
 
 MAX_DENIALS = 3
 """Denials in a turn after which it ends: a model that goes on does not understand them."""
-MISSING = "missing required fields: "
-"""The first words of the error about missing arguments, where the policy handles it."""
-_MISSING_MARK = f'{{"error": "{MISSING}'
 ALIKE = 0.8
 """Similarity from which two calls count as the same one in other words (`difflib`)."""
 _COMPARED = 2_000
@@ -239,7 +233,7 @@ class RunPolicy:
                 and the policy ends the turn then.
         """
         for call, result in zip(self._asked_for, results, strict=False):
-            if result.content.startswith(DENIED_MARK):
+            if result.denied:
                 self._denied.append(call)
         if ended := next((result for result in results if result.ends_turn), None):
             raise LimitReached(
@@ -251,8 +245,8 @@ class RunPolicy:
                 f"I stopped: {len(self._denied)} tool calls in this turn were denied. Tell me how to go on instead."
             )
         for result in results:
-            if lacking := self._lacking(result):
-                self._judge_lacking(result.name, lacking)
+            if result.lacking and self.rules.on_missing_fields in ("finalize", "resume"):
+                self._judge_lacking(result)
             else:
                 self._failures = self._failures + 1 if result.is_error else 0
                 self._malformed = self._malformed + result.malformed if result.is_error else 0
@@ -265,17 +259,12 @@ class RunPolicy:
         """Return whether all failures in a row concern the form alone, and the model gets the schema with the last."""
         return self.explains and self._malformed == self._failures
 
-    def _lacking(self, result: ToolResult) -> str:
-        """Return the arguments that a call lacked, where the policy says what becomes of that."""
-        if self.rules.on_missing_fields not in ("finalize", "resume") or not result.content.startswith(_MISSING_MARK):
-            return ""
-        return str(orjson.loads(result.content)["error"]).removeprefix(MISSING)
-
-    def _judge_lacking(self, tool: str, lacking: str) -> None:
+    def _judge_lacking(self, result: ToolResult) -> None:
         """With `resume` such a call is no failure, and no success either."""
         if self.rules.on_missing_fields == "finalize":
             raise LimitReached(
-                f"I stopped: {tool} was called without what it needs: {lacking} ({self.rules.place}.on_missing_fields)."
+                f"I stopped: {result.name} was called without what it needs: {', '.join(result.lacking)} "
+                f"({self.rules.place}.on_missing_fields)."
             )
 
 

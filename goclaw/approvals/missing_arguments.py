@@ -9,12 +9,11 @@ from typing import Any
 
 import orjson
 
-from goclaw.agent.limits import MISSING
 from goclaw.config.agents import MissingFields
 from goclaw.core.events import Question
 from goclaw.core.messages import ToolCall
 from goclaw.core.records import record
-from goclaw.errors import ToolError
+from goclaw.errors import MissingArguments, ToolError
 from goclaw.specs import ToolSpec
 
 YES, NO = "yes", "no"
@@ -34,14 +33,14 @@ class Clarifier:
         """Return the call with its missing arguments filled in by a person.
 
         Raises:
-            ToolError: arguments are missing (`agent.limits` recognises it by its first words, and ends the turn or
-                lets it continue), or the person declined to answer.
+            MissingArguments: arguments are missing, and nobody is asked.
+            ToolError: the person declined to answer.
         """
         missing = missing_in(spec, call) if self.mode else ()
         if not missing:
             return call
         if self.mode != "await_clarification":
-            raise ToolError(f"{MISSING}{', '.join(missing)}")
+            raise MissingArguments(missing)
         given = {name: await self._asked(spec, name, step) for name in missing}
         return replace(call, input={**call.input, **given})
 

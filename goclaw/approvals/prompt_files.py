@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
-from goclaw.approvals.question_messages import fenced
+from goclaw.approvals.question_messages import NO_QUESTION, answered, fenced
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
 from goclaw.core.bus import Bus
 from goclaw.core.diffs import unified
-from goclaw.core.events import ALLOW, DENY, GONE, Actor, Address, Choice, Delivery
+from goclaw.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
 from goclaw.core.records import BoundedDict
 from goclaw.core.redact import mask, revealed
 from goclaw.engine.outbox import Outbox
@@ -97,10 +97,10 @@ class PromptFileQuestions:
             except StateError as error:
                 log.warning("admins could not be asked about %s: %s", change.name, error)
 
-    async def answer(self, actor: Actor, change_id: str, answer: str) -> str | None:
+    async def answer(self, actor: Actor, change_id: str, answer: str) -> Acceptance | None:
         """Answer the question with this id, if there is one and the actor may.
 
-        Returns a sentence for the person; None: there is no such question, or not for this person.
+        Returns the reply; None: there is no such question, or not for this person.
 
         Raises:
             StateError: the answer cannot be kept.
@@ -112,7 +112,7 @@ class PromptFileQuestions:
         if change is None:
             return None
         if answer not in ANSWERS:
-            return NO_ALWAYS
+            return answered(NO_ALWAYS, AnswerRefusal.INVALID)
         approve = answer == ALLOW
         if approve:
             done = await asyncio.to_thread(
@@ -121,7 +121,7 @@ class PromptFileQuestions:
         else:
             done = await asyncio.to_thread(self._approved.refuse, change)
         if not done:
-            return GONE
+            return NO_QUESTION
         record_answer(self._audit, actor, change, approve=approve)
         words = f"{'Approved' if approve else 'Refused'} by {self._name_of(actor.key)}"
         for asked in self._cards(change, self._headline(change)):
@@ -129,7 +129,7 @@ class PromptFileQuestions:
             text = f"{sign} {words}: **{change.name}** of {change.root}\n\n{shown_diff(change)}"
             closed = Delivery(f"{asked.id}:closed", asked.address, text, action="edit", of=asked.id)
             await self._outbox.promise(closed)
-        return f"{change.name}: the new text counts." if approve else f"{change.name}: the old text goes on."
+        return answered(f"{change.name}: {'the new text counts' if approve else 'the old text goes on'}.")
 
     async def _send(self, change: FileChange, said: str) -> None:
         cards = await asyncio.to_thread(lambda: list(self._cards(change, said)))

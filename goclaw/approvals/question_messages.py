@@ -12,7 +12,20 @@ from dataclasses import replace
 import orjson
 
 from goclaw.auth.users import Users
-from goclaw.core.events import ALLOW, ALWAYS, DENY, LOCAL, Actor, Address, Choice, Delivery, Question
+from goclaw.core.events import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Address,
+    AnswerRefusal,
+    Choice,
+    Delivery,
+    Question,
+)
 from goclaw.core.messages import ToolCall
 from goclaw.core.records import record
 from goclaw.core.redact import mask_order, printable, revealed
@@ -139,16 +152,19 @@ class QuestionMessages:
         return [(key, Address(channel, chat)) for key, channel, chat in found if channel in self._channels and chat]
 
 
-@record
-class NotTaken:
-    """Words that are no answer to a question (yet)."""
-
-    why: str
-    """The remedy, for the person who wrote the answer."""
+def answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
+    """Return the reply to an answer: the words for the person, and why the answer does not count."""
+    return Acceptance(AcceptKind.ANSWER, text=text, refusal=refusal)
 
 
-def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTaken:
+NO_QUESTION = answered("There is no such question (any more).", AnswerRefusal.GONE)
+"""The reply to an answer to an expired question, or one that the person may not answer."""
+
+
+def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Acceptance:
     """Return the answer that was meant by a message from `channel`: an option by its number or text, or free words.
+
+    An `Acceptance` says why the message is no answer, and what helps.
 
     A number means the option beside which it stands on that screen, and nothing where no number stands.
     """
@@ -162,12 +178,13 @@ def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTake
         return question.options[place - 1]
     counted = place and not any(option.strip().isdecimal() for option in question.options)
     if len(named) > 1 or (counted and not named):
-        return NotTaken(f'"{said}" could mean more than one thing here. {_by_words(question, channel)}')
+        words = f'"{said}" could mean more than one thing here. {_by_words(question, channel)}'
+        return answered(words, AnswerRefusal.INVALID)
     if named:
         return named.pop()
     if said and (question.free_text or not question.options):
         return said
-    return NotTaken(f"Please answer with one of: {', '.join(question.options)}.")
+    return answered(f"Please answer with one of: {', '.join(question.options)}.", AnswerRefusal.INVALID)
 
 
 def _has_numbers(question: Question, channel: str) -> bool:

@@ -12,14 +12,30 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from goclaw.approvals.prompt_files import ANSWERS, PromptFileQuestions
-from goclaw.approvals.question_messages import NotTaken, QuestionMessages, chosen, decision
+from goclaw.approvals.question_messages import (
+    NO_QUESTION,
+    QuestionMessages,
+    answered,
+    chosen,
+    decision,
+)
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.codec import Codec
-from goclaw.core.events import ALLOW, ALWAYS, DECIDED, DENY, GONE, Actor, Question, QuestionAnswered, QuestionAsked
+from goclaw.core.events import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    Acceptance,
+    Actor,
+    AnswerRefusal,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+)
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.supervise import background
 from goclaw.engine.base import Turn
@@ -36,6 +52,9 @@ ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
 """Characters of question ids, without those mistaken for others when typed."""
 ID_LENGTH = 13
 """64 random bits; an answer requires the right to answer besides."""
+DECIDED = "Already decided:"
+"""The beginning of the reply to a second answer."""
+_DONE = {ALLOW: "Allowed.", ALWAYS: "Allowed, from now on without asking. /approvals lists it."}
 MAX_DECIDED = 1_000
 """Maximum questions whose decisions are remembered."""
 
@@ -194,42 +213,40 @@ class Questions:
         item = self._open.get(question_id) or self._decided.get(question_id, (None, ""))[0]
         return item.session if item else None
 
-    async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> str:
+    async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> Acceptance:
         """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
 
-        Returns a sentence for the person, which is the same for a missing question and for another person's.
+        The reply is the same for a missing question and for another person's.
         """
         item = self._answerable(actor, question_id)
-        if isinstance(item, str):
+        if isinstance(item, Acceptance):
             return await self.prompt_files.answer(actor, question_id, text) or item
         given = chosen(item.question, text)
-        if isinstance(given, NotTaken):
-            return given.why
+        if isinstance(given, Acceptance):
+            return given
         if not await self._answer(item, actor, given, *also):
             return self._decided_already(actor, question_id)
         if item.question.kind == "question":
-            return "Thank you."
-        return {ALLOW: "Allowed.", ALWAYS: "Allowed, from now on without asking. /approvals lists it."}.get(
-            given, "Denied."
-        )
+            return answered("Thank you.")
+        return answered(_DONE.get(given, "Denied."))
 
-    async def choose(self, actor: Actor, question_id: str, index: int) -> str:
+    async def choose(self, actor: Actor, question_id: str, index: int) -> Acceptance:
         """Answer with one of the question's options: what its button says, and nothing that a client made up."""
         item = self._open.get(question_id)
         if item is None:
             return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
         if not 0 <= index < len(item.question.options):
-            return GONE
+            return NO_QUESTION
         return await self.decide(actor, question_id, item.question.options[index])
 
-    async def decline(self, actor: Actor, question_id: str) -> str:
+    async def decline(self, actor: Actor, question_id: str) -> Acceptance:
         """Answer that there will be no answer: no for an approval."""
         item = self._answerable(actor, question_id)
-        if isinstance(item, str):
+        if isinstance(item, Acceptance):
             return await self.prompt_files.answer(actor, question_id, DENY) or item
         if item.question.kind == "approval":
             return await self.decide(actor, question_id, DENY)
-        return "No answer given." if await self._answer(item, actor, "", declined=True) else GONE
+        return answered("No answer given.") if await self._answer(item, actor, "", declined=True) else NO_QUESTION
 
     async def ask(
         self, turn: Turn, step: str, question: Question, chat_text: str, whole: str = ""
@@ -277,12 +294,12 @@ class Questions:
         age = self._clock.now() - answer.at
         return self._approval_seconds - abs(age)
 
-    def _answerable(self, actor: Actor, question_id: str) -> "_Open | str":
+    def _answerable(self, actor: Actor, question_id: str) -> "_Open | Acceptance":
         item = self._open.get(question_id)
         if item is None:
             return self._decided_already(actor, question_id)
         if self._is_over(item) or not self.may_answer(actor, item.question, item.session):
-            return GONE
+            return NO_QUESTION
         return item
 
     async def _answer(
@@ -296,11 +313,11 @@ class Questions:
         self._record(item.question, actor, item.session, item.turn, text or "declined")
         return True
 
-    def _decided_already(self, actor: Actor, question_id: str) -> str:
+    def _decided_already(self, actor: Actor, question_id: str) -> Acceptance:
         item, words = self._decided.get(question_id, (None, ""))
         if item is None or not self.may_answer(actor, item.question, item.session):
-            return GONE
-        return f"{DECIDED} {words[:1].lower()}{words[1:]}."
+            return NO_QUESTION
+        return answered(f"{DECIDED} {words[:1].lower()}{words[1:]}.", AnswerRefusal.DECIDED)
 
     def _record(self, question: Question, actor: Actor, session: str, turn: str, result: str) -> None:
         if question.kind == "approval":

@@ -176,17 +176,17 @@ class _Check:
                 self._find_inserted(self.history.pop())
         elif len(self.history) > 1 and link.number == self.history[-2].number + 2:
             # The line between counts wrongly: its number was changed.
-            self._find_inserted(last, "was changed")
+            self._find_inserted(last, is_changed=True)
         else:
             self._find(link.place, "was inserted")
             return True
         return False
 
-    def _find_inserted(self, link: _Link, text: str = "was inserted") -> None:
-        self.lines -= text == "was inserted"
+    def _find_inserted(self, link: _Link, *, is_changed: bool = False) -> None:
+        self.lines -= not is_changed
         # What it seemed to show of others, too, is wrong.
         self.findings = [found for found in self.findings if link.place not in (found.place, found.witness)]
-        self._find(link.place, text)
+        self._find(link.place, "was changed" if is_changed else "was inserted")
 
     def _take_torn(self, entry: dict[str, Any]) -> None:
         """Accept the torn lines that this line names; others were inserted."""

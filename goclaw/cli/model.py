@@ -154,7 +154,7 @@ async def _show(config: Config) -> None:
     async with open_client() as http:
         _, sentence = await pick_default(config, ollama_finder(config, _ports(http)))
         listed = await _listed(usable_providers(config), config, http)
-    print(sentence)
+    print(f"Model: {sentence}")
     if listed.specs:
         show("\n".join(["", "Models of your providers:", *(f"  {spec}" for spec in listed.specs)]))
     for fault in listed.faults:

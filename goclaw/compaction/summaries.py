@@ -128,7 +128,7 @@ class SummaryAttempt:
         except ConfigError:
             return ()
         except LimitReached as limit:
-            self._refusal = str(limit).removeprefix("I stopped: ").rstrip(".")
+            self._refusal = limit.reason
             return ()
         if is_capped:
             found = [replace(item, model=_ReservedModel(item.model, self._reserved)) for item in found]

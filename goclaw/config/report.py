@@ -28,7 +28,6 @@ MAX_PROBLEMS = 100
 _WHOLE = "should be a whole number"
 _NUMBER = "should be a number"
 _SWITCH = "should be true or false"
-_TEXT = "should be text"
 _LIST = "should be a list"
 _MAPPING = "should be a mapping (`key: value`, one per line)"
 _EXPECTED = {
@@ -41,7 +40,7 @@ _EXPECTED = {
     "finite_number": _NUMBER,
     "bool_type": _SWITCH,
     "bool_parsing": _SWITCH,
-    "string_type": _TEXT,
+    "string_type": "should be text",
     "path_type": "should be a path",
     "tuple_type": _LIST,
     "list_type": _LIST,
@@ -121,9 +120,8 @@ def _message(details: ErrorDetails, loc: Loc, model: type[BaseModel]) -> str:
         expected = "should be `auto` or a list of `provider:name`"
     if kind == "missing" or isinstance(value, str):
         return expected
-    hint = (
-        "; put it in quotes" if expected == _TEXT and not isinstance(value, (list, dict)) and value is not None else ""
-    )
+    is_text = kind == "string_type" and isinstance(value, (int, float))
+    hint = "; put it in quotes" if is_text else ""
     shown = f" ({value})" if _may_show(value) and not is_secret(_kind_at(loc, model)) else ""
     return f"{expected}, not {json_type(value)}{shown}{hint}"
 

@@ -4,7 +4,7 @@ No library's types appear here. Data that a provider must get back (signed think
 beside an answer as an opaque `Native` and is dropped when another provider reads the conversation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -13,6 +13,8 @@ from goclaw.core.records import record
 
 NO_LONGER_KEPT = "[picture no longer kept]"
 """Stands in a transcript, and before a model, for a picture whose bytes are gone (`media.ttl`)."""
+_DENIED_BEFORE = '{"result": "denied: '
+"""How the result of a denied call begins: the only mark of one in what former versions wrote."""
 NOT_SEEN = "[this model does not see pictures: say so, or find out in another way]"
 """Stands before a model that is blind for a picture that a tool gave it."""
 
@@ -205,7 +207,35 @@ class ToolResult:
     """Whether to end the turn, because the call was refused or denied (`policy.deny_ends_turn`)."""
     malformed: bool = field(default=False, compare=False)
     """The call did not run for its form alone: its arguments do not fit the schema, or its name is near a tool's."""
+    denied: bool = field(default=False, compare=False)
+    """The call needed approval, and did not get it."""
+    lacking: tuple[str, ...] = field(default=(), compare=False)
+    """The required arguments that the call lacked, where the agent's policy handles that (`on_missing_fields`)."""
     role: Literal["tool_result"] = "tool_result"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Read what former versions wrote, too (https://docs.pydantic.dev/latest/concepts/types/#custom-types)."""
+        return {
+            "type": "function-before",
+            "function": {"type": "no-info", "function": _with_denied},
+            "schema": handler(source),
+        }
+
+
+def was_denied(denied: Any, content: str) -> bool:
+    """Return whether a stored result is that of a denied call.
+
+    Args:
+        denied: the stored field; None: a former version wrote the result, and its text alone tells.
+    """
+    return content.startswith(_DENIED_BEFORE) if denied is None else bool(denied)
+
+
+def _with_denied(data: Any) -> Any:
+    if not isinstance(data, dict) or "denied" in data:
+        return data
+    return data | {"denied": was_denied(None, str(data.get("content")))}
 
 
 Message = UserMessage | AssistantMessage | ToolResult

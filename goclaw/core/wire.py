@@ -310,6 +310,8 @@ class Refused:
     reason: str
     id: str = ""
     """Id of the refused `Send` or `Decide`, if it was one."""
+    rule: str = ""
+    """The rule that denies the client what it wants; empty: something else is wrong."""
     type: Literal["refused"] = "refused"
 
 

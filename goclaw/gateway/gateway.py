@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from goclaw.approvals.question_messages import NotTaken, chosen, fenced
+from goclaw.approvals.question_messages import chosen, fenced
 from goclaw.auth.audit import AuditEntry
 from goclaw.config.policies import LimitSettings
 from goclaw.core.bus import Following
@@ -45,7 +45,7 @@ from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
-from goclaw.memory.memory_queries import REFUSED_WHILE_OFF, MemoryQueries, MemoryQuery
+from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
 from goclaw.schedules.overview import overview
 from goclaw.sessions.overheard import Overheard
 from goclaw.specs import MCP
@@ -251,16 +251,16 @@ class Gateway:
             StateError: memory is off, or the disk refuses.
         """
         if self.queries is None:
-            raise StateError(REFUSED_WHILE_OFF)
+            raise MemoryOff
         return await self.queries.answer(actor, query)
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         return await self.ports.questions.decide(actor, question, answer)
 
-    async def choose(self, actor: Actor, question: str, index: int) -> str:
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
         return await self.ports.questions.choose(actor, question, index)
 
-    async def decline(self, actor: Actor, question: str) -> str:
+    async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
         return await self.ports.questions.decline(actor, question)
 
@@ -375,11 +375,10 @@ class Gateway:
         if inbound.forwarded:
             return await self._answer(inbound, NOT_FORWARDED)
         answer = chosen(question, inbound.own_words, inbound.address.channel)
-        if isinstance(answer, NotTaken):
-            return await self._answer(inbound, answer.why)
+        if isinstance(answer, Acceptance):
+            return await self._answer(inbound, answer.text)
         settled = self.journal.settled(inbound, self.ports.clock.now())
-        text = await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
-        return Acceptance(AcceptKind.ANSWER, text=text)
+        return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
 
     async def _answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
         """Answer at once: the message is settled and its answer promised in one transaction.

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import orjson
+from pydantic import ValidationError
 
+from goclaw.approvals.question_messages import answered
 from goclaw.core.codec import Codec
 from goclaw.core.events import Acceptance, Actor, Inbound, QuestionAsked, SessionNow
 from goclaw.core.records import BoundedDict, record
@@ -49,6 +51,8 @@ class Press:
     how: Literal["decide", "choose", "decline"]
     answer: str = ""
     index: int = 0
+    is_coded: bool = False
+    """Whether the reply is an `Acceptance`; a gateway of a former version asks for its text."""
 
 
 _INBOUND: Codec[Inbound] = Codec(Inbound)
@@ -138,13 +142,13 @@ class SharedGateway(Gateway):
         mode = orjson.loads(met["chosen"]) if met["chosen"] else self.ports.queue_modes.default
         return bool(met["asked"]) or met["open"] > self.limits.queued_messages or mode == "interrupt"
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         return await self._press(Press(actor, question, "decide", answer))
 
-    async def choose(self, actor: Actor, question: str, index: int) -> str:
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
         return await self._press(Press(actor, question, "choose", index=index))
 
-    async def decline(self, actor: Actor, question: str) -> str:
+    async def decline(self, actor: Actor, question: str) -> Acceptance:
         return await self._press(Press(actor, question, "decline"))
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
@@ -166,7 +170,7 @@ class SharedGateway(Gateway):
         self.shared.forget(session)
         return await super()._inspected(session, details, actor)
 
-    async def _press(self, press: Press) -> str:
+    async def _press(self, press: Press) -> Acceptance:
         session = await self._session_of(press.question)
         if session is None:
             return await self._pressed(press)  # it is of no session, or gone
@@ -174,10 +178,14 @@ class SharedGateway(Gateway):
             return said
         self._asked[press.question] = session
         try:
-            return await self.shared.ask(session, PRESS, _PRESS.to_json(press))
+            reply = await self.shared.ask(session, PRESS, _PRESS.to_json(replace(press, is_coded=True)))
         except NotAnswered as error:
             log.warning("an answer to a question is without its reply: %s", error, extra={"session": session})
-            return NOT_ANSWERED
+            return answered(NOT_ANSWERED)
+        try:
+            return _ACCEPTANCE.from_json(reply)
+        except ValidationError:
+            return answered(reply)  # an owner of a former version replies with the text
 
     async def _session_of(self, question: str) -> str | None:
         """Return the session in which a question is asked, by whatever process; None: none is known."""
@@ -186,7 +194,7 @@ class SharedGateway(Gateway):
         parked = await self.journal.parked()
         return next((each.session for each in parked if orjson.loads(each.question).get("id") == question), None)
 
-    async def _pressed(self, press: Press) -> str:
+    async def _pressed(self, press: Press) -> Acceptance:
         match press.how:
             case "decide":
                 return await super().decide(press.actor, press.question, press.answer)
@@ -199,7 +207,9 @@ class SharedGateway(Gateway):
         return _ACCEPTANCE.to_json(await super()._accept(_INBOUND.from_json(body)))
 
     async def _press_for(self, session: str, body: str) -> str:
-        return await self._pressed(_PRESS.from_json(body))
+        press = _PRESS.from_json(body)
+        done = await self._pressed(press)
+        return _ACCEPTANCE.to_json(done) if press.is_coded else done.text
 
     async def _status_for(self, session: str, body: str) -> str:
         return _STATUS.to_json(await super()._inspected(session, Details({}), _ACTOR.from_json(body)))

@@ -169,31 +169,31 @@ def _no_options() -> ModelOptions:
 async def pick_default(
     config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, ...], str]:
-    """Return the chain of the main agent, and a sentence for people that says which it is, why, and how to change it.
+    """Return the chain of the main agent, and for people which it is, why, and how to change it.
 
     A configured chain is taken as it is; else a key, else an Ollama with a model that can call tools, else the demo.
     """
     if own := config.agents.main.model:
         chain = dict.fromkeys((own, *config.agents.main.fallbacks, *config.models.agent))
-        return tuple(chain), f"Model: {own}, as configured in `agents.main.model`."
+        return tuple(chain), f"{own}, as configured in `agents.main.model`."
     if config.models.agent:
-        return config.models.agent, f"Model: {config.models.agent[0]}, as configured in `models.agent`."
+        return config.models.agent, f"{config.models.agent[0]}, as configured in `models.agent`."
     if has_key(config, "anthropic", "ANTHROPIC_API_KEY", env):
-        return (BEST_ANTHROPIC,), f"Model: {BEST_ANTHROPIC}, because there is an Anthropic key. {HOW_TO_CHANGE}"
+        return (BEST_ANTHROPIC,), f"{BEST_ANTHROPIC}, because there is an Anthropic key. {HOW_TO_CHANGE}"
     if has_key(config, "openai-chat", "OPENAI_API_KEY", env) or has_key(config, "openai", "OPENAI_API_KEY", env):
-        return (BEST_OPENAI,), f"Model: {BEST_OPENAI}, because there is an OpenAI key. {HOW_TO_CHANGE}"
+        return (BEST_OPENAI,), f"{BEST_OPENAI}, because there is an OpenAI key. {HOW_TO_CHANGE}"
     server = await find_ollama()
     if server is not None:
         model = server.with_tools()
         if model is not None:
             spec = f"ollama:{model.name}"
-            return (spec,), f"Model: {spec}, because Ollama answers at {server.base_url}. {HOW_TO_CHANGE}"
+            return (spec,), f"{spec}, because Ollama answers at {server.base_url}. {HOW_TO_CHANGE}"
         return (DEMO,), (
-            f"Model: demo (no AI). Ollama answers at {server.base_url} but has no model that can call tools: "
+            f"demo (no AI). Ollama answers at {server.base_url} but has no model that can call tools: "
             f"try `ollama pull qwen3`, then {restart_command()}."
         )
     return (DEMO,), (
-        "Model: demo (no AI). `goclaw setup` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start "
+        "demo (no AI). `goclaw setup` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start "
         f"Ollama, then {restart_command()}."
     )
 

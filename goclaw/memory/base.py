@@ -157,6 +157,8 @@ class MemoryStatus:
     coming: str = ""
     """The model whose vectors are being made beside those in use."""
     details: Sequence[str] = field(default=())
+    enabled: bool = True
+    """Whether anything is indexed and searched (`memory.enabled`)."""
 
 
 class MemoryPort(Protocol):
@@ -253,7 +255,7 @@ class NoMemory:
         return True
 
     async def status(self) -> MemoryStatus:
-        return MemoryStatus(0, 0, 0, "", details=(DISABLED,))
+        return MemoryStatus(0, 0, 0, "", details=(DISABLED,), enabled=False)
 
     async def reindex(self) -> None:
         """Do nothing: there is no index."""

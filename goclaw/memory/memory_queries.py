@@ -35,10 +35,22 @@ TALKS: Codec[Sequence[Talk]] = Codec(Sequence[Talk])
 WANTED: Codec[TranscriptQuery] = Codec(TranscriptQuery)
 HEARD: Codec[TranscriptResults] = Codec(TranscriptResults)
 
-NO_SUCH_FILE = "there is no such memory file for you"
 MAX_SHOWN = 1 << 20
 """Bytes of a memory file that are shown."""
-REFUSED_WHILE_OFF = "memory is off: memory.enabled is false"
+
+
+class NoSuchFile(AccessDenied):
+    """The file does not exist, or is not for this actor."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no such memory file for you")
+
+
+class MemoryOff(StateError):
+    """`memory.enabled` is false."""
+
+    def __init__(self) -> None:
+        super().__init__("memory is off: memory.enabled is false")
 
 
 @record
@@ -78,7 +90,7 @@ class MemoryQueries:
                 raise AccessDenied("only the owner of the state folder asks as somebody else")
             actor = Actor(question.user, "cli")
         if not self.settings.enabled and question.order != "status":
-            raise StateError(REFUSED_WHILE_OFF)
+            raise MemoryOff
         try:
             match question.order:
                 case "search":
@@ -106,7 +118,7 @@ class MemoryQueries:
         self._demand(actor, "tool.use", "memory_get")
         home = await self.workspace(actor)
         if path not in {file.path for file in await self.memory.files(home, actor.key)}:
-            raise AccessDenied(NO_SUCH_FILE)
+            raise NoSuchFile
         # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
         text = await home.seen_by(owner_of(path)).use(path, _text_of)
         return {"path": path, "text": text}
@@ -170,7 +182,7 @@ def quoted(text: str) -> str:
 
 def status_lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, str]]:
     """Yield names and texts of the whole state; with `counts`, also totals over all users."""
-    if DISABLED in status.details:
+    if not status.enabled:
         yield "Mode", f"off: {DISABLED}"
         return
     if counts:
@@ -187,7 +199,7 @@ def status_lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, s
 
 def brief_status_lines(status: MemoryStatus) -> Iterator[tuple[str, str]]:
     """Yield two lines while all is well, and every irregularity: work in progress, and why vectors are not used."""
-    if DISABLED in status.details:
+    if not status.enabled:
         yield "Mode", f"off: {DISABLED}"
         return
     counted = ((status.files, "file"), (status.conversations, "conversation"))

@@ -82,8 +82,6 @@ PING_SECONDS = 20.0
 """Seconds after which a silent client is pinged."""
 GOODBYE_SECONDS = 0.5
 """Seconds for a client to take its queued events, and to acknowledge the end of the connection."""
-DENIED = "denied: "
-"""How a reason begins where rights decided (see `tui.client`)."""
 MAX_REASON = 120
 """Bytes of the reason in a closing frame, which takes 123 (RFC 6455, 5.5)."""
 LOOK_SECONDS = 0.5
@@ -225,7 +223,7 @@ class Serving:
         async with background(_receive(connection), "the first frame of a client") as receiving:
             while not await ends_within(receiving, self._clock, LOOK_SECONDS):
                 if reason := visitor.objection():
-                    await _dismiss(connection, transport, reason, Refused(f"{DENIED}{reason}"))
+                    await _dismiss(connection, transport, reason, _denial(reason))
                     return None
                 if self._clock.monotonic() >= until:
                     reason = f"no `attach` within {ATTACH_SECONDS:g} s"
@@ -253,7 +251,7 @@ class Serving:
         try:
             session = self._gateway.session_for(actor, asked)
         except AccessDenied as error:
-            await _send(connection, Refused(f"{DENIED}{error}"))
+            await _send(connection, _denial(str(error)))
             return
         client = f"{actor.key} {attach.client}" if attach.client else ""
         visit = _Visit(connection, transport, visitor, actor, asked, session, client)
@@ -335,7 +333,7 @@ class Serving:
             if not reason and session == visit.session:
                 return False
         log.info("a client of %s has to go: %s", visit.actor.key, reason or "its session has another name now")
-        refused = Refused(f"{DENIED}{reason}") if reason else None
+        refused = _denial(reason) if reason else None
         await _dismiss(visit.connection, visit.transport, reason, refused)
         return True
 
@@ -379,8 +377,8 @@ class Serving:
                 key = (actor.key, session, frame.id)
                 return Accepted(frame.id, await self._receipts.once(key, lambda: self._take(frame, session, actor)))
             case Decide():
-                sentence = await self._gateway.decide(actor, frame.question, frame.answer)
-                return Accepted(frame.id, Acceptance(AcceptKind.REPLY, text=sentence))
+                answer = await self._gateway.decide(actor, frame.question, frame.answer)
+                return Accepted(frame.id, replace(answer, kind=AcceptKind.REPLY))
             case AskSessions(agents=agents, after=after, limit=limit):
                 found = await self._gateway.sessions(actor, agents=agents, after=after, limit=limit + 1)
                 return SessionsReply(list(found[:limit]), more=len(found) > limit)
@@ -420,6 +418,10 @@ class Serving:
             received_at=self._clock.now(),
         )
         return await self._gateway.accept(inbound)
+
+
+def _denial(rule: str) -> Refused:
+    return Refused(f"denied: {rule}", rule=rule)
 
 
 async def _send(connection: web.WebSocketResponse, frame: ServerFrame, write: FrameText | None = None) -> None:

@@ -213,7 +213,8 @@ class Models:
         """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""
         find_ollama = ollama_finder(self._config, self._ports)
         try:
-            specs, self.sentence = await pick_default(self._config, find_ollama)
+            specs, chosen = await pick_default(self._config, find_ollama)
+            self.sentence = f"Model: {chosen}"
             chain = self._chained(await self._open(specs))
             self.summary_specs = await pick_summary(self._config, find_ollama)
             if self.summary_specs:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 from goclaw.core.clock import Clock
 from goclaw.core.codec import Codec
-from goclaw.core.events import Notice, TurnEvent
+from goclaw.core.events import Notice, NoticeKind, TurnEvent
 from goclaw.core.records import record
 from goclaw.engine.base import Turn
 from goclaw.store.settings import Settings
@@ -22,8 +22,8 @@ PAUSES = "pauses"
 """The stored fact in which earlier versions kept all of them together."""
 STEP = "pause:"
 """Prefix of the step under which a paused turn is parked."""
-HELD = "The turn is paused. /resume continues it, /stop ends it."
-GOES_ON = "The turn goes on."
+PAUSED = "The turn is paused. /resume continues it, /stop ends it."
+RESUMED = "The turn goes on."
 
 Signal = Callable[[str, str, str], Awaitable[bool]]
 """`Engine.signal`."""
@@ -144,7 +144,7 @@ class Gate:
                 return
             with self._stand_still():
                 await self._turn.park(pause.step, _PAUSE.to_json(pause), self._tell)
-            self._publish(Notice(session, GOES_ON, turn))
+            self._publish(Notice(session, RESUMED, turn, kind=NoticeKind.RESUMED))
 
     async def _tell(self, question: str) -> None:
-        self._publish(Notice(self._turn.inbound.session, HELD, self._turn.id))
+        self._publish(Notice(self._turn.inbound.session, PAUSED, self._turn.id, kind=NoticeKind.PAUSED))

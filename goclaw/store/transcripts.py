@@ -25,6 +25,7 @@ from goclaw.core.messages import (
     ToolCall,
     ToolResult,
     UserMessage,
+    was_denied,
 )
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_if, insert_into
@@ -274,6 +275,7 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
                     name=message.name,
                     call_id=message.call_id,
                     is_error=message.is_error,
+                    denied=message.denied,
                     material=_json(_of_result(message)) if message.foreign else None,
                     hint=message.hint or None,
                     call_hint=message.call_hint or None,
@@ -346,6 +348,7 @@ def _message(row: Row) -> Message:
                 call_hint=row["call_hint"] or "",
                 artifacts=artifacts_of(row["artifacts"]),
                 images=_images(row),
+                denied=was_denied(row["denied"], row["text"]),
             )
 
 

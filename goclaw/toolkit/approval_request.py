@@ -13,7 +13,7 @@ from goclaw.core.redact import mask
 from goclaw.errors import ToolError
 from goclaw.specs import Confirmation, Risk, ToolSpec
 from goclaw.toolkit.base import Tool, ToolContext
-from goclaw.toolkit.consent import DENIED_MARK, ApprovalRequest, CallDenied, Grounds
+from goclaw.toolkit.consent import ApprovalRequest, CallDenied, Grounds
 from goclaw.toolkit.templates import rendered
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ OFF = "off"
 
 def denied(tool: Tool, arguments: BaseModel, reason: str) -> CallDenied:
     """Return the denial of a call, with the result made by its tool's template."""
-    begin = f"{DENIED_MARK}{mask(_json(reason))[1:]}"
+    begin = f'{{"result": {mask(_json(f"denied: {reason}"))}'
     try:
         said = rendered(tool.denied, {**dict(arguments), "tool": tool.spec.name}).strip()
         beside = said[1:] if isinstance(orjson.loads(said), dict) else "}"

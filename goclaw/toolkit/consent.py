@@ -12,8 +12,6 @@ from goclaw.core.messages import ToolCall
 from goclaw.core.records import record
 from goclaw.errors import ToolError
 
-DENIED_MARK = '{"result": "denied: '
-"""How the result of a denied call begins; `agent.limits` counts them."""
 DENIED = (
     '{"summary": "Cancelled", "tool": {{ tool | json }}, "advice": "Do not try the same in another way. Go on without '
     'it, or say what you wanted and why."}'

@@ -28,6 +28,7 @@ from goclaw.errors import (
     DiskError,
     GoclawError,
     InvalidInput,
+    MissingArguments,
     OutcomeUnknown,
     StateError,
     ToolError,
@@ -114,11 +115,12 @@ class Dispatcher:
                 raise
             content, failed = error_text(str(error)), True
         except CallDenied as error:
-            watch.refused = True
+            watch.refused = watch.denied = True
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
             watch.missed = _missed(error, watch)
+            watch.lacking = error.names if isinstance(error, MissingArguments) else ()
         except asyncio.CancelledError:
             self._record(call, watch, "stopped")
             raise
@@ -150,7 +152,10 @@ class Dispatcher:
         self._started(watch)
         artifacts = await self._kept(watch)
         watch.emit(
-            ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts)
+            ToolFinished(
+                *(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts),
+                denied=watch.denied,
+            )
         )
         log.info("tool %s %s in %.1f s", call.name[:MAX_NAME], "failed" if failed else "finished", seconds)
         return ToolResult(
@@ -167,6 +172,8 @@ class Dispatcher:
             reminds=watch.reminds,
             ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
             malformed=bool(watch.missed),
+            denied=watch.denied,
+            lacking=watch.lacking,
         )
 
     def _started(self, watch: Watch) -> None:

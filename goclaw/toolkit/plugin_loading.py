@@ -229,7 +229,9 @@ def _parts(names: Names, source: _Source) -> FileParts:
     return FileParts(tuple(tools.values()), tuple(configured))
 
 
-def _collected(names: Names, source: _Source) -> tuple[dict[str, Tool], list[AgentPart | ToolsetPart], list[Problem]]:
+def _collected(
+    names: Names, source: _Source, *, may_be_empty: bool = False
+) -> tuple[dict[str, Tool], list[AgentPart | ToolsetPart], list[Problem]]:
     """Return the tools by name, the agents and toolsets, and what does not fit."""
     tools: dict[str, Tool] = {}
     configured: list[AgentPart | ToolsetPart] = []
@@ -255,7 +257,7 @@ def _collected(names: Names, source: _Source) -> tuple[dict[str, Tool], list[Age
             if fault := fault or _name_fault(tool.spec.name):
                 problems.append(Problem(*source.places[name], f"tool {tool.spec.name} {fault}"))
             tools.setdefault(tool.spec.name, tool)
-    if not tools and not configured and not problems:
+    if not (tools or configured or problems or may_be_empty):
         problems.append(Problem(1, 1, NO_PARTS))
     return tools, configured, problems
 
@@ -299,10 +301,8 @@ class _Check:
     def problems(self) -> list[Problem]:
         for statement in self._source.tree.body:
             self._execute(statement)
-        if not self._problems or not self._lost:
-            self._problems += _collected(self._names, self._source)[2]
-        else:
-            self._problems += [each for each in _collected(self._names, self._source)[2] if each.message != NO_PARTS]
+        has_failed = bool(self._problems and self._lost)
+        self._problems += _collected(self._names, self._source, may_be_empty=has_failed)[2]
         return self._problems
 
     def _execute(self, statement: ast.stmt) -> None:

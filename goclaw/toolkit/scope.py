@@ -80,6 +80,10 @@ class Watch:
     """Whether it may be made, as it was looked at last."""
     refused: bool = False
     """It was not let run: by a rule, a mode, a hook or a person."""
+    denied: bool = False
+    """It needed approval, and did not get it."""
+    lacking: tuple[str, ...] = ()
+    """The required arguments that it lacked."""
     missed: Sequence[ToolSpec] = ()
     """The tools that it may have meant, if it did not run for its form alone."""
     provenance: Provenance | None = None

@@ -38,6 +38,8 @@ class Sample:
     """Of the answer."""
     models: tuple[str, ...] = ()
     """Which models answer, and no other, the first that can; empty: those that answer in the conversation."""
+    instructions: str = ""
+    """The part of `system` that is in the asker's own words."""
 
 
 @record

@@ -25,7 +25,7 @@ from goclaw.toolkit.approval_request import OFF
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
 from goclaw.tools.text import as_code
-from goclaw.workspace import Workspace
+from goclaw.workspace import FOLDER, Workspace
 
 HASHED = "sha256:"
 SHOWN = 16
@@ -86,7 +86,7 @@ async def _states(line: str, folder: str, workspace: Workspace) -> dict[str, str
     """Return every path that the line may name, relative to the workspace, with its state."""
     named = [_from(folder, path) for path in paths_of(line)]
     found = await workspace.fingerprints(named)
-    below = folders_of([path for path, state in found.items() if state.startswith("is a directory")])
+    below = folders_of([path for path, state in found.items() if state == FOLDER])
     further = [_from(folder, path) for path in paths_of(line, below)]
     found |= await workspace.fingerprints(path for path in further if path not in found)
     for pattern in (path for path in further if any(sign in path for sign in "*?[")):

@@ -20,7 +20,7 @@ from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.toolkit.agent_tasks import AgentTask, Forward
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
-from goclaw.toolkit.consent import DENIED, DENIED_MARK
+from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.json_schema import model_of, result_of, without_titles
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
@@ -151,7 +151,7 @@ def _raise(done: ToolResult) -> None:
     """Raise ToolError with the text of a failed call."""
     if done.is_error:
         raise ToolError(str(orjson.loads(done.content)["error"]))
-    if done.content.startswith(DENIED_MARK):
+    if done.denied:
         raise ToolError(f"{done.name} was denied by a person: do not try the same in another way")
 
 

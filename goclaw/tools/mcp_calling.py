@@ -279,14 +279,15 @@ class Sampling:
     async def _wanted(self, prompted: Prompted, settings: SamplingSettings) -> Sample:
         origin = origin_of(self._server.name)
         system = _SYSTEM.format(origin=origin)
-        if prompted.system.strip():
-            system += _ITS_OWN + prompted.system
+        if own := prompted.system if prompted.system.strip() else "":
+            system += _ITS_OWN + own
         wanted = Sample(
             asker=origin,
             system=system,
             messages=await self._messages(prompted.pieces),
             max_tokens=max(1, min(prompted.max_tokens, settings.answer_tokens)),
             models=_models(settings.models, prompted.hints),
+            instructions=own,
         )
         tokens = estimate_request(Request(wanted.system, wanted.messages))
         if tokens > settings.prompt_tokens:
@@ -372,7 +373,6 @@ def _last(wanted: Sample) -> str:
 
 def _sides(wanted: Sample) -> Iterator[str]:
     """Yield the parts of a request that a person should see: the server's instructions, and its text."""
-    _, _, own = wanted.system.partition(_ITS_OWN)
-    if own:
-        yield own
+    if wanted.instructions:
+        yield wanted.instructions
     yield "\n".join(message.text for message in wanted.messages)

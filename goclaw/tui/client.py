@@ -52,9 +52,6 @@ VARIABLE = "GOCLAW_TOKEN"
 """The environment variable that may hold the token: command lines are visible to all users of the machine."""
 MAX_TOKEN_FILE = 1_000
 
-DENIED = "denied: "
-"""The prefix of the daemon's reason where rights decided (servers.serving)."""
-
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _SHUT = {
@@ -137,17 +134,17 @@ Received = TurnEvent | Accepted | Status | Older | SessionsReply | FilesReply | 
 class DaemonRefusal(StateError):
     """The daemon does not do what it was asked for."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, rule: str = "") -> None:
         super().__init__(f"the daemon refused: {reason}")
-        self.reason = reason
+        self.rule = rule
+        """The rule that denies it; empty: something else is wrong."""
 
 
 class NotOpen(DaemonRefusal):
     """The session is not open to this person."""
 
-    def __init__(self, session: str, reason: str) -> None:
-        super().__init__(reason)
-        rule = reason.removeprefix(DENIED)
+    def __init__(self, session: str, rule: str) -> None:
+        super().__init__(rule, rule)
         self.args = (f"the session {session} is not open to you ({rule}); `goclaw tui --pick` lists those that are",)
 
 
@@ -176,8 +173,8 @@ class Client:
         try:
             self.attached = await self._expect(Attached)
         except DaemonRefusal as refusal:
-            if refusal.reason.startswith(DENIED):
-                raise NotOpen(session, refusal.reason) from None
+            if refusal.rule:
+                raise NotOpen(session, refusal.rule) from None
             raise
         self.seen = self.attached.seen
 
@@ -258,7 +255,7 @@ class Client:
             if isinstance(frame, kind):
                 return frame
             if isinstance(frame, Refused):
-                raise DaemonRefusal(frame.reason)
+                raise DaemonRefusal(frame.reason, frame.rule)
             self._early.append(frame)
         raise StateError("the daemon closed the connection")
 

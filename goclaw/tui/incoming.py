@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from goclaw.core.clock import Clock
 from goclaw.core.events import (
     ALWAYS,
-    DECIDED,
-    GONE,
     AcceptKind,
     MessageStored,
     Notice,
@@ -265,7 +263,7 @@ class Incoming:
                 if text:
                     await conversation.settle(turn, PageEntry(text) if acceptance.markdown else Note(text, "reply"))
                 self._link.ask(AskStatus())
-            case AcceptKind.ANSWER if acceptance.text.startswith((GONE, DECIDED)):
+            case AcceptKind.ANSWER if acceptance.refusal:
                 await conversation.settle(turn, Note(f"Not taken as an answer: {acceptance.text}", "error"))
             case AcceptKind.ANSWER:
                 await conversation.withdraw(turn)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
-from goclaw.core.events import DECIDED, GONE, AcceptKind, MessageStored, SessionNow, TurnEvent, TurnFinished
+from goclaw.core.events import AcceptKind, MessageStored, SessionNow, TurnEvent, TurnFinished
 from goclaw.core.messages import AssistantMessage
 from goclaw.core.records import record
 from goclaw.core.replay_buffer import NOWHERE, Position
@@ -283,7 +283,7 @@ class PendingReplies:
             self._turns[acceptance.turn or turn_of(accepted.id)] = words
             return None
         is_answered = acceptance.kind in (AcceptKind.REPLY, AcceptKind.ANSWER)
-        went_well = is_answered and not acceptance.text.startswith((GONE, DECIDED))
+        went_well = is_answered and not acceptance.refusal
         return Ended(turn_of(accepted.id), acceptance.text or str(acceptance.kind), went_well)
 
     def happened(self, event: TurnEvent) -> Ended | None:

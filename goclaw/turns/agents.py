@@ -276,13 +276,13 @@ class Agents:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
         except asyncio.CancelledError:
             if agent_run.turn.stopping:
-                await run.settle(STOPPED, "stopped by the user")
+                await run.settle("stopped by the user")
             raise
         except StateError:
             raise
         except GoclawError as error:
             outcome, text, reason = Outcome.FAILED, str(error), "the agent failed"
-        return outcome, await run.settle(text, reason)
+        return outcome, await run.settle(reason, text)
 
     @asynccontextmanager
     async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:

@@ -152,7 +152,8 @@ class Costs:
         rules = account.rules
         spent = await self.spending.of_turn(account.session, account.turn)
         for passed in _passed(spent, rules.tokens, rules.cost):
-            raise LimitReached(f"I stopped: this turn took {passed}.")
+            reason = f"this turn took {passed}"
+            raise LimitReached(f"I stopped: {reason}.", reason)
         its = [each for each in before if each.is_of(account.session, account.turn)]
         return not any(_passed(_with(spent, its), rules.tokens, rules.cost))
 
@@ -161,7 +162,8 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _passed(spent, tokens, dollar):
-            raise LimitReached(f"I stopped: your requests of today took {passed}. I can go on after midnight.")
+            reason = f"your requests of today took {passed}. I can go on after midnight"
+            raise LimitReached(f"I stopped: {reason}.", reason)
         return not any(_passed(_with(spent, before), tokens, dollar))
 
     async def today(self, person: str) -> Spent:

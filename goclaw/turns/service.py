@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,7 @@ from goclaw.turns.agent_run import AgentRun, SharedRun
 from goclaw.turns.agent_services import AgentServices
 from goclaw.turns.answers import empty_sentence
 from goclaw.turns.hooking import HEARING, WITHHELD
-from goclaw.turns.turn import SETTLE_STEP, STOPPED, STOPPED_HERE, TurnRun
+from goclaw.turns.turn import SETTLE_STEP, STOPPED, TurnRun
 from goclaw.turns.turn_context import TurnContext
 from goclaw.turns.user_rows import plain_message
 
@@ -48,6 +49,19 @@ DIFF_TYPE = "text/x-diff"
 """The media type of a file's diff."""
 MAX_ARTIFACT_BYTES = 10 << 20
 """Maximum bytes of one artifact: a size that telephones open."""
+
+
+@record
+class TurnEnding:
+    """The end of a turn's work."""
+
+    outcome: Outcome
+    text: str
+    """What the person reads."""
+    why: str = ""
+    """Why there is no whole answer; empty: `text` says it."""
+    is_silent: bool = False
+    """Whether the chat is told nothing: a person stopped the turn before it wrote any text, or a hook keeps it back."""
 
 
 @record
@@ -94,7 +108,7 @@ class Sessions:
             self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, shown))
             try:
                 work = {"message": self._answer, "compact": self._compact, "say": self._say}[turn.kind]
-                outcome, text = await work(turn, session)
+                ending = await work(turn, session)
                 await self._pay_what_is_asked(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
@@ -103,14 +117,14 @@ class Sessions:
             await self.context.ports.questions.turn_ended(turn.id)
             await self.pauses.turn_ended(session.key, turn.id)
             if inbound.unattended and turn.kind != "say":
-                text = await self._unattended_result(turn, session, outcome, text)
-            told = self._told(turn, outcome, text)
-            deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, outcome)]
+                ending = await self._unattended_result(turn, session, ending)
+            told = self._told(turn, ending)
+            deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, ending.outcome)]
             if inbound.unattended:
                 deliveries = await self.context.ports.unattended.let_through(inbound, deliveries)
             await turn.end(deliveries)
-            self._publish_end(turn, outcome, text, told)
-            _log_end(outcome, text, self.context.ports.clock.monotonic() - began, session.last_answer)
+            self._publish_end(turn, ending.outcome, ending.text, told)
+            _log_end(ending, self.context.ports.clock.monotonic() - began, session.last_answer)
             if entries := session.window.entries:
                 self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
@@ -119,10 +133,12 @@ class Sessions:
             await self.context.ports.settings.learn_all(news)
         return ()
 
-    async def _unattended_result(self, turn: Turn, session: Session, outcome: Outcome, text: str) -> str:
+    async def _unattended_result(self, turn: Turn, session: Session, ending: TurnEnding) -> TurnEnding:
         await turn.flush()  # its costs, too
         spent = await self.context.ports.spending.of_turn(session.key, turn.id)
-        return await self.context.ports.unattended.told(turn.inbound, outcome, text, session.refused, spent.cost)
+        told = self.context.ports.unattended.told
+        text = await told(turn.inbound, ending.outcome, ending.text, session.refused, spent.cost)
+        return replace(ending, text=text, is_silent=ending.is_silent and text == ending.text)
 
     def _files(self, turn: Turn, session: Session, outcome: Outcome) -> Sequence[Delivery]:
         channel = self.context.ports.channels.get(turn.inbound.address.channel)
@@ -143,14 +159,14 @@ class Sessions:
         text = FAILED
         if turn.inbound.unattended:
             text = await self.context.ports.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
-        told = self._told(turn, Outcome.FAILED, text)
+        told = self._told(turn, TurnEnding(Outcome.FAILED, text))
         self._publish_end(turn, Outcome.FAILED, FAILED, told)
         deliveries = _answer_to(turn, told)
         if turn.inbound.unattended:
             deliveries = await self.context.ports.unattended.let_through(turn.inbound, deliveries)
         return deliveries
 
-    async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+    async def _answer(self, turn: Turn, session: Session) -> TurnEnding:
         """Return the agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
         session.rules = unattended_rules(kind.rules, turn.inbound.unattended)
@@ -159,46 +175,46 @@ class Sessions:
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(AgentServices(self.context, agent_run))
         if turn.recorded(SETTLE_STEP):  # a crash came between its last words and its end
-            return Outcome.STOPPED, await self._settled(run, session, STOPPED, "stopped by the user")
+            return await self._settled(run, session, Outcome.STOPPED, "stopped by the user")
         try:
             if refused:
                 raise refused
             return await self._finished(run, policy, turn, session, kind)
         except MessageDenied as denied:
-            return Outcome.FAILED, str(denied)  # nothing was stored, so there is nothing to settle
+            return TurnEnding(Outcome.FAILED, str(denied))  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
-            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
+            outcome, why, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
-            outcome, text, reason = Outcome.STOPPED, STOPPED, "stopped by the user"
+            outcome, why, reason = Outcome.STOPPED, "", "stopped by the user"
         except StateError:
             raise  # nothing can be recorded: the turn is taken up again when it can
         except GoclawError as error:
-            text = await self.shortage.in_words(error, session, turn.inbound.actor, kind)
+            why = await self.shortage.in_words(error, session, turn.inbound.actor, kind)
             outcome, reason = Outcome.FAILED, "the turn failed"
-        return outcome, await self._settled(run, session, text, reason)
+        return await self._settled(run, session, outcome, reason, why)
 
-    async def _finished(
-        self, run: TurnRun, policy: RunPolicy, turn: Turn, session: Session, kind: Kind
-    ) -> tuple[Outcome, str]:
-        """Return the outcome and the text of a turn whose end the model chose; raises what `run_turn` does."""
+    async def _finished(self, run: TurnRun, policy: RunPolicy, turn: Turn, session: Session, kind: Kind) -> TurnEnding:
+        """Return the end of a turn that the model chose; raises what `run_turn` does."""
         await self.context.ports.dispatcher.registry.ready()
         text = await run_turn(run, policy)
         if run.withheld:
-            return Outcome.STOPPED, WITHHELD
+            return TurnEnding(Outcome.STOPPED, WITHHELD, is_silent=True)
         await self._tell_of_room(turn, session, kind)
         await self._tell_of_tools(turn, session, kind)
         if not text.strip():
             text = "" if run.said else empty_sentence(run.empty)
-        return Outcome.CUT if run.cut else Outcome.ANSWERED, text
+        return TurnEnding(Outcome.CUT if run.cut else Outcome.ANSWERED, text)
 
-    async def _settled(self, run: TurnRun, session: Session, words: str, reason: str) -> str:
-        """Settle a turn; returns what the person reads (`TurnRun.settle`)."""
-        text = await run.settle(words, reason)
+    async def _settled(
+        self, run: TurnRun, session: Session, outcome: Outcome, reason: str, why: str = ""
+    ) -> TurnEnding:
+        """Settle a turn that the model did not end (`TurnRun.settle`)."""
+        text = await run.settle(reason, why)
         # What was cut may have reached the store without reaching the window.
         self.context.contexts.forget(session.key)
-        return text
+        return TurnEnding(outcome, text or STOPPED, why, is_silent=not text)
 
     async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
         window = session.window
@@ -228,30 +244,31 @@ class Sessions:
         except (AccessDenied, ConfigError) as error:
             return self.context.agents_for.main, error
 
-    async def _say(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+    async def _say(self, turn: Turn, session: Session) -> TurnEnding:
         """Put a text into the conversation as the agent's, without a model."""
         kind = self.context.agents_for.main
         root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
         agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind.settings, kind.name)
         await TurnRun(AgentServices(self.context, agent_run)).say(turn.inbound)
-        return Outcome.ANSWERED, turn.inbound.text
+        return TurnEnding(Outcome.ANSWERED, turn.inbound.text)
 
-    async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+    async def _compact(self, turn: Turn, session: Session) -> TurnEnding:
         if turn.stopping:
-            return Outcome.STOPPED, STOPPED
+            return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
         try:
             await self.context.costs.check_day(turn.inbound.actor.key)
             kind, _ = await self.context.agents_for.answering(turn.inbound.actor, session.key)
             with suppress(ConfigError):  # without a model nothing is counted
                 model = await self.context.agents_for.model(session.key, kind)
                 await self.context.measure(session, turn.inbound.actor, kind, model)
-            return Outcome.ANSWERED, await self.context.compactor.compact(session, turn.inbound.text, forced=True)
+            text = await self.context.compactor.compact(session, turn.inbound.text, forced=True)
+            return TurnEnding(Outcome.ANSWERED, text)
         except LimitReached as limit:
-            return Outcome.LIMITED, str(limit)
+            return TurnEnding(Outcome.LIMITED, str(limit))
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
-            return Outcome.STOPPED, STOPPED
+            return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
 
     async def _pay_what_is_asked(self, turn: Turn, session: Session) -> None:
         try:
@@ -267,10 +284,10 @@ class Sessions:
             await turn.flush()
             await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
 
-    def _told(self, turn: Turn, outcome: Outcome, text: str) -> str:
+    def _told(self, turn: Turn, ending: TurnEnding) -> str:
         """Return what the chat is told at the end of a turn."""
-        is_told = outcome is not Outcome.STOPPED or text not in (STOPPED, WITHHELD)
-        return "\n\n".join(filter(None, (self.context.interim.rest(turn.id), text if is_told else "")))
+        said = self.context.interim.rest(turn.id), "" if ending.is_silent else ending.text
+        return "\n\n".join(filter(None, said))
 
     def _publish_end(self, turn: Turn, outcome: Outcome, text: str, told: str) -> None:
         finished = TurnFinished(turn.id, turn.inbound.session, outcome, text, silent=not told)
@@ -284,13 +301,12 @@ def _answer_to(turn: Turn, told: str) -> Sequence[Delivery]:
     return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
 
 
-def _log_end(outcome: Outcome, text: str, seconds: float, figures: Mapping[str, object]) -> None:
+def _log_end(ending: TurnEnding, seconds: float, figures: Mapping[str, object]) -> None:
     """A line about how a turn ended. What was said stays out of the log; why there is no answer does not."""
-    if outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
-        log.info("turn %s in %.1f s", outcome, seconds, extra=figures)
+    if ending.outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
+        log.info("turn %s in %.1f s", ending.outcome, seconds, extra=figures)
     else:
-        why = text.rpartition(f"{STOPPED_HERE}\n")[2]
-        log.warning("turn %s in %.1f s: %s", outcome, seconds, why)
+        log.warning("turn %s in %.1f s: %s", ending.outcome, seconds, ending.why or ending.text)
 
 
 def _taken_for_stop(turn: Turn) -> bool:

@@ -33,7 +33,6 @@ from goclaw.llm.text_calls import UnreadCall
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
-from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
@@ -236,7 +235,7 @@ class TurnRun:
         def kept(step: Step[ToolResult]) -> None:
             self._keep(step, step.value)
             self._asked.pop(name, None)
-            if step.value.content.startswith(DENIED_MARK):
+            if step.value.denied:
                 self._services.agent_run.session.refused.append(call.name)
 
         try:
@@ -294,14 +293,14 @@ class TurnRun:
         """Say something to the model behind its last answer, as the step `name`."""
         await self._note(name, UserMessage(text), USER)
 
-    async def settle(self, words: str, reason: str) -> str:
+    async def settle(self, reason: str, why: str = "") -> str:
         """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
 
         Args:
-            words: why there is no whole answer.
             reason: the error text of every call that got no result.
+            why: why there is no whole answer, for people; empty: they stopped the turn.
 
-        Returns: what the person reads: the words, or what was written with the mark that it stopped there.
+        Returns: what the person reads: `why`, or what was written with the mark that it stopped there.
         """
         if not self._heard:
             await self._hear(self._words)
@@ -313,14 +312,14 @@ class TurnRun:
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
             await self._note(name, result, _RESULT)
         self._asked.clear()
-        instead, written = f"[{words}]", "".join(self._partial).strip()
-        mark = STOPPED_HERE if words == STOPPED else f"{STOPPED_HERE}\n{words}"
+        instead, written = f"[{why or STOPPED}]", "".join(self._partial).strip()
+        mark = f"{STOPPED_HERE}\n{why}" if why else STOPPED_HERE
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
         parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]
         told = (await self._note(SETTLE_STEP, note, _NOTE, parts)).text  # an earlier run's counts, where it is recorded
         if begun := self._spoken.begun:
             return f"{begun.rstrip()}\n\n{mark}" if told == instead else begun + told
-        return words if told == instead else told
+        return why if told == instead else told
 
     async def _note(
         self, name: str, message: MessageT, codec: Codec[MessageT], parts: Sequence[Message] = ()

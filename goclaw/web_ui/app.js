@@ -17,8 +17,6 @@ const PANELS = {
 };
 const THEMES = { "": "system", light: "light", dark: "dark" };
 const RECENT = 8; // conversations in the sidebar
-// As gateways answer to an answer that came too late, and to a message that came twice.
-const NOT_TAKEN = ["Already decided:", "There is no such question (any more)."];
 const TAKEN = "This was taken before the break; its answer was lost.";
 
 const page = {
@@ -228,7 +226,7 @@ function accepted(id, acceptance, text = "") {
     conversation.settle(turn, acceptance.text, { html: acceptance.html });
     connection.ask({ type: "ask_status" });
   } else if (kind === "answer") {
-    if (NOT_TAKEN.some((words) => acceptance.text.startsWith(words))) conversation.settle(turn, `Not taken as an answer: ${acceptance.text}`, { tone: "error" });
+    if (acceptance.refusal) conversation.settle(turn, `Not taken as an answer: ${acceptance.text}`, { tone: "error" });
     else conversation.withdraw(turn);
   } else if (kind === "ignored") conversation.settle(turn, "You may not write here.", { tone: "error" });
   else if (kind === "duplicate") {

@@ -202,7 +202,7 @@ export class Connection {
     // Another tab has signed in another person: what waits here is not theirs to send.
     if (frame.type === "attached" && frame.person !== this.person) return location.reload();
     if (frame.type === "attached") return this.attach(frame);
-    if (frame.type === "refused" && !this.connected) return void (this.refusal = frame.reason);
+    if (frame.type === "refused" && !this.connected) return void (this.refusal = frame.rule || frame.reason);
     if (frame.type === "happened" && frame.name === "MessageStored") this.lastRow = Math.max(this.lastRow, frame.event.row);
     if (frame.type === "accepted" && this.waiting.has(frame.id)) {
       frame.text = this.drop(frame.id);
@@ -265,7 +265,7 @@ export class Connection {
     this.asked = 0;
     clearInterval(this.timer);
     const { refusal, session } = this;
-    if (refusal) this.watcher.refused(refusal.replace(/^denied: /, ""));
+    if (refusal) this.watcher.refused(refusal);
     else this.watcher.lost(words || this.why);
     clearTimeout(this.retrying);
     const pause = refusal ? REFUSED : RETRY[Math.min(this.tries++, RETRY.length - 1)] * (0.75 + Math.random() / 2);

@@ -19,10 +19,11 @@ from goclaw.workspace.notes import USERS
 from goclaw.workspace.old_notes import move_notes
 from goclaw.workspace.patterns import Pattern, patterns
 from goclaw.workspace.shared import SHARED, link_shared, part_of_shared
-from goclaw.workspace.workspace import Workspace
+from goclaw.workspace.workspace import FOLDER, Workspace
 
 __all__ = [
     "ABSENT",
+    "FOLDER",
     "PROMPT_FILES",
     "SHARED",
     "USERS",

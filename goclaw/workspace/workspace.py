@@ -60,6 +60,10 @@ _MAX_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
 
 
+FOLDER = "folder"
+"""The state of a folder (`Workspace.fingerprints`)."""
+
+
 class Workspace:
     """One folder and everything below it; an async context manager that holds a descriptor of the folder.
 
@@ -237,7 +241,7 @@ class Workspace:
         return await asyncio.to_thread(nearest, self._names(path)[0], await self.paths())
 
     async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return the state of each path: the hash of a regular file's bytes, or the reason why it has none."""
+        """Return the state of each path: the hash of a regular file's bytes, `FOLDER`, or why it has none."""
         return await asyncio.to_thread(lambda names: {name: self._fingerprint(name) for name in names}, tuple(paths))
 
     async def folder(self, path: str) -> Path:
@@ -269,7 +273,7 @@ class Workspace:
         try:
             return self._use(path, fingerprint)
         except ToolError as error:
-            return str(error)
+            return FOLDER if isinstance(error.__cause__, IsADirectoryError) else str(error)
 
     def _has_link(self, path: str) -> bool:
         name = PurePosixPath(self._name(path))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goclaw.agent.limits import MISSING, RunPolicy, rules_of
+from goclaw.agent.limits import RunPolicy, rules_of
 from goclaw.config.agents import MissingFields, RunPolicySettings, TimingSettings
 from goclaw.config.policies import LimitSettings
 from goclaw.core.messages import ToolCall, ToolResult
@@ -140,7 +140,7 @@ def lacking(mode: MissingFields) -> RunPolicy:
     return RunPolicy(rules_of(limits, RunPolicySettings(on_missing_fields=mode)))
 
 
-LACKS = ToolResult("1", "write", f'{{"error": "{MISSING}path, content"}}', is_error=True)
+LACKS = ToolResult("1", "write", '{"error": "…"}', is_error=True, lacking=("path", "content"))
 
 
 def test_a_call_that_lacks_arguments_ends_the_turn_where_the_policy_says_so() -> None:

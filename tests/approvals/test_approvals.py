@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
+from goclaw.approvals.question_messages import NO_QUESTION
 from goclaw.auth.users import User
 from goclaw.channels.memory import Heard
-from goclaw.core.events import ALWAYS, DECIDED, GONE, Actor, Delivery, Question
+from goclaw.core.events import ALWAYS, Actor, Delivery, Question
 from goclaw.core.messages import ToolCall
 from goclaw.tools.exec import exec_
 from goclaw.tools.message import message
@@ -83,7 +84,7 @@ async def test_a_script_that_changes_while_it_is_asked_for_is_not_run(tmp_path: 
             script.symlink_to("other.sh")
         elif how == "gone":
             script.unlink()
-        assert await core.gateway.choose(anna, question.id, 0) == "Allowed."
+        assert (await core.gateway.choose(anna, question.id, 0)).text == "Allowed."
         await core.settled()
         told = (await results(core, ANNA))[0]
         if how == "untouched":
@@ -143,7 +144,7 @@ async def test_an_approval_does_not_outlive_a_changed_configuration(tmp_path: Pa
         question = await asked(core)
     reconfigure(world, tools={"exec": {"network": "host", "env": {"A": "b"}}})
     async with world.running() as core:
-        assert await core.gateway.choose(anna, question.id, 0) == "Allowed."
+        assert (await core.gateway.choose(anna, question.id, 0)).text == "Allowed."
         await core.settled()
         assert sandbox.ran == [] and "changed after it was shown" in (await results(core, ANNA))[0]
 
@@ -194,7 +195,7 @@ async def test_an_approver_who_lost_the_right_before_the_run_has_approved_nothin
             return await answer(*given)
 
         object.__setattr__(journal, "answer", and_then)
-        assert await core.gateway.choose(chef, question.id, 0) == "Allowed."
+        assert (await core.gateway.choose(chef, question.id, 0)).text == "Allowed."
         await core.settled()
         assert sandbox.ran == [] and "whoever approved it may not" in (await results(core, ANNA))[0]
 
@@ -210,9 +211,9 @@ async def test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answ
         assert "Asked instead: Chef, Boss." in here.text and question.id not in here.text and here.choices == ()
         assert [delivery.address.chat for delivery in there] == ["chef", "boss"]
         assert all([choice.label for choice in d.choices] == ["Allow once", "Always", "Deny"] for d in there)
-        assert await core.gateway.choose(guest, question.id, 0) == GONE
-        assert await core.gateway.choose(Actor("memory:boss", "memory"), question.id, 2) == "Denied."
-        assert await core.gateway.choose(chef, question.id, 0) == f"{DECIDED} denied by Boss."
+        assert (await core.gateway.choose(guest, question.id, 0)).text == NO_QUESTION.text
+        assert (await core.gateway.choose(Actor("memory:boss", "memory"), question.id, 2)).text == "Denied."
+        assert (await core.gateway.choose(chef, question.id, 0)).text == "Already decided: denied by Boss."
         await core.settled()
         edits = [heard.delivery for heard in world.room.all if heard.delivery.action == "edit"]
         assert sorted(edit.address.chat for edit in edits) == ["boss", "chef", "guest"]
@@ -226,7 +227,7 @@ async def test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answ
 async def allowed_for_good(core: Core, line: str = "git status", by: Actor = anna) -> None:
     await core.say("go", actor=anna, session=ANNA)
     question = await asked(core)
-    assert await core.gateway.decide(by, question.id, ALWAYS) == (
+    assert (await core.gateway.decide(by, question.id, ALWAYS)).text == (
         "Allowed, from now on without asking. /approvals lists it."
     )
     await core.settled()
@@ -320,7 +321,7 @@ async def test_for_good_is_not_offered_for_what_could_be_anything(tmp_path: Path
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
         assert question.options == ("allow", "deny")
-        assert "one of: allow, deny" in await core.gateway.decide(anna, question.id, ALWAYS)
+        assert "one of: allow, deny" in (await core.gateway.decide(anna, question.id, ALWAYS)).text
         assert "one of: allow, deny" in await core.command(f"/approve {question.id} always", actor=anna, session=ANNA)
         assert open_questions(core) == [question]
 
@@ -445,7 +446,7 @@ async def test_the_message_tool_cannot_change_what_is_asked(tmp_path: Path) -> N
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
         await standing(world, question)
-        assert await core.gateway.choose(anna, question.id, 1) == "Denied."
+        assert (await core.gateway.choose(anna, question.id, 1)).text == "Denied."
         await core.settled()
         told = await results(core, ANNA)
         assert sum("asks a person something and cannot be changed" in result for result in told) == 2

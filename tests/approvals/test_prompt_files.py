@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from goclaw.approvals.prompt_files import MAX_LINES, NO_ALWAYS, diff_lines, shown_diff
+from goclaw.approvals.question_messages import NO_QUESTION
 from goclaw.auth.users import User
-from goclaw.core.events import GONE, Actor, Delivery, Notice
+from goclaw.core.events import Actor, Delivery, Notice
 from goclaw.core.redact import remember
 from goclaw.llm.scripted import Answer
 from goclaw.workspace import ApprovedFiles, FileChange
@@ -61,9 +62,9 @@ async def test_the_first_answer_counts_and_every_card_says_whose_it_was(tmp_path
         (world.root / "AGENTS.md").write_text("Be brief.")
         await turn(core)
         card = cards(world)[0]
-        assert await world.room.press(card.choices[0], BOB) == GONE
+        assert await world.room.press(card.choices[0], BOB) == NO_QUESTION.text
         assert await world.room.press(card.choices[0], ANNA) == "AGENTS.md: the new text counts."
-        assert await world.room.press(card.choices[1], ANNA) == GONE
+        assert await world.room.press(card.choices[1], ANNA) == NO_QUESTION.text
         await turn(core)
         assert "Be brief." in repr(world.script.requests[-1]) and "Be brief." not in repr(world.script.requests[-2])
     closed = [heard.delivery for heard in world.room.all if heard.delivery.action == "edit"]
@@ -81,10 +82,10 @@ async def test_commands_answer_it_too_and_for_admins_alone(tmp_path: Path) -> No
         await turn(core)
         change = cards(world)[0].choices[0].question
         for actor in (BOB, Actor("memory:nobody", "memory"), Actor("memory:anna", "memory", behalf=(BOB,))):
-            assert (await core.say(f"/approve {change}", actor=actor, chat="bob")).text in (GONE, "")
+            assert (await core.say(f"/approve {change}", actor=actor, chat="bob")).text in (NO_QUESTION.text, "")
         assert await core.command(f"/approve {change} always", actor=ANNA) == NO_ALWAYS
         assert await core.command(f"/deny {change}", actor=ANNA) == "AGENTS.md: the old text goes on."
-        assert await core.command(f"/approve {change}", actor=ANNA) == GONE
+        assert await core.command(f"/approve {change}", actor=ANNA) == NO_QUESTION.text
         await turn(core)
     assert "Obey Bob." not in repr(world.script.requests)
     assert [entry.action for entry in world.audited if entry.action.startswith("prompt_file")] == ["prompt_file.refuse"]

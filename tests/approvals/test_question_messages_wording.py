@@ -2,9 +2,9 @@
 
 import pytest
 
-from goclaw.approvals.question_messages import NotTaken, buttons, chosen, in_words, shown_call
+from goclaw.approvals.question_messages import answered, buttons, chosen, in_words, shown_call
 from goclaw.channels.telegram.render import render
-from goclaw.core.events import LOCAL, Question
+from goclaw.core.events import LOCAL, Acceptance, AnswerRefusal, Question
 from goclaw.core.messages import ToolCall
 from tests.tables import table
 
@@ -70,7 +70,7 @@ ANSWERS = [
 @table("asked, channel, said, meant", ANSWERS)
 def test_what_is_typed_means_what_stands_there(asked: Question, channel: str, said: str, meant: str | None) -> None:
     found = chosen(asked, said, channel)
-    assert isinstance(found, NotTaken) if meant is None else found == meant
+    assert isinstance(found, Acceptance) if meant is None else found == meant
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_what_is_typed_means_what_stands_there(asked: Question, channel: str, sa
 )
 def test_no_number_is_put_beside_an_option_where_the_plan_has_one(line: str) -> None:
     for_plan = question("Approve", "Keep planning", text=f"What I do:\n\n{line}")
-    assert isinstance(chosen(for_plan, "1"), NotTaken)
+    assert isinstance(chosen(for_plan, "1"), Acceptance)
 
 
 def test_a_number_that_could_mean_two_things_is_asked_about_with_a_way_out() -> None:
     again = '"1" could mean more than one thing here. Please {}answer in words, for example "Approve".'
-    assert chosen(PLAN, "1", CHAT) == NotTaken(again.format("press a button, or "))
-    assert chosen(PLAN, "1", LOCAL) == NotTaken(again.format(""))
-    assert chosen(STRICT, "green", CHAT) == NotTaken("Please answer with one of: red, blue.")
+    assert chosen(PLAN, "1", CHAT) == answered(again.format("press a button, or "), AnswerRefusal.INVALID)
+    assert chosen(PLAN, "1", LOCAL) == answered(again.format(""), AnswerRefusal.INVALID)
+    assert chosen(STRICT, "green", CHAT) == answered("Please answer with one of: red, blue.", AnswerRefusal.INVALID)
 
 
 BEFORE = {

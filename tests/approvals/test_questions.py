@@ -7,11 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from goclaw.approvals.question_messages import SHOWN_INPUT, shown_call
+from goclaw.approvals.question_messages import NO_QUESTION, SHOWN_INPUT, shown_call
 from goclaw.auth.users import User
 from goclaw.core.events import (
-    DECIDED,
-    GONE,
     AcceptKind,
     Actor,
     Question,
@@ -76,7 +74,7 @@ async def test_an_approval_shows_the_call_and_lets_it_run_once(tmp_path: Path) -
         assert (await core.gateway.now("memory:here")).questions == (question,)
         assert await core.command(f"/approve {question.id}") == "Allowed."
         await core.settled()
-        assert await core.command(f"/approve {question.id}") == f"{DECIDED} allowed by tui:here."
+        assert await core.command(f"/approve {question.id}") == "Already decided: allowed by tui:here."
         assert trail.times == 1 and await results(core) == ["dug here"]
         assert (await core.gateway.now("memory:here")).questions == ()
         answered = await seen(core, QuestionAnswered)
@@ -148,9 +146,9 @@ async def test_only_the_asked_person_or_an_admin_may_answer(tmp_path: Path) -> N
             Actor("", "memory"),
             for_vice,
         ):
-            assert await core.gateway.decide(stranger, question.id, "allow") == GONE
+            assert (await core.gateway.decide(stranger, question.id, "allow")).text == NO_QUESTION.text
         assert (await core.gateway.now("memory:here")).questions == (question,)
-        assert await core.gateway.decide(Actor("memory:chef", "memory"), question.id, "allow") == "Allowed."
+        assert (await core.gateway.decide(Actor("memory:chef", "memory"), question.id, "allow")).text == "Allowed."
         await core.settled()
 
 
@@ -172,7 +170,9 @@ async def test_a_stopped_turn_takes_its_question_with_it(tmp_path: Path) -> None
         await core.say("go")
         question = await asked(core)
         assert await core.command("/stop") == "Stopped."
-        assert await core.gateway.decide(Actor("memory:anna", "memory"), question.id, "allow") == GONE
+        assert (
+            await core.gateway.decide(Actor("memory:anna", "memory"), question.id, "allow")
+        ).text == NO_QUESTION.text
         assert trail.times == 0 and (await core.gateway.now("memory:here")).questions == ()
 
 
@@ -299,7 +299,7 @@ async def test_a_machine_that_slept_allows_nothing_late(tmp_path: Path) -> None:
         await core.say("go")
         question = await asked(core)
         world.clock.suspend(APPROVAL_SECONDS)
-        assert await core.command(f"/approve {question.id}") == GONE
+        assert await core.command(f"/approve {question.id}") == NO_QUESTION.text
         assert trail.times == 0
 
 
@@ -321,7 +321,7 @@ async def test_a_clock_that_is_set_neither_ends_nor_lengthens_an_approval(tmp_pa
         else:
             world.clock.advance(1)
             await core.settled()
-            assert trail.times == 0 and await core.command(f"/approve {question.id}") == GONE
+            assert trail.times == 0 and await core.command(f"/approve {question.id}") == NO_QUESTION.text
 
 
 @pytest.mark.promise("P-approval")
@@ -336,7 +336,7 @@ async def test_a_clock_that_was_set_back_over_a_restart_lengthens_no_approval(tm
         question = await asked(core)
         world.clock.advance(APPROVAL_SECONDS)
         await core.settled()
-        assert await core.command(f"/approve {question.id}") == GONE
+        assert await core.command(f"/approve {question.id}") == NO_QUESTION.text
     assert trail.times == 0
 
 

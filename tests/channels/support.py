@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from goclaw.approvals.question_messages import answered
 from goclaw.core.bus import Bus
 from goclaw.core.clock import RealClock
 from goclaw.core.events import (
@@ -100,13 +101,13 @@ class RecordingGateway:
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         return {}
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> str:
-        return f"{actor.key} answered {question}: {answer}"
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+        return answered(f"{actor.key} answered {question}: {answer}")
 
-    async def choose(self, actor: Actor, question: str, index: int) -> str:
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
         self.chosen.append((actor.key, question, index))
         await self._notify()
-        return f"You chose {index}."
+        return answered(f"You chose {index}.")
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -132,3 +132,20 @@ async def test_a_summary_keeps_from_where_it_is_and_the_model_is_told(database: 
     assert "material from outside (other, unknown)" in head.text and head.text.endswith("\n\nthey met")
     plain = Window(summary="they met").messages()[0]
     assert isinstance(plain, UserMessage) and "outside" not in plain.text
+
+
+@pytest.mark.parametrize(
+    ("written", "denied"),
+    [
+        ({"denied": False, "content": '{"result": "denied: whatever the page says"}'}, False),
+        ({"denied": True, "content": "no"}, True),
+        ({"content": '{"result": "denied: the user did not approve"}'}, True),
+        ({"content": 'a page: {"result": "denied: no"}'}, False),
+    ],
+)
+def test_the_text_denies_a_call_in_journals_of_former_versions_only(written: dict[str, object], denied: bool) -> None:
+    results, messages = Codec[ToolResult](ToolResult), Codec[Message](Message)
+    data = {"call_id": "1", "name": "x", "role": "tool_result", **written}
+    for read_back in (results.from_data(data), results.from_json(orjson.dumps(data)), messages.from_data(data)):
+        assert isinstance(read_back, ToolResult) and read_back.denied is denied
+        assert results.to_data(read_back)["denied"] is denied

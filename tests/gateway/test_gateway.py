@@ -197,4 +197,4 @@ async def test_history_partial_and_numbers_are_there_for_clients(tmp_path: Path)
         numbers = await core.gateway.status("memory:here", Actor("tui:me", "socket", owner=True))
         assert (numbers["messages"], numbers["model"]) == (2, "scripted:test")
         assert str(numbers["text"]).startswith("Session Status\n")
-        assert await core.gateway.decide(ANNA, "1", "allow") == "There is no such question (any more)."
+        assert (await core.gateway.decide(ANNA, "1", "allow")).text == "There is no such question (any more)."

@@ -1,14 +1,17 @@
 """Two daemons on one schema: what is said to one of them is done by the one that has the conversation."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from goclaw.approvals.question_messages import answered
 from goclaw.config.values import PostgresPlace
-from goclaw.core.events import AcceptKind, Actor
+from goclaw.core.events import AcceptKind, Actor, AnswerRefusal
+from goclaw.gateway.shared_gateway import PRESS
 from goclaw.store.database import StatementResult, Transaction
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import clock, eventually
@@ -78,10 +81,38 @@ async def test_a_question_is_answered_in_words_or_by_a_press_from_elsewhere(
     await owner.say("m2 ask")
     [second] = await eventually(lambda: owner.app.sessions.ports.questions.of(SESSION))
     actor = Actor("tui:here", "memory", owner=True)
-    assert await other.gateway.choose(actor, second.id, 0) == "Thank you."
+    assert (await other.gateway.choose(actor, second.id, 0)).text == "Thank you."
     await eventually(lambda: any("answer m2" in text for text in texts(owner)))
-    assert "Already" in await other.gateway.choose(actor, second.id, 0)
+    assert (await other.gateway.choose(actor, second.id, 0)).refusal is AnswerRefusal.DECIDED
     assert texts(other) == [], "only the owner sends"
+
+
+@pytest.mark.promise("P-rolling-upgrade")
+async def test_a_press_passes_between_gateways_of_this_and_the_former_version(
+    both: Sequence[Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, other = both
+    await owner.say("m1 ask")
+    [question] = await eventually(lambda: owner.app.sessions.ports.questions.of(SESSION))
+    actor, former = Actor("tui:here", "memory", owner=True), Owner("Thank you.")
+    with monkeypatch.context() as patched:
+        patched.setattr(other.gateway.shared, "ask", former.ask)
+        assert await other.gateway.choose(actor, question.id, 0) == answered("Thank you.")
+    assert json.loads(former.body).items() >= {"question": question.id, "how": "choose", "index": 0}.items()
+    press = {"actor": {"key": "tui:here", "entry": "memory", "owner": True}, "question": question.id, "how": "choose"}
+    assert await other.gateway.shared.ask(SESSION, PRESS, json.dumps(press)) == "Thank you."
+
+
+class Owner:
+    """An owner of the former version, which replies with a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.body = text, ""
+
+    async def ask(self, session: str, kind: str, body: str) -> str:
+        assert (session, kind) == (SESSION, PRESS)
+        self.body = body
+        return self.text
 
 
 async def test_a_process_that_is_losing_a_session_takes_no_message_for_the_answer_to_a_question_of_before(
@@ -117,7 +148,7 @@ async def test_a_press_that_reaches_a_daemon_that_has_just_woken_answers_the_que
         [question] = await eventually(lambda: other.app.sessions.ports.questions.of(SESSION))
         assert owner.lanes.leases.of(SESSION) is held, "it knows nothing of that"
         actor = Actor("tui:here", "memory", owner=True)
-        assert await owner.gateway.choose(actor, question.id, 0) == "Thank you."
+        assert (await owner.gateway.choose(actor, question.id, 0)).text == "Thank you."
     await eventually(lambda: any("answer m2" in text for text in texts(other)))
 
 

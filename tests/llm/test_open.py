@@ -152,7 +152,7 @@ async def test_the_agents_own_model_answers_first_with_the_chain_behind_it() -> 
     config = Config.model_validate({"agents": {"main": {"model": "demo"}}, "models": {"agent": ["ollama:a", "demo"]}})
     specs, sentence = await pick_default(config, finder(away=True), {})
     assert specs == ("demo", "ollama:a")
-    assert sentence == "Model: demo, as configured in `agents.main.model`."
+    assert sentence == "demo, as configured in `agents.main.model`."
 
 
 def half_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

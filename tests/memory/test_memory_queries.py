@@ -26,12 +26,12 @@ from goclaw.memory.base import (
 )
 from goclaw.memory.memory_queries import (
     HEARD,
-    NO_SUCH_FILE,
-    REFUSED_WHILE_OFF,
     TALKS,
     WANTED,
+    MemoryOff,
     MemoryQueries,
     MemoryQuery,
+    NoSuchFile,
 )
 from goclaw.workspace import Workspace
 
@@ -129,7 +129,7 @@ async def test_only_admins_have_the_index_made_anew(tmp_path: Path) -> None:
 async def test_memory_that_is_off_says_so(tmp_path: Path) -> None:
     memory = desk(tmp_path, NoMemory(), enabled=False)
     for question in (MemoryQuery("search", "tea"), MemoryQuery("list"), MemoryQuery("reindex")):
-        with pytest.raises(StateError, match=REFUSED_WHILE_OFF):
+        with pytest.raises(MemoryOff):
             await memory.answer(OWNER, question)
     assert (await memory.answer(OWNER, MemoryQuery("status")))["lines"][0][0] == "Mode"
 
@@ -171,7 +171,7 @@ async def test_a_file_is_read_by_those_for_whom_it_is_listed_and_no_other(tmp_pa
         for path in ("MEMORY.md", "./MEMORY.md"):
             assert await memory.answer(OWNER, MemoryQuery("file", path)) == shown
         for path in paths:
-            with pytest.raises(AccessDenied, match=NO_SUCH_FILE):
+            with pytest.raises(NoSuchFile):
                 await memory.answer(OWNER, MemoryQuery("file", path))
         with pytest.raises(AccessDenied):
             await memory.answer(Actor("telegram:6", "telegram"), MemoryQuery("file", "MEMORY.md"))

@@ -336,8 +336,8 @@ BUGS: list[Bug] = [
         "what was written before a stop is deleted",
         "class answers: Esc takes away what the person has read",
         "goclaw/turns/turn.py",
-        '        instead, written = f"[{words}]", "".join(self._partial).strip()',
-        '        instead, written = f"[{words}]", ""',
+        '        instead, written = f"[{why or STOPPED}]", "".join(self._partial).strip()',
+        '        instead, written = f"[{why or STOPPED}]", ""',
         "tests/turns/test_service_stop.py::test_stop_in_the_middle_of_a_stream",
     ),
     bug(

@@ -12,7 +12,7 @@ from goclaw.channels.base import Doubt
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor, Notice
 from goclaw.core.messages import ToolCall
-from goclaw.sessions.pausing import GOES_ON, HELD, Pauses
+from goclaw.sessions.pausing import PAUSED, RESUMED, Pauses
 from goclaw.store.database import Database
 from goclaw.store.settings import Settings
 from tests.harness import PATIENCE, Answer, Core, World
@@ -60,7 +60,7 @@ async def test_a_paused_turn_waits_before_its_next_request_and_goes_on_where_it_
         assert await core.command("/resume") == "Nothing is paused."
         assert "paused" not in await core.command("/status")
         notices = [event.text for event in core.seen if isinstance(event, Notice)]
-    assert notices == [HELD, GOES_ON]
+    assert notices == [PAUSED, RESUMED]
     assert world.texts().count("done") == 1
     assert trail.times == 1
 

@@ -37,6 +37,18 @@ async def test_a_conversation_survives_the_store(database: Database) -> None:
     assert [item.message for item in stored] == CONVERSATION
 
 
+async def test_a_denial_is_a_field_and_the_text_counts_in_rows_of_former_versions_only(database: Database) -> None:
+    text = '{"result": "denied: no"}'
+    results: list[Message] = [ToolResult("1", "x", text), ToolResult("2", "x", "no", denied=True)]
+    await store(database, results)
+    for call, content in (("3", text), ("4", f"page: {text}")):
+        (row,) = rows_of(ToolResult(call, "x", content), Origin("s", "t", call, 200.0))
+        await database.write(replace(row, values={**row.values, "denied": None}))
+    stored = [item.message for item in await Transcripts(database).history("s", 0, 9)]
+    found = {message.call_id: message.denied for message in stored if isinstance(message, ToolResult)}
+    assert found == {"1": False, "2": True, "3": True, "4": False}
+
+
 async def test_history_gives_the_last_rows_oldest_first(database: Database) -> None:
     rows = await store(database, [UserMessage(str(number)) for number in range(10)])
     history = await Transcripts(database).history("s", after=rows[2], limit=3)

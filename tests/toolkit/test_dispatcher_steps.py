@@ -13,7 +13,7 @@ from goclaw.core.messages import ToolCall
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.consent import DENIED_MARK, ApprovalRequest, Consent
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.json_schema import Injected
 from goclaw.toolkit.results import BoundedResult, Result, ResultType
 from goclaw.toolkit.scheduling import ResourceUse, slots
@@ -143,7 +143,7 @@ async def test_a_tool_with_a_confirmation_asks_every_time_whatever_its_risk(tmp_
         denied = await at.call(set_value, given | {"names": ["x"]})
     assert asked[0].lines == ("**Confirm change**", 'Set **a** to "say \\"hi\\""?')
     assert asked[0].pattern == (), "nobody allows it for good"
-    assert denied.content.startswith(DENIED_MARK) and not denied.is_error
+    assert denied.denied and not denied.is_error
     assert json.loads(denied.content) == {
         "result": 'denied: not "now"',
         "summary": "Cancelled",

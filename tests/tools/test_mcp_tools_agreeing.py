@@ -72,7 +72,7 @@ async def test_whoever_answers_agrees_and_only_an_admin_for_good(
         await core.say("go", actor=asker, session=asker.key)
         question = await asked(core)
         assert "evil.example" in question.text
-        assert await core.gateway.decide(answerer, question.id, ALLOW) == "Allowed."
+        assert (await core.gateway.decide(answerer, question.id, ALLOW)).text == "Allowed."
         await core.settled()
     assert link.called == 1, "the call itself was approved"
     assert (not known.changes("post", AFTER)) == agreed == link.changed.is_set()

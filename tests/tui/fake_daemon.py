@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from goclaw.approvals.question_messages import NO_QUESTION, answered
 from goclaw.core.bus import Bus, Following
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import (
     ALLOW,
     DENY,
-    GONE,
     LOCAL,
     Acceptance,
     AcceptKind,
@@ -104,7 +104,7 @@ class FakeGateway:
             reply = self.replies.get(inbound.text, f"Answer to {inbound.text}")
             return Acceptance(AcceptKind.REPLY, text=reply, markdown=reply.startswith("**"))
         if self.late:
-            return Acceptance(AcceptKind.ANSWER, text=GONE)
+            return NO_QUESTION
         for question in self.questions:
             if question.kind == "question" and question.asker == inbound.actor.key:
                 self.close(question.id, inbound.text, inbound.actor.key)
@@ -168,15 +168,15 @@ class FakeGateway:
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         return self.numbers
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         self.decided.append((question, answer))
         if all(open_one.id != question for open_one in self.questions):
-            return GONE
+            return NO_QUESTION
         self.close(question, answer, actor.key)
-        return "Allowed." if answer == ALLOW else "Denied." if answer == DENY else "Thank you."
+        return answered("Allowed." if answer == ALLOW else "Denied." if answer == DENY else "Thank you.")
 
-    async def choose(self, actor: Actor, question: str, index: int) -> str:
-        return GONE
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+        return NO_QUESTION
 
     def restart(self) -> None:
         """Forget what a daemon forgets with its end; what was streamed stands for what is streamed anew."""

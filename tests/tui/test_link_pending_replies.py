@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.core.events import GONE, Acceptance, AcceptKind, MessageStored, Outcome, SessionNow, TurnFinished
+from goclaw.core.events import Acceptance, AcceptKind, AnswerRefusal, MessageStored, Outcome, SessionNow, TurnFinished
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.core.wire import Accepted
 from goclaw.tui.link import TAKEN, Ended, PendingReplies, turn_of
@@ -17,8 +17,10 @@ def sent(*ids: str) -> PendingReplies:
     return outstanding
 
 
-def accepted(kind: AcceptKind, text: str = "", turn: str = "", message_id: str = "1") -> Accepted:
-    return Accepted(message_id, Acceptance(kind, turn, text))
+def accepted(
+    kind: AcceptKind, text: str = "", turn: str = "", message_id: str = "1", refusal: AnswerRefusal | None = None
+) -> Accepted:
+    return Accepted(message_id, Acceptance(kind, turn, text, refusal=refusal))
 
 
 def row(message: Message, turn: str = TURN, joined: str = "") -> MessageStored:
@@ -26,18 +28,19 @@ def row(message: Message, turn: str = TURN, joined: str = "") -> MessageStored:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "went_well"),
+    ("answer", "went_well"),
     [
-        (AcceptKind.REPLY, "Stopped.", True),
-        (AcceptKind.ANSWER, "Thank you.", True),
-        (AcceptKind.ANSWER, GONE, False),
-        (AcceptKind.IGNORED, "ignored", False),
+        (accepted(AcceptKind.REPLY, "Stopped."), True),
+        (accepted(AcceptKind.REPLY, "Already decided: a command says so."), True),
+        (accepted(AcceptKind.ANSWER, "Thank you."), True),
+        (accepted(AcceptKind.ANSWER, "Too late.", refusal=AnswerRefusal.DECIDED), False),
+        (accepted(AcceptKind.IGNORED, "ignored"), False),
     ],
 )
-def test_what_is_answered_at_once_ends_at_once(kind: AcceptKind, text: str, went_well: bool) -> None:
+def test_what_is_answered_at_once_ends_at_once(answer: Accepted, went_well: bool) -> None:
     outstanding = sent()
-    assert outstanding.accepted(accepted(kind, text), "hi") == Ended(TURN, text, went_well)
-    assert not outstanding and outstanding.accepted(accepted(kind, text), "hi") is None
+    assert outstanding.accepted(answer, "hi") == Ended(TURN, answer.acceptance.text, went_well)
+    assert not outstanding and outstanding.accepted(answer, "hi") is None
 
 
 @pytest.mark.parametrize("kind", [AcceptKind.TURN, AcceptKind.DUPLICATE])

@@ -278,7 +278,7 @@ class UpdateHandler:
         query, press = query_of(update), None
         with suppress(*UNREADABLE):
             press = press_of(update, self._terms_without_name())
-        said = await self.gateway.choose(press.actor, press.question, press.index) if press else ""
+        said = (await self.gateway.choose(press.actor, press.question, press.index)).text if press else ""
         if query:
             self._best_effort(self.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
 

@@ -66,14 +66,14 @@ class GatewayPort(Protocol):
         """Return the numbers behind `/status`, for machines. They reveal nothing about others to non-admins."""
         ...
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         """Answer an open question by its id: `allow` and `deny` for an approval, an option's text or number, a text.
 
-        Returns a sentence for the person who answered.
+        Returns the sentence for the person who answered, and why the answer does not count, if so.
         """
         ...
 
-    async def choose(self, actor: Actor, question: str, index: int) -> str:
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
         """Answer it by the index of an option, from 0, as buttons do.
 
         An option that the question does not have gets the reply of an expired question.

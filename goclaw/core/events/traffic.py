@@ -236,6 +236,17 @@ class AcceptKind(StrEnum):
     """The sender may do nothing here, or the edited message is not waiting any more."""
 
 
+class AnswerRefusal(StrEnum):
+    """Why an answer to a question does not count."""
+
+    GONE = "gone"
+    """There is no such question (any more), or it is not for this person."""
+    DECIDED = "decided"
+    """Another answer came first."""
+    INVALID = "invalid"
+    """The question takes no such answer, and is still open."""
+
+
 @record
 class Acceptance:
     """The gateway's receipt: once a channel holds it, the message is on disk and may be acknowledged."""
@@ -247,6 +258,8 @@ class Acceptance:
     """The session of the turn: users.json may name another one than the channel did."""
     markdown: bool = False
     """Whether `text` is Markdown with headings and tables, not plain lines."""
+    refusal: AnswerRefusal | None = None
+    """Why it does not count as an answer; None: it counts, or is none."""
 
 
 @record

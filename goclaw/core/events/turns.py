@@ -61,12 +61,6 @@ ALLOW, ALWAYS, DENY = "allow", "always", "deny"
 """The options of an approval. `always` is there only if a rule can be made of the call."""
 
 
-DECIDED = "Already decided:"
-"""The beginning of the reply to a second answer."""
-GONE = "There is no such question (any more)."
-"""The reply to an answer to an expired question, or one that the person may not answer."""
-
-
 @record
 class Todo:
     """An item of the agent's to-do list."""
@@ -210,6 +204,8 @@ class ToolFinished:
     hint: str = ""
     """The outcome, in one line for people."""
     artifacts: tuple[Artifact, ...] = ()
+    denied: bool = False
+    """The call needed approval, and did not get it."""
 
 
 @record
@@ -241,6 +237,15 @@ class MessageStored:
     """For a message that joined the running turn (`/queue`): its own id, which became no turn."""
 
 
+class NoticeKind(StrEnum):
+    """The event that a notice tells of, where a program acts on it."""
+
+    TEXT = "text"
+    """No more than its text."""
+    PAUSED = "paused"
+    RESUMED = "resumed"
+
+
 @record
 class Notice:
     """A line for the people who watch: compaction began, Ollama is away …"""
@@ -252,6 +257,7 @@ class Notice:
     """Whether it is a fault of the daemon, which token holders and readers of other people's sessions need not see."""
     code: str = ""
     """The code of a web page that asks to be let in: `/approve` with it does so."""
+    kind: NoticeKind = NoticeKind.TEXT
 
 
 @record

@@ -30,7 +30,7 @@ class TierReport:
     tier: str
     works: bool
     text: str
-    """`exec sandbox: bubblewrap 0.8.0 OK (files, pids, network isolated; 6 ms)`."""
+    """`bubblewrap 0.8.0 OK (files, pids, network isolated; 6 ms)`."""
     remedy: str = ""
 
 
@@ -142,14 +142,14 @@ async def _look(sandbox: SelectedSandbox) -> None:
 
 async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
     if tier.name == OFF:
-        text = "exec sandbox: OFF (commands run with all rights of the daemon's user)"
+        text = "OFF (commands run with all rights of the daemon's user)"
         return TierReport(OFF, True, text, "remove `tools.exec.sandbox: off`")
     try:
         async with tier.open() as sandbox:
             proof = await prove(sandbox, settings.network, clock)
     except SandboxUnavailable as error:
-        return TierReport(tier.name, False, f"exec sandbox: {tier.name} does not work: {error}", tier.remedy)
-    return TierReport(tier.name, True, f"exec sandbox: {tier.name} {_evidence(tier, proof)}")
+        return TierReport(tier.name, False, f"{tier.name} does not work: {error}", tier.remedy)
+    return TierReport(tier.name, True, f"{tier.name} {_evidence(tier, proof)}")
 
 
 def _evidence(tier: Tier, proof: Proof) -> str:

@@ -10,7 +10,7 @@ from goclaw.auth.web_logins import WebLogins
 from goclaw.compaction.compacting import Compactor
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
-from goclaw.core.events import Actor, CommandInfo, Inbound, SessionInfo
+from goclaw.core.events import Acceptance, Actor, CommandInfo, Inbound, SessionInfo
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.execution.tasks.base import Tasks
@@ -44,12 +44,12 @@ class CommandGateway(Protocol):
         """Send a later answer to where a command came from."""
         ...
 
-    async def decide(self, actor: Actor, question: str, answer: str) -> str:
-        """Answer a question by its id, in whatever session it is asked; return a sentence for the actor."""
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+        """Answer a question by its id, in whatever session it is asked; return the reply for the actor."""
         ...
 
-    async def decline(self, actor: Actor, question: str) -> str:
-        """Answer a question by its id that there will be no answer; return a sentence for the actor."""
+    async def decline(self, actor: Actor, question: str) -> Acceptance:
+        """Answer a question by its id that there will be no answer; return the reply for the actor."""
         ...
 
 

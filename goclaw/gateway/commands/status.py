@@ -114,7 +114,7 @@ async def _memory(context: CommandContext) -> Reply:
             case "reindex":
                 if not is_admin:
                     return Reply(REINDEX_NOT_YOURS)
-                if DISABLED in (await memory.status()).details:
+                if not (await memory.status()).enabled:
                     return Reply(f"There is nothing to do: {DISABLED}.")
                 await memory.reindex()
                 return Reply(REINDEX_BEGUN)

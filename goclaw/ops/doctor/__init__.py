@@ -10,7 +10,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.core.container import is_container
 from goclaw.errors import GoclawError
-from goclaw.execution.sandbox.select import TierReport, probe
+from goclaw.execution.sandbox.select import probe
 from goclaw.ops.doctor.base import Finding, Verdict
 from goclaw.ops.doctor.gateways import check_gateways
 from goclaw.ops.doctor.providers import ASK_SECONDS, check_embedder, check_model, check_telegram, check_web_search
@@ -135,19 +135,15 @@ async def _disk(loaded: Loaded) -> list[Finding]:
 async def _exec(loaded: Loaded) -> list[Finding]:
     reports = await probe(loaded.config.tools.exec)
     if any(report.tier == "off" for report in reports):
-        return [Finding("exec", "warning", _exec_text(reports[0]), reports[0].remedy)]
+        return [Finding("exec", "warning", reports[0].text, reports[0].remedy)]
     if is_container():
         # The broker is the right tier there, not a second choice: what mends bubblewrap is no advice.
         reports = [report for report in reports if report.works or report.tier == "broker"] or reports
     otherwise: Verdict = "warning" if any(report.works for report in reports) else "problem"
     return [
-        Finding("exec", "ok" if report.works else otherwise, _exec_text(report), "" if report.works else report.remedy)
+        Finding("exec", "ok" if report.works else otherwise, report.text, "" if report.works else report.remedy)
         for report in reports
     ]
-
-
-def _exec_text(report: TierReport) -> str:
-    return report.text.removeprefix("exec sandbox: ")
 
 
 async def _telegram(loaded: Loaded) -> list[Finding]:

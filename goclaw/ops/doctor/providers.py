@@ -71,7 +71,6 @@ async def check_model(
     async with open_client() as http:
         ports = ModelPorts(http, _no_image, RealClock())
         specs, sentence = await pick_default(config, ollama_finder(config, ports))
-        sentence = sentence.removeprefix("Model: ")
         if specs == (DEMO,):
             return [Finding(_MODEL, "warning", sentence)]
         open_chain(specs, config, ports)

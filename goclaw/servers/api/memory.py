@@ -9,9 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goclaw.core.plugins import load
-from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.base import MemoryFile, Mode, NoteHit, Quote
-from goclaw.memory.memory_queries import NO_SUCH_FILE, REFUSED_WHILE_OFF, MemoryQuery
+from goclaw.memory.memory_queries import MemoryOff, MemoryQuery, NoSuchFile
 from goclaw.servers.api.operations import Call, NoFields, Operation, Request, Response
 from goclaw.servers.api.problems import Problem
 
@@ -70,10 +69,8 @@ async def read_file(call: Call, asked: FileAsked) -> FileShown:
     """Return a file of memory, with its HTML where there is a web page."""
     try:
         found = await _asked(call, MemoryQuery("file", asked.path))
-    except AccessDenied as error:
-        if str(error) == NO_SUCH_FILE:
-            raise Problem(HTTPStatus.NOT_FOUND, NO_SUCH_FILE, field="path") from None
-        raise
+    except NoSuchFile as error:
+        raise Problem(HTTPStatus.NOT_FOUND, str(error), field="path") from None
     text = str(found["text"])
     html = await _html_of(text) if call.ports.config.http.web else ""
     return FileShown(path=str(found["path"]), text=text, html=html)
@@ -93,10 +90,8 @@ async def _asked(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
     """
     try:
         return await call.ports.gateway.memory(call.actor, query)
-    except StateError as error:
-        if str(error) == REFUSED_WHILE_OFF:
-            raise Problem(HTTPStatus.CONFLICT, str(error)) from None
-        raise
+    except MemoryOff as error:
+        raise Problem(HTTPStatus.CONFLICT, str(error)) from None
 
 
 OPERATIONS = (

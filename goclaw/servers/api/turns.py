@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goclaw.approvals.question_messages import NotTaken, chosen
-from goclaw.core.events import DECIDED, GONE, LOCAL, Address, Inbound, QuestionAsked
+from goclaw.core.events import LOCAL, Address, AnswerRefusal, Inbound, QuestionAsked
 from goclaw.servers.api.messages import TURN
 from goclaw.servers.api.operations import Call, Key, Operation, Request, Response
 from goclaw.servers.api.problems import Problem
@@ -75,15 +74,16 @@ async def list_questions(call: Call, _: Request) -> QuestionPage:
 
 async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
     """Answer a question."""
-    for each in await call.ports.answerable(call.actor):
-        if each.question.id == asked.question and isinstance(taken := chosen(each.question, asked.answer), NotTaken):
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, taken.why, field="answer")
-    text = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)
-    if text == GONE:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no open question {asked.question!r} for you", field="question")
-    if text.startswith(DECIDED):
-        raise Problem(HTTPStatus.CONFLICT, text, field="question")
-    return Answered(text=text)
+    answer = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)
+    match answer.refusal:
+        case AnswerRefusal.GONE:
+            words = f"there is no open question {asked.question!r} for you"
+            raise Problem(HTTPStatus.NOT_FOUND, words, field="question")
+        case AnswerRefusal.DECIDED:
+            raise Problem(HTTPStatus.CONFLICT, answer.text, field="question")
+        case AnswerRefusal.INVALID:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, answer.text, field="answer")
+    return Answered(text=answer.text)
 
 
 OPERATIONS = (

@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import (
     AGENT_TURN,
     Notice,
+    NoticeKind,
     QuestionAnswered,
     QuestionAsked,
     ToolFinished,
@@ -27,8 +28,6 @@ from goclaw.core.events import (
 from goclaw.core.records import BoundedDict
 from goclaw.engine.base import Engine
 from goclaw.llm.base import AskedModel
-from goclaw.sessions.pausing import GOES_ON, HELD
-from goclaw.toolkit.consent import DENIED_MARK
 
 OTHER = "other"
 """The label of what is beyond a bound: tools that are not built in, and models beyond `MAX_MODELS`."""
@@ -196,8 +195,7 @@ class Counting:
         tool, times = tool_label(event.name), self._times(event.turn)
         # A call of an MCP client has no turn here: then the time counts that the tool itself measured.
         seconds = times.end(_Call(event.turn, event.call_id, tool), self._clock.monotonic()) if times else event.seconds
-        refused = event.content.startswith(DENIED_MARK)
-        self.counts.tool_calls[tool, "refused" if refused else "error" if event.is_error else "ok"] += 1
+        self.counts.tool_calls[tool, "refused" if event.denied else "error" if event.is_error else "ok"] += 1
         self.counts.tool_seconds[tool] += seconds or 0.0
 
     def _question_asked(self, event: QuestionAsked) -> None:
@@ -210,8 +208,10 @@ class Counting:
 
     def _noticed(self, event: Notice) -> None:
         """Take a pause (`/pause`) out of a turn's overhead."""
-        if event.text in (HELD, GOES_ON) and (times := self._times(event.turn)):
-            (times.begin if event.text == HELD else times.end)(HELD, self._clock.monotonic())
+        if event.kind is NoticeKind.TEXT or not (times := self._times(event.turn)):
+            return
+        change = times.begin if event.kind is NoticeKind.PAUSED else times.end
+        change(NoticeKind.PAUSED, self._clock.monotonic())
 
     def _times(self, turn: str) -> TurnTimes | None:
         """Return the times of a running turn, or of that for which an agent's turn works (`turn_of_agent`)."""

@@ -263,7 +263,7 @@ class Asking:
             return accepted.text if accepted.kind in (AcceptKind.REPLY, AcceptKind.ANSWER) else None
         for each in questions:
             if (answer := _answer_to(each, wanted.asked.message.text)) is not None:
-                return await gateway.decide(actor, each.id, answer)
+                return (await gateway.decide(actor, each.id, answer)).text
         await self._submit(wanted)
         return None
 

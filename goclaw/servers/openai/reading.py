@@ -21,7 +21,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.core.records import record
-from goclaw.toolkit.consent import DENIED_MARK, about_refused
+from goclaw.toolkit.consent import about_refused
 
 BEGINS_ANEW = "(The answer was cut off, and begins anew.)"
 
@@ -122,7 +122,7 @@ class TurnReader:
                     self._streamed = ""  # a hook of the operator made another text of it
                 yield from self._text(rest)
                 self._streamed = ""
-            case ToolResult(name=name, content=content) if content.startswith(DENIED_MARK):
+            case ToolResult(name=name, denied=True):
                 self._refused.append(name)
             case UserMessage() if not event.sender:
                 self._goes_on = True  # the daemon asked for the rest of an answer that was cut

@@ -57,6 +57,7 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(WANTED_QUIETLY, of_both_stores=False),
     SchemaStep(BEATS, of_both_stores=False),
     SchemaStep(COMMITS, of_both_stores=False),
+    SchemaStep(f"ALTER TABLE {messages.name} ADD COLUMN denied BOOLEAN"),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)

@@ -83,7 +83,8 @@ CREATE TABLE held_messages (
 );
 CREATE INDEX held_messages_by_until ON held_messages (until) WHERE until IS NOT NULL;
 """
-MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5)
+_TO_6 = "ALTER TABLE messages ADD COLUMN denied BOOLEAN"
+MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from goclaw.approvals.question_messages import NO_QUESTION, answered
 from goclaw.auth.users import User
 from goclaw.channels.telegram.updates import UNREADABLE, CallbackQuery, Me, Terms, press_of, query_of
-from goclaw.core.events import GONE, Actor, QuestionAsked
+from goclaw.core.events import Acceptance, Actor, QuestionAsked
 from goclaw.core.messages import ToolCall
 from goclaw.tools.ask_user import ask_user
 from tests.channels.telegram.support import Stage, eventually, open_stage
@@ -81,7 +82,7 @@ async def test_other_data_is_answered_with_nothing(data: str) -> None:
 async def test_a_press_is_not_acknowledged_before_its_answer_is_durable() -> None:
     async with open_stage(running=False) as stage:
 
-        async def full(actor: Actor, question: str, index: int) -> str:
+        async def full(actor: Actor, question: str, index: int) -> Acceptance:
             raise OSError("disk full")
 
         stage.gateway.choose = full  # type: ignore[method-assign]  # this one gateway fails
@@ -103,8 +104,8 @@ async def test_a_press_that_telegram_does_not_let_us_answer_is_no_trouble() -> N
 async def test_a_long_answer_is_cut_to_what_telegram_shows() -> None:
     async with open_stage() as stage:
 
-        async def wordy(actor: Actor, question: str, index: int) -> str:
-            return "x" * 500
+        async def wordy(actor: Actor, question: str, index: int) -> Acceptance:
+            return answered("x" * 500)
 
         stage.gateway.choose = wordy  # type: ignore[method-assign]  # this one talks a lot
         await stage.telegram.world.press(5, await question_in(stage), "q:ab12cd34ef:0")
@@ -171,14 +172,14 @@ async def test_of_thousands_of_hostile_presses_none_answers_and_the_right_one_do
             query_of(update)
             press = attempt(update)
             if press is not None:
-                told.append(await core.gateway.choose(press.actor, press.question, press.index))
-        assert set(told) == {GONE} and len(told) > HOSTILE / 10
+                told.append((await core.gateway.choose(press.actor, press.question, press.index)).text)
+        assert set(told) == {NO_QUESTION.text} and len(told) > HOSTILE / 10
         assert thread_time() - began < 20
         assert core.engine.running("telegram:5"), "it still waits"
         right = {"id": "1", "from": person(5, "Ann"), "data": f"q:{question}:1", "message": {"chat": chat_of(5)}}
         press = attempt({"update_id": 1, "callback_query": right})
         assert press is not None
-        assert await core.gateway.choose(press.actor, press.question, press.index) == "Thank you."
+        assert (await core.gateway.choose(press.actor, press.question, press.index)).text == "Thank you."
         await core.settled()
     assert world.texts()[-1] == "Done."
 

@@ -126,7 +126,7 @@ async def test_off_runs_only_because_the_configuration_says_so(tmp_path: Path) -
         assert sandbox.tier == "off"
         assert await run(sandbox, tmp_path) == b"ran\n"
     assert [report.text for report in await probe(ExecSettings(sandbox="off"))] == [
-        "exec sandbox: OFF (commands run with all rights of the daemon's user)"
+        "OFF (commands run with all rights of the daemon's user)"
     ]
 
 
@@ -135,12 +135,12 @@ async def test_doctor_hears_of_every_tier(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert [report.tier for report in reports] == ["bubblewrap", "broker"]
     for report in reports:
-        assert report.text.startswith(f"exec sandbox: {report.tier} ")
+        assert report.text.startswith(f"{report.tier} ")
         assert (" OK (files" in report.text) == report.works
         assert report.works or report.remedy
 
     only(monkeypatch, bubblewrap=here("MISSING"), broker=here("LEAKY"))
     missing, leaky = await probe(ExecSettings())
-    assert (missing.works, missing.text) == (False, "exec sandbox: missing does not work: it is not installed")
+    assert (missing.works, missing.text) == (False, "missing does not work: it is not installed")
     assert not leaky.works
     assert "other processes could be signalled" in leaky.text

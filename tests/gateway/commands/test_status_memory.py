@@ -123,6 +123,6 @@ def test_the_brief_lines_are_two_and_what_is_not_well(status: MemoryStatus, more
 
 
 def test_the_brief_lines_of_memory_that_is_off_are_one() -> None:
-    assert dict(memory_queries.brief_status_lines(MemoryStatus(0, 0, 0, "", details=(DISABLED,)))) == {
+    assert dict(memory_queries.brief_status_lines(MemoryStatus(0, 0, 0, "", enabled=False))) == {
         "Mode": f"off: {DISABLED}"
     }

@@ -165,8 +165,8 @@ async def test_in_a_container_bubblewrap_is_no_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, broker_works: bool
 ) -> None:
     reports = [
-        TierReport("bubblewrap", False, "exec sandbox: bubblewrap does not work", "install bubblewrap"),
-        TierReport("broker", broker_works, "exec sandbox: broker", "mend the broker"),
+        TierReport("bubblewrap", False, "bubblewrap does not work", "install bubblewrap"),
+        TierReport("broker", broker_works, "broker", "mend the broker"),
     ]
     monkeypatch.setattr(doctor, "probe", AsyncMock(return_value=reports))
     monkeypatch.setattr(doctor, "is_container", lambda: True)

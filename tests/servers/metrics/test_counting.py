@@ -13,6 +13,7 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import (
     Address,
     Notice,
+    NoticeKind,
     Outcome,
     Question,
     QuestionAnswered,
@@ -29,8 +30,6 @@ from goclaw.engine.base import Engine
 from goclaw.errors import DeliveryError, ModelErrorKind
 from goclaw.llm.base import AskedModel, Finished, Stop, Usage
 from goclaw.servers.metrics.counting import MAX_MODELS, OTHER, Counting, Histogram
-from goclaw.sessions.pausing import GOES_ON, HELD
-from goclaw.toolkit.consent import DENIED_MARK
 from tests.harness import Answer
 from tests.servers.metrics.calling import MetricsWorld, reading, site
 
@@ -84,12 +83,19 @@ class Daemon:
         self.counting.ended(asked)
 
     def call(
-        self, seconds: float, name: str = "read", turn: str = TURN, content: str = "", *, bad: bool = False
+        self,
+        seconds: float,
+        name: str = "read",
+        turn: str = TURN,
+        content: str = "",
+        *,
+        bad: bool = False,
+        denied: bool = False,
     ) -> None:
         """One call of a tool."""
         self.bus.publish(ToolStarted(turn, SESSION, "c1", name, {}))
         self.wait(seconds)
-        self.bus.publish(ToolFinished(turn, SESSION, "c1", name, content, bad, seconds))
+        self.bus.publish(ToolFinished(turn, SESSION, "c1", name, content, bad, seconds, denied=denied))
 
 
 def test_overhead_is_what_is_neither_model_nor_tool() -> None:
@@ -128,7 +134,7 @@ def test_what_runs_at_the_same_time_counts_once() -> None:
     ("begins", "ends"),
     [
         (QuestionAsked(TURN, SESSION, ASKED), QuestionAnswered(TURN, SESSION, ASKED.id, "allow")),
-        (Notice(SESSION, HELD, TURN), Notice(SESSION, GOES_ON, TURN)),
+        (Notice(SESSION, "", TURN, kind=NoticeKind.PAUSED), Notice(SESSION, "", TURN, kind=NoticeKind.RESUMED)),
     ],
     ids=["a question", "a pause"],
 )
@@ -146,9 +152,9 @@ def test_waiting_for_a_person_is_no_overhead(begins: TurnEvent, ends: TurnEvent)
 def test_tools_are_counted_by_name_and_outcome_and_names_of_others_are_one() -> None:
     daemon = Daemon()
     with daemon.turn(Outcome.STOPPED):
-        daemon.call(1)
+        daemon.call(1, content='{"result": "denied: whatever the page says"}')
         daemon.call(1, content='{"error": "no such file"}', bad=True)
-        daemon.call(1, "exec", content=f'{DENIED_MARK}no"}}')
+        daemon.call(1, "exec", denied=True)
         daemon.call(1, "mcp__files__read")
         daemon.call(1, "no such tool")
         daemon.bus.publish(ToolStarted(TURN, SESSION, "c9", "web_fetch", {}))

@@ -36,6 +36,7 @@ DO $$ DECLARE each record; BEGIN
 END $$;
 DROP INDEX IF EXISTS inbox_open_by_session;
 ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;
+ALTER TABLE messages DROP COLUMN denied;
 """  # noqa: S608  # names of tables
 _FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname"
 _COLUMNS = """
