@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -192,9 +192,10 @@ class Readers:
     queries would wait for minutes, too.
     """
 
-    def __init__(self, place: PostgresPlace, name: str, limit: int) -> None:
-        self._place = place
-        self._name = name
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], refuse: Callable[[], None], limit: int) -> None:
+        """Take how a connection is made, and what raises psycopg.Error while none is to be lent."""
+        self._connect = connect
+        self._refuse = refuse
         self._free = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._is_closed = False
@@ -207,8 +208,9 @@ class Readers:
             psycopg.Error: Postgres cannot be reached or refuses.
         """
         async with self._free:
+            self._refuse()
             known = bool(self._idle)
-            connection = self._idle.pop() if known else await connect(self._place, self._name)
+            connection = self._idle.pop() if known else await self._connect()
             try:
                 yield connection, known
             except BaseException:
