@@ -119,6 +119,8 @@ class Dispatcher:
         except GoclawError as error:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
             watch.missed = _missed(error, watch)
+            if isinstance(error, InvalidInput):
+                watch.provenance = None  # GoClaw's own words about the call: a hint in marks is one that models leave
         except asyncio.CancelledError:
             self._record(call, watch, "stopped")
             raise

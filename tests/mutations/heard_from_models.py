@@ -46,6 +46,23 @@ BUGS: list[Bug] = [
         f"{_WRITTEN}::test_marks_of_ours_are_in_no_answer_and_in_no_context",
     ),
     bug(
+        "a result stands in the answer with the marks of the model's template",
+        "class provenance: a person reads marks of the wire",
+        "goclaw/turns/answer_text.py",
+        r"material|tool[\s_-]*response|context)",
+        "material|context)",
+        "tests/turns/test_answer_text.py::test_a_result_that_is_repeated_in_its_templates_marks_is_shown_without_them",
+    ),
+    bug(
+        "a hint on the call itself is marked as material",
+        "class provenance: a model leaves what GoClaw advises as if others had written it",
+        "goclaw/toolkit/dispatcher.py",
+        "            if isinstance(error, InvalidInput):\n",
+        "            if False:\n",
+        "tests/toolkit/test_dispatcher_steps.py::"
+        "test_a_hint_on_the_call_itself_is_our_own_and_other_errors_are_material",
+    ),
+    bug(
         "an answer that repeats itself goes on without end",
         "class run-away text: a local model writes to its limit",
         "goclaw/llm/repetition.py",
