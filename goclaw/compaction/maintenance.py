@@ -123,7 +123,7 @@ class MaintenanceQueue:
     _due: deque[tuple[Session, Actor, Due, Fence | None]] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _yielding: asyncio.Task[None] | None = None
-    """The current background request in a small window."""
+    """The current background request of a model that runs on this machine, or that has a small window."""
 
     def __post_init__(self) -> None:
         self.compactor.beginning.append(self._compacting)
@@ -182,6 +182,12 @@ class MaintenanceQueue:
             if not self.contexts.busy:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
+        work = self._all_due(session, actor, last_row, context_window)
+        # A model that costs nothing runs on this machine: it writes a checkpoint for minutes, or answers.
+        is_free = all(each.is_free for each in await self.models.summarizers(key))
+        await (self._until_a_message_comes(work) if is_free else work)
+
+    async def _all_due(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         if due := await self.flush.claim(session, actor, context_window):
             await self.flush.take_notes(session, actor, due)
         if await self.checkpoints.is_due(session, context_window):

@@ -167,4 +167,12 @@ BUGS: list[Bug] = [
         "    for server in ():\n        why =",
         "tests/net/test_local_servers.py::test_what_they_serve_is_proposed",
     ),
+    bug(
+        "a person waits for the checkpoint of a model on this machine",
+        "class local models: four minutes for an answer, since one server writes one thing at a time",
+        "goclaw/compaction/maintenance.py",
+        "(self._until_a_message_comes(work) if is_free else work)",
+        "work",
+        "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
+    ),
 ]
