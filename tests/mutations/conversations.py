@@ -2,26 +2,9 @@
 
 from tests.mutations.bug import Bug, bug
 
-_FACTS = "tests/agent/context/test_compaction.py::test_a_checkpoint_keeps_what_was_decided_and_by_whom_"
 _POSTGRES = "tests/store/postgres/test_database.py"
 
 BUGS: list[Bug] = [
-    bug(
-        "a summary keeps no decisions",
-        "class summary: what people agreed on is lost",
-        "goclaw/agent/context/compaction.py",
-        ", *facts_in(_spoken(own))])",
-        "])",
-        f"{_FACTS}but_no_sentence_from_elsewhere",
-    ),
-    bug(
-        "a sentence from a forwarded mail becomes a decision",
-        "class summary: foreign words without marks",
-        "goclaw/agent/context/compaction.py",
-        "[message for message in messages if not count_of(message)]",
-        "messages",
-        f"{_FACTS}but_no_sentence_from_elsewhere",
-    ),
     bug(
         "forgetting a conversation rewrites all notes",
         "issue 43: /forget beside 200 MB of notes took 14.5 s",

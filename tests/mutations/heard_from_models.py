@@ -2,6 +2,7 @@
 
 from tests.mutations.bug import Bug, bug
 
+_FACTS = "tests/agent/context/test_compaction.py::test_a_checkpoint_keeps_what_was_decided_and_by_whom_"
 _WRITTEN = "tests/turns/test_written_calls.py"
 
 BUGS: list[Bug] = [
@@ -174,5 +175,21 @@ BUGS: list[Bug] = [
         "(self._until_a_message_comes(work) if is_free else work)",
         "work",
         "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
+    ),
+    bug(
+        "a summary keeps no decisions",
+        "class summary: what people agreed on is lost",
+        "goclaw/agent/context/compaction.py",
+        ", *facts_in(_spoken(own))])",
+        "])",
+        f"{_FACTS}but_no_sentence_from_elsewhere",
+    ),
+    bug(
+        "a sentence from a forwarded mail becomes a decision",
+        "class summary: foreign words without marks",
+        "goclaw/agent/context/compaction.py",
+        "[message for message in messages if not count_of(message)]",
+        "messages",
+        f"{_FACTS}but_no_sentence_from_elsewhere",
     ),
 ]
