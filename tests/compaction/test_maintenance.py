@@ -110,6 +110,17 @@ async def test_a_model_of_this_machine_answers_at_once_in_a_large_window_too(tmp
         await work
 
 
+@pytest.mark.parametrize("free", [True, False])
+async def test_a_main_model_that_costs_nothing_takes_notes_and_makes_checkpoints_unasked(
+    tmp_path: Path, *, free: bool
+) -> None:
+    world = World(tmp_path, [Answer("Well.", usage=Usage(input=160_000)), *[Answer(NOTES)] * 2])
+    world.models = (LocalModels if free else GivenModels)(world.script)
+    async with world.running() as core:
+        await turns(core, 1)
+    assert len(world.script.requests) == (3 if free else 1)
+
+
 async def test_where_the_window_is_large_all_that_is_due_is_done(tmp_path: Path) -> None:
     world = SmallWorld(tmp_path)
     world.models = World(tmp_path, [Answer("Well.", usage=Usage(input=160_000))] * 9, summary=world.clerk).models

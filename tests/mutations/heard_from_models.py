@@ -192,4 +192,21 @@ BUGS: list[Bug] = [
         "messages",
         f"{_FACTS}but_no_sentence_from_elsewhere",
     ),
+    bug(
+        "every summary model is called Ollama",
+        "class status: a person looks for a server that is not there",
+        "goclaw/turns/status.py",
+        'return "Ollama" if is_ollama else next(iter(specs), "")',
+        'return "Ollama" if specs or is_ollama else ""',
+        "tests/gateway/commands/test_status.py::test_a_summary_model_that_is_no_ollama_stands_there_by_its_name",
+    ),
+    bug(
+        "a main model that costs nothing takes no notes by itself",
+        "class local models: nothing is ready when room has to be made",
+        "goclaw/compaction/summaries.py",
+        "may_ask = summarizer.is_free if main_model is None else main_model",
+        "may_ask = bool(main_model)",
+        "tests/compaction/test_maintenance.py::"
+        "test_a_main_model_that_costs_nothing_takes_notes_and_makes_checkpoints_unasked",
+    ),
 ]
