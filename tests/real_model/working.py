@@ -14,7 +14,7 @@ from goclaw.errors import ModelError
 from tests.acceptance.waiting import clock
 from tests.llm.asking import model_ports
 from tests.llm.llama_server import open_llama
-from tests.real_model.gateway import from_cache, reuse, rounded, stage
+from tests.real_model.gateway import TURN_SECONDS, from_cache, reuse, rounded, stage
 from tests.real_model.minimal import converse
 from tests.real_model.recorder import Exchange, Recorder, recorder
 from tests.real_model.server import CODER, TEMPLATE, RealServer, real_server, tokens_of
@@ -162,7 +162,10 @@ async def by_product(folder: Path, server: RealServer, tasks: Sequence[Task]) ->
     async with stage(folder, server) as play:
 
         async def say(task: Task) -> str:
-            ran = await play.send(task.said, f"tui:{task.name}")
+            try:
+                ran = await play.send(task.said, f"tui:{task.name}")
+            except TimeoutError:
+                return f"[no answer within {TURN_SECONDS:.0f} s]"
             return ran.out + (f"\n[exit code {ran.code}] {ran.err[-ANSWER_KEPT:]}" if ran.code else "")
 
         outcomes = [await _try(task, play.home.workspace, play.line, say) for task in tasks]
