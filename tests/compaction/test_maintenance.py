@@ -108,6 +108,8 @@ async def test_a_model_of_this_machine_answers_at_once_in_a_large_window_too(tmp
         assert world.clerk.closed == free, "what is paid for is used"
         gate.set()
         await work
+        await turns(core, 2)
+        assert free == (len(world.clerk.requests) == 1), "it is not begun again and again"
 
 
 @pytest.mark.parametrize("free", [True, False])
