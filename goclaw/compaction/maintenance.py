@@ -227,7 +227,7 @@ class MaintenanceQueue:
         return None
 
     async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run `work` until a message comes that the same model may have to answer; return whether it came to its end."""
+        """Run `work` until a message comes that the same model may have to answer; return whether it ended."""
         async with background(work, "work beside the turns") as task:
             self._yielding = task
             await asyncio.wait({task})
