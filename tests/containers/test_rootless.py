@@ -3,6 +3,7 @@
 Both use the machine's network: a network of one's own needs `/dev/net/tun`, which not every machine opens to users.
 """
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from tests.containers.images import ensure_tar, python
 
 pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.timeout(1800)]
 
-USER = "goclaw-rootless"
+USER = f"goclaw-{os.getpid()}"
+"""A user of this run: one that was killed leaves its own."""
 HOME = Path("/var/tmp", USER)
 ENVIRONMENT = (f"HOME={HOME}", f"XDG_RUNTIME_DIR={HOME}/run", "STORAGE_DRIVER=overlay")
 PROGRAMS = ("podman", "buildah", "newuidmap", "fuse-overlayfs", "useradd")
