@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,3 +46,9 @@ def project(engine: Engine, checkout: Path) -> Iterator[Project]:
     """One gateway, as the first lines of docker-compose.yml start it."""
     with Project(engine, checkout).running() as started:
         yield started
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure at once: the lane takes an hour."""
+    if report.failed:
+        sys.stdout.write(f"\n{report.nodeid}\n{report.longreprtext}\n")
