@@ -49,7 +49,9 @@ def main() -> int:
 def containers(today: str) -> int:
     """Run the container lane, write `containers-<date>.json`, return the exit code."""
     patient = ["-o", f"faulthandler_timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
-    command = [sys.executable, "-m", "pytest", "-m", "containers", "tests/containers", *patient]
+    # An engine for each worker: one waits for containers while the other one computes.
+    workers = ["-n", "2", "--dist=loadfile", "--verbose"]
+    command = [sys.executable, "-m", "pytest", "-m", "containers", "tests/containers", *workers, *patient]
     code, took = timed("containers", command, SECONDS)
     kept = {"made": today, "revision": revision(), "seconds": round(took), "tests": tried(JUNIT)}
     (RESULTS / f"containers-{today}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
