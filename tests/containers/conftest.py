@@ -20,9 +20,9 @@ FOLDERS = ("goclaw", "deploy")
 def engine() -> Iterator[Engine]:
     """A daemon with the base images of our files; the test is skipped where this machine lacks something."""
     try:
-        # Named, it keeps images and build steps from run to run.
+        # Named, it keeps images and build steps from run to run, of each worker.
         kept = os.environ.get("CONTAINERS_DATA")
-        with running_engine(Path(kept) if kept else None) as started:
+        with running_engine(Path(kept, os.environ.get("PYTEST_XDIST_WORKER", "")) if kept else None) as started:
             compose.add_compose(started)
             images.load(started, images.python(), images.postgres(), images.caddy())
             yield started
