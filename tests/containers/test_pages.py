@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 
 from tests.containers.engine import ROOT, Engine
-from tests.containers.project import Project
+from tests.containers.project import SEND_SECONDS, Project
 from tests.containers.test_answers import ANN, on_host
 from tests.containers.test_three_gateways import SECRETS, Replicas
 from tests.docs.pages import pages
@@ -98,9 +98,9 @@ async def test_every_other_command_of_the_page_works(project: Project) -> None:
 async def test_the_terminal_opens(project: Project) -> None:
     words = ["docker", "compose", "exec", "gateway", "goclaw", "tui"]
     async with open_terminal(words, project.engine.environment | {"TERM": "xterm"}, folder=project.folder) as terminal:
-        await terminal.until("connected")
+        await terminal.until("connected", SEND_SECONDS)
         await terminal.type("hello terminal\r")
-        await terminal.until("You said: hello terminal")
+        await terminal.until("You said: hello terminal", SEND_SECONDS)
 
 
 def test_a_folder_of_the_host_takes_the_place_of_the_volume(project: Project, engine: Engine) -> None:
