@@ -19,7 +19,7 @@ from tests.docs.pages import pages
 from tests.fake_telegram.server import FakeTelegram
 from tests.terminal import open_terminal
 
-pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(1800)]
 (PAGE,) = (page for page in pages() if page.name == "docs/docker.md")
 (REPLICAS,) = (page for page in pages() if page.name == "docs/replicas.md")
 COMMAND = re.compile(r"(docker compose|echo|export|mkdir|printf|git|openssl|chmod|…) |scripts/pin-images")

@@ -12,7 +12,7 @@ from goclaw.cli.systemd import Manager
 from tests.containers.engine import Engine
 from tests.containers.machine import SET_UP_SECONDS, USER, Machine, running_machine
 
-pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.promise("P-service"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.promise("P-service"), pytest.mark.timeout(1800)]
 
 WATCHDOG_SECONDS = 4
 """Instead of the minute of the unit: a drop-in as `systemctl edit` writes it."""
