@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.redact import remember
 from goclaw.errors import StateError, StoreInUse
 
@@ -53,7 +54,10 @@ WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
 """  # noqa: S608  # our own words
 """The processes that use a schema: their connections hold its lock, so one that was killed is not among them."""
 _END = "SELECT pg_terminate_backend(%s)"
-_ALONE = "another GoClaw ({others}) uses {place}; this is possible only while none does: end each with `goclaw stop`"
+_ALONE = (
+    "another GoClaw ({others}) uses {place}; this is possible only while none does: end each with "
+    + daemon_command("stop")
+)
 _NOT_NOW = "another GoClaw ({others}) has {place} for itself, as a restore does: try again when it has ended"
 
 

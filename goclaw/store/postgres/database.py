@@ -20,6 +20,7 @@ from psycopg import pq
 from goclaw.config.policies import ReplicaSettings
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Backoff, Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.supervise import background, keep_running
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.database import (
@@ -402,11 +403,8 @@ class PostgresDatabase(Database):
             raise store_error(error, self._place.shown, "written") from error
         if rewriter != self._rewriter:
             await writer.close()
-            raise DiskError(
-                f"another GoClaw has had {self._place.shown} for itself while this one could not reach it: "
-                "`goclaw restart` goes on with what is there now",
-                DiskFault.GONE,
-            )
+            again = f"{daemon_command('restart')} goes on with what is there now"
+            raise DiskError(f"another GoClaw has had {self._place.shown} for itself meanwhile: {again}", DiskFault.GONE)
         self._writer = writer
         return writer
 
