@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import (
+    backlog,
     compacting,
     compressing,
     containment,
@@ -100,6 +101,7 @@ LONG: Mapping[str, Measure] = {
     "sessions": scale.measure_sessions,
     "large-database": scale.measure_large_database,
     "memory-search-large": memory_speed.measure_large_memory_search,
+    "index-backlog": backlog.measure_backlog,
 }
 OF_REPLICAS: Mapping[str, Measure] = {
     "replicas-takeover": takeover.measure_takeover,

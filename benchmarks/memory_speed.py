@@ -124,7 +124,7 @@ def _texts(chance: random.Random) -> Iterator[tuple[str, str]]:
     turns = [turn for each in conversations(folder) for turn in each.turns] if folder else []
     sentences = [each for turn in turns for each in re.split(r"(?<=[.!?])\s+", turn.text) if each]
     speakers = sorted({turn.speaker for turn in turns}) or ["Anna", "Bert", "Carla", "Dirk"]
-    words, frequencies = _vocabulary()
+    words, frequencies = vocabulary()
     while True:
         said = [chance.choice(sentences) for _ in range(chance.randint(1, 3))] if sentences else []
         said += chance.choices(words, cum_weights=frequencies, k=chance.randint(2, 8) + 16 * (not sentences))
@@ -137,11 +137,12 @@ def _queries(count: int) -> list[str]:
     if folder:
         asked = [question.text for each in conversations(folder) for question in each.questions]
         return [chance.choice(asked) for _ in range(count)]
-    words, frequencies = _vocabulary()
+    words, frequencies = vocabulary()
     return [f"When did {' '.join(chance.choices(words, cum_weights=frequencies, k=5))}?" for _ in range(count)]
 
 
-def _vocabulary() -> tuple[list[str], list[float]]:
+def vocabulary() -> tuple[list[str], list[float]]:
+    """Return 60,000 words and their cumulated weights: a few are in every text, most in hardly any."""
     chance = random.Random(3)
     syllables = [first + second for first in "bcdfghklmnprstvw" for second in "aeiou"]
     words = ["".join(chance.choices(syllables, k=chance.randint(2, 4))) for _ in range(60_000)]

@@ -47,13 +47,25 @@ def main() -> int:
 
 
 def containers(today: str) -> int:
-    """Run the container lane, write `containers-<date>.json`, return the exit code."""
+    """Run the container lane, write `containers-<date>.json`, return the exit code.
+
+    What failed is run once more with nothing beside it, for a machine that does other work is slow; both ends are kept.
+    """
+    # An engine for each worker: one waits for containers while the other one computes.
+    runs = {"tests": ["-n", "2", "--dist=loadfile", "--verbose"], "again": ["--last-failed", "--verbose"]}
     patient = ["-o", f"faulthandler_timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
-    command = [sys.executable, "-m", "pytest", "-m", "containers", "tests/containers", *patient]
-    code, took = timed("containers", command, SECONDS)
-    kept = {"made": today, "revision": revision(), "seconds": round(took), "tests": tried(JUNIT)}
-    (RESULTS / f"containers-{today}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
-    return report([("containers", code, took)], [])
+    kept: dict[str, object] = {"made": today, "revision": revision()}
+    results = []
+    for name, how in runs.items():
+        command = [sys.executable, "-m", "pytest", "-m", "containers", "tests/containers", *how, *patient]
+        code, took = timed(f"containers: {name}", command, SECONDS)
+        results.append((f"containers: {name}", code, took))
+        kept |= {f"{name}_seconds": round(took), name: tried(JUNIT)}
+        (RESULTS / f"containers-{today}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+        if code == 0:
+            break
+    report(results, [])
+    return results[-1][1]
 
 
 def parts(today: str) -> list[tuple[str, list[str]]]:

@@ -170,6 +170,20 @@ def fresh_database(server: Server) -> Iterator[Server]:
         connection.execute(f"DROP DATABASE {made.database} WITH (FORCE)".encode())
 
 
+@contextmanager
+def frozen(server: Server) -> Iterator[None]:
+    """Stop all processes of Postgres in the block, as on a machine that is frozen: connections stay."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    processes = (server.pid, *map(int, children))
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+
+
 def place_for_data() -> str | None:
     """Return the folder for the data of a server; None: where temporary files are.
 

@@ -38,6 +38,7 @@ from goclaw.config.state import (
 )
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
 from goclaw.core.files import lies_inside
 from goclaw.core.records import record
@@ -212,7 +213,9 @@ def _move_notes(config: Config, users: Users) -> None:
     """
     folder = config.state_dir / NOTES
     if not folder.is_dir() and running_pid(config) not in (None, os.getpid()):
-        raise StateError(f"the daemon that uses {config.state_dir} is of an earlier version: `goclaw restart` first")
+        raise StateError(
+            f"the daemon that uses {config.state_dir} is of an earlier version: {daemon_command('restart')} first"
+        )
     make_private(config.state_dir)
     # A person's own workspace first: of two notes of one name that one keeps it.
     configured = place_of(config, None).root

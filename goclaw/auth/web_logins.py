@@ -19,6 +19,7 @@ from goclaw.auth.audit import AuditEntry
 from goclaw.auth.pairing import ALPHABET, CODE_SECONDS, LENGTH, TRIES
 from goclaw.auth.tokens import MARK, TOKEN_BYTES, digest_of
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.supervise import ends_within
@@ -31,7 +32,9 @@ LINK_SECONDS = 60.0
 """Seconds for which a link is good: until a browser has opened it."""
 MAX_REMEMBERED = 1_000
 """People who tried wrong codes, that are remembered."""
-OFF = "the web page is off: set `http.web: true` in the configuration and `goclaw restart` (docs/web-page.md)"
+OFF = (
+    f"the web page is off: set `http.web: true` in the configuration and {daemon_command('restart')} (docs/web-page.md)"
+)
 NO_PERSON = "Pages are let in, or turned away, from a chat or from a terminal on the daemon's own machine."
 SOCKET = "socket"
 """The way in of the owner's terminals."""

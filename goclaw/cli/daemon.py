@@ -12,6 +12,7 @@ from goclaw.channels.open import begin_channels
 from goclaw.cli.process import LaunchRecord
 from goclaw.config.load import Loaded
 from goclaw.config.state import awaits_commit, open_state
+from goclaw.core.container import daemon_command
 from goclaw.core.extras import standing_in, undocumented, without
 from goclaw.errors import StateError
 
@@ -30,7 +31,9 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried:
     """
     with open_state(loaded.config):
         if is_tried and not awaits_commit(loaded.config):
-            raise StateError("the upgrade to this version was undone meanwhile; `goclaw start` starts the other one")
+            raise StateError(
+                f"the upgrade to this version was undone meanwhile; {daemon_command('start')} starts the other one"
+            )
         async with begin_channels(loaded.config) as begun:
             # In a thread, so that what has begun goes on meanwhile.
             await asyncio.to_thread(import_serving)

@@ -22,7 +22,7 @@ from goclaw.config.layers import LOCATION
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
-from goclaw.core.container import is_main_program, restart_command
+from goclaw.core.container import daemon_command, is_main_program
 from goclaw.errors import StateError
 
 gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -87,7 +87,7 @@ def what_stays(config: Config) -> list[str]:
     if manager_of(running_pid(config)):
         end = "It is run by systemd, also after this terminal is closed. `goclaw service status` says more."
     else:
-        end = "It goes on when this terminal is closed, until `goclaw stop` or the machine ends it."
+        end = f"It goes on when this terminal is closed, until {daemon_command('stop')} or the machine ends it."
     return [
         end,
         "Talk to it with `goclaw`, or `goclaw send TEXT`. Check it with `goclaw status`.",
@@ -104,7 +104,7 @@ def stop(context: typer.Context) -> None:
     loaded = load(context, packages=False)
     running = running_pid(loaded.config)
     if running and is_main_program(running):
-        raise StateError("this container ends with its daemon: from outside, `docker compose stop gateway`")
+        raise StateError(f"this container ends with its daemon: from outside, {daemon_command('stop')}")
     pid = asyncio.run(process.stop(loaded.config))
     if pid is None and (manager := restarting_manager(loaded)):
         manager.control("stop", UNIT_NAME)
@@ -133,7 +133,7 @@ def restart(context: typer.Context) -> None:
     config = loaded.config
     pid = running_pid(config)
     if pid and is_main_program(pid):
-        raise StateError(f"this container ends with its daemon: from outside, {restart_command()}")
+        raise StateError(f"this container ends with its daemon: from outside, {daemon_command('restart')}")
     if manager := manager_of(pid):
         _restart_service(manager, loaded, given)
     else:
@@ -171,7 +171,7 @@ def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
     if loaded.config.state_dir != config.state_dir:
         raise StateError(
             f"{again.config} names another state folder by now, {loaded.config.state_dir}: "
-            "end the daemon with `goclaw stop`, then start it anew"
+            f"end the daemon with {daemon_command('stop')}, then start it anew"
         )
     for name in before.missing if before else ():
         if name not in os.environ and name not in given.overrides:

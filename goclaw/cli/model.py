@@ -22,7 +22,7 @@ from goclaw.config.load import CONFIG_FILE, Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
 from goclaw.core.clock import RealClock
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.core.files import shown_path
 from goclaw.core.records import record
 from goclaw.errors import GoclawError
@@ -108,7 +108,7 @@ def model(
         print(f"{shown_path(kept)}: the file as it was")
     _try(spec, loaded, unchecked=unchecked)
     if running_pid(config):
-        print(f"Next: {restart_command()}")
+        print(f"Next: {daemon_command('restart')}")
 
 
 def _try(spec: str, loaded: Loaded, *, unchecked: bool) -> None:

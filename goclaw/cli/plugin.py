@@ -15,6 +15,7 @@ from goclaw.cli.base import FAILED, say, show
 from goclaw.cli.options import load
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
+from goclaw.core.container import daemon_command
 from goclaw.core.plugin_folder import LATER, InstalledPlugin, read_record, stamp_of_host
 
 if TYPE_CHECKING:
@@ -136,6 +137,6 @@ def _line(plugin: InstalledPlugin) -> str:
 def _say_when(config: Config) -> None:
     """Say when what changed is in force."""
     if running_pid(config):
-        say("the daemon that runs has it after `goclaw restart`")
+        say(f"the daemon that runs has it after {daemon_command('restart')}")
     else:
         say("in force from now on: no daemon runs, and the next start has it")

@@ -15,6 +15,7 @@ from goclaw.cli.options import Insecure, TokenFile, Url, load, reach
 from goclaw.cli.process import listens_soon
 from goclaw.config.packaged import Packaged
 from goclaw.config.schema import Config
+from goclaw.core.container import daemon_command
 from goclaw.core.events import (
     MessageStored,
     Notice,
@@ -50,11 +51,13 @@ LOST = (
     "in session {session}."
 )
 """The message when the daemon does not come back."""
-BY_ITSELF = "no daemon runs: this command answers by itself and ends with the answer; `goclaw start` starts one"
+BY_ITSELF = (
+    f"no daemon runs: this command answers by itself and ends with the answer; {daemon_command('start')} starts one"
+)
 """The line on standard error where there is no daemon."""
 ELSEWHERE = (
     "no gateway runs here, but others use the same database ({others}), and beside them this command cannot answer by "
-    "itself: `goclaw start` starts one here, and `--url ADDRESS` with an access token asks one of theirs"
+    f"itself: {daemon_command('start')} starts one here, and `--url ADDRESS` with an access token asks one of theirs"
 )
 """The error where gateways run elsewhere alone."""
 _NO_PACKAGES = Packaged()

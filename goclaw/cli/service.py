@@ -17,6 +17,7 @@ from goclaw.cli.process import variables
 from goclaw.cli.systemd import MARK, UNIT_NAME, Manager
 from goclaw.config.load import Loaded
 from goclaw.config.state import running_pid
+from goclaw.core.container import daemon_command
 from goclaw.core.files import replace_file
 from goclaw.errors import StateError
 from goclaw.health.log_reading import LogLevel, wanted_lines
@@ -46,7 +47,9 @@ def install(context: typer.Context, system: System = False) -> None:
             "is not kept by a service; put the keys into the configuration file", param_hint="--set"
         )
     if not systemd.exists():
-        raise StateError("there is no systemd on this machine; `goclaw start` runs the daemon in the background")
+        raise StateError(
+            f"there is no systemd on this machine; {daemon_command('start')} runs the daemon in the background"
+        )
     manager = Manager.SYSTEM if system else Manager.USER
     if manager is Manager.SYSTEM:
         _refuse_unsuited_owner(loaded)
@@ -98,7 +101,7 @@ def remove_unit(manager: Manager) -> None:
         manager.forget()
     else:
         _remove_enable_link(manager)
-        say("systemd cannot be reached from here; what it runs now goes on until `goclaw stop`")
+        say(f"systemd cannot be reached from here; what it runs now goes on until {daemon_command('stop')}")
     say(f"{path}: removed. Conversations and configuration are as they were")
 
 
@@ -222,7 +225,8 @@ def _refuse_other_daemon(loaded: Loaded, manager: Manager) -> None:
     pid = running_pid(loaded.config)
     if pid and pid != manager.main_pid():
         raise StateError(
-            f"a daemon (pid {pid}) uses {loaded.config.state_dir} already: end it with `goclaw stop`, then install"
+            f"a daemon (pid {pid}) uses {loaded.config.state_dir} already: "
+            f"end it with {daemon_command('stop')}, then install"
         )
 
 

@@ -17,6 +17,7 @@ from goclaw.cli.loop import last_resort
 from goclaw.cli.process import LaunchRecord, is_in_background, remember
 from goclaw.config.load import Loaded
 from goclaw.core.clock import RealClock
+from goclaw.core.container import daemon_command
 from goclaw.core.supervise import background
 from goclaw.errors import ConfigError
 from goclaw.health.logs import open_logs
@@ -104,7 +105,8 @@ async def _reload_forever(wanted: asyncio.Event, app: App, reopen_log: Callable[
         wanted.clear()
         reopen_log()
         await app.foundation.users.refresh()
-        log.info("SIGHUP: reloaded users and reopened the log; config.yaml takes effect after `goclaw restart`")
+        after = daemon_command("restart")
+        log.info("SIGHUP: reloaded users and reopened the log; config.yaml takes effect after %s", after)
 
 
 @asynccontextmanager

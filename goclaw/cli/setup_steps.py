@@ -18,6 +18,7 @@ from goclaw.config.policies import ADMIN
 from goclaw.config.schema import Config, ProviderSettings
 from goclaw.config.state import running_pid
 from goclaw.core import catalog
+from goclaw.core.container import daemon_command
 from goclaw.core.plugins import load
 from goclaw.errors import ChannelError, ConfigError, GoclawError, ModelError, ModelErrorKind
 from goclaw.llm.base import ModelPorts
@@ -224,8 +225,8 @@ async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_
     if pid and known and bot.token in ("", known.get_secret_value()):
         # Two readers of one bot would take turns being thrown out by Telegram.
         scene.dialogue.say(
-            f"   GoClaw runs (pid {pid}) and reads this bot's messages: `goclaw stop`, then `goclaw setup` again. Or\n"
-            "   write to the bot, and `goclaw logs` shows your id."
+            f"   GoClaw runs (pid {pid}) and reads this bot's messages: {daemon_command('stop')}, then "
+            "`goclaw setup` again. Or\n   write to the bot, and `goclaw logs` shows your id."
         )
         return await _typed_owner(scene)
     try:

@@ -12,6 +12,7 @@ from goclaw.cli.options import load
 from goclaw.config.schema import Config
 from goclaw.config.values import PostgresPlace, check_store
 from goclaw.core.clock import RealClock
+from goclaw.core.container import daemon_command
 from goclaw.ops.store_copy import Place, StoreCopied, copy_store, shown
 
 FILE = "sqlite"
@@ -71,4 +72,4 @@ def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
     if done.kept:
         lines.append(f"  what was there before is kept: {done.kept}, a file of SQLite")
     setting = "Remove `store` from the configuration" if to == FILE else f"Set `store: {to}` in the configuration"
-    return [*lines, f"{setting}, then `goclaw start`. {shown(begin)} stays as it was."]
+    return [*lines, f"{setting}, then {daemon_command('start')}. {shown(begin)} stays as it was."]

@@ -19,6 +19,7 @@ from goclaw.cli.options import Insecure, TokenFile, Url, load, options, reach
 from goclaw.cli.process import listens, started
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
+from goclaw.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.tui.client import RemoteDaemon
 from goclaw.tui.plain import converse
@@ -81,7 +82,7 @@ def goodbye(session: str = "", *, runs: bool = True, remote: RemoteDaemon | None
         return f"GoClaw at {remote} goes on. Come back with `goclaw tui --url {remote}`."
     back = f"goclaw tui --session {session}" if session else "goclaw tui"
     if runs:
-        return f"GoClaw keeps running in the background. Come back with `{back}`, end it with `goclaw stop`."
+        return f"GoClaw keeps running in the background. Come back with `{back}`, end it with {daemon_command('stop')}."
     return "No daemon runs at the moment. Start it and come back with `goclaw`; nothing that it had taken is lost."
 
 

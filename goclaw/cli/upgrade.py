@@ -23,6 +23,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
 from goclaw.core.clock import RealClock
+from goclaw.core.container import daemon_command
 from goclaw.core.files import lies_inside
 from goclaw.errors import StateError
 from goclaw.ops.upgrade import journal
@@ -40,9 +41,10 @@ MAX_CHANGES = 40
 MAX_LINE = 300
 """Characters of one of them."""
 BESIDE_POSTGRES = (
-    "`store` names a Postgres, and a version is tried out on copies of a file only: `goclaw backup`, `goclaw stop`, "
-    "install the new version, `goclaw start`. Of several gateways on one schema upgrade one after the other: the "
-    "others go on meanwhile, also with the schema that the first new one has brought up to date"
+    "`store` names a Postgres, and a version is tried out on copies of a file only: `goclaw backup`, "
+    f"{daemon_command('stop')}, install the new version, {daemon_command('start')}. "
+    "Of several gateways on one schema upgrade one after the other: the others go on meanwhile, also with the schema "
+    "that the first new one has brought up to date"
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -94,7 +96,8 @@ def upgrade_(
     done = upgrade(order)
     if done.warning:
         say(f"warning: {done.warning}")
-    how = f"runs (pid {running_pid(loaded.config)})" if daemon.ran else "is installed; `goclaw start` starts it"
+    start = daemon_command("start")
+    how = f"runs (pid {running_pid(loaded.config)})" if daemon.ran else f"is installed; {start} starts it"
     say(f"upgraded: GoClaw {release.version} {how}")
     if order.backup.exists():
         say(f"to go back to {__version__} and the data of now: {way_back(order)}")
@@ -200,5 +203,5 @@ def _refuse_other_installation(pid: int, home: Path) -> None:
     if program.startswith("/") and not lies_inside(Path(program).parent, home):
         raise StateError(
             f"the daemon (pid {pid}) runs from another installation, {program}; this one is {home}. "
-            "Upgrade that one, or end it with `goclaw stop`"
+            f"Upgrade that one, or end it with {daemon_command('stop')}"
         )

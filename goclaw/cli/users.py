@@ -13,6 +13,7 @@ from goclaw.cli.presets import Wanted, planned, table, write
 from goclaw.cli.rights import person_lines, rights_of
 from goclaw.config.load import Loaded
 from goclaw.config.state import running_pid
+from goclaw.core.container import daemon_command
 from goclaw.core.files import shown_path
 
 users_app = typer.Typer(
@@ -104,7 +105,8 @@ def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) 
     if plans.roles and running_pid(loaded.config):
         names = ", ".join(plans.roles)
         print(
-            f"Next: `goclaw restart`: until then the running daemon does not know the role {names}, and allows nothing"
+            f"Next: {daemon_command('restart')}: until then the running daemon does not know the role {names}, "
+            "and allows nothing"
         )
 
 

@@ -16,6 +16,7 @@ from goclaw.auth.web_logins import LINK_SECONDS, OFF
 from goclaw.cli.base import say
 from goclaw.cli.options import load
 from goclaw.config.schema import Config
+from goclaw.core.container import daemon_command
 from goclaw.core.files import replace_file
 from goclaw.core.wire import LINK_PATH
 from goclaw.errors import StateError
@@ -60,10 +61,10 @@ async def _link(config: Config, user: str) -> str:
         ):
             said = await response.text()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise StateError("no GoClaw daemon answers; start one with `goclaw start`") from error
+        raise StateError(f"no GoClaw daemon answers; start one with {daemon_command('start')}") from error
     if response.status != HTTPStatus.OK:
         known = response.status in (HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN)
-        raise StateError(said if known else "the daemon is older than this command; `goclaw restart`")
+        raise StateError(said if known else f"the daemon is older than this command; {daemon_command('restart')}")
     return said
 
 

@@ -123,7 +123,10 @@ class MaintenanceQueue:
     _due: deque[tuple[Session, Actor, Due, Fence | None]] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _yielding: asyncio.Task[None] | None = None
-    """The current background request in a small window."""
+    """The current background work of a model that runs on this machine, or that has a small window."""
+
+    _interrupted: dict[str, int] = field(default_factory=dict)
+    """By conversation in a large window: its last row when work began that a message interrupted."""
 
     def __post_init__(self) -> None:
         self.compactor.beginning.append(self._compacting)
@@ -182,6 +185,16 @@ class MaintenanceQueue:
             if not self.contexts.busy:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
+        if not all(each.is_free for each in await self.models.summarizers(key)):
+            await self._all_due(session, actor, last_row, context_window)
+        # A model that costs nothing runs on this machine: it writes a checkpoint for minutes, or it answers. Each
+        # beginning takes the conversation out of its server's cache.
+        elif key not in self._interrupted or await self.checkpoints.enough_said(key, self._interrupted[key]):
+            self._interrupted[key] = last_row
+            if await self._until_a_message_comes(self._all_due(session, actor, last_row, context_window)):
+                del self._interrupted[key]
+
+    async def _all_due(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         if due := await self.flush.claim(session, actor, context_window):
             await self.flush.take_notes(session, actor, due)
         if await self.checkpoints.is_due(session, context_window):
@@ -213,11 +226,13 @@ class MaintenanceQueue:
             return partial(self._write_checkpoint, session, last_row, context_window)
         return None
 
-    async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`; cancel it when a message arrives that the same model may have to answer."""
-        async with background(work, "work beside the turns") as self._yielding:
-            await asyncio.wait({self._yielding})
+    async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Run `work` until a message comes that the same model may have to answer; return whether it ended."""
+        async with background(work, "work beside the turns") as task:
+            self._yielding = task
+            await asyncio.wait({task})
         self._yielding = None
+        return not task.cancelled()
 
     async def _whole(self, session: Session, due: Due) -> Due:
         """Return `due` with what was left out of the context meanwhile, where no summary stands for it."""

@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from goclaw.config.schema import Config
+from goclaw.core.container import daemon_command
 from goclaw.core.files import flush, lies_inside
 from goclaw.core.records import record
 from goclaw.errors import StateError
@@ -323,7 +324,7 @@ def _lock(lock: int, folder: Path) -> None:
             return
     pid = _pid(lock)
     holder = f"another GoClaw (pid {pid})" if pid else "another GoClaw"
-    raise StateError(f"{holder} uses {folder}; `goclaw stop` ends it")
+    raise StateError(f"{holder} uses {folder}; {daemon_command('stop')} ends it")
 
 
 def _alive(pid: int) -> bool:

@@ -12,6 +12,9 @@ FIRST = Path("/proc/1/cmdline")
 VARIABLE = "container"
 """Set by Podman, systemd-nspawn and our image (systemd's container interface); Kubernetes makes no file."""
 
+CONTROLS = ("start", "stop", "restart")
+"""Commands that GoClaw and Docker Compose name alike."""
+
 
 def is_container(root: Path = Path("/"), env: Mapping[str, str] = os.environ) -> bool:
     """Tell whether a container engine has started this process.
@@ -24,19 +27,25 @@ def is_container(root: Path = Path("/"), env: Mapping[str, str] = os.environ) ->
 
 
 @cache
-def restart_command() -> str:
-    """Return the command, in backquotes, that restarts the daemon from where its operator is.
+def daemon_command(words: str) -> str:
+    """Return, in backquotes, the command that does something to the daemon from where its operator is.
 
-    A container ends with the daemon that is its program, so it is restarted from outside. In one that was made for
-    something else, a machine for development for example, the daemon is restarted as anywhere.
+    A container ends with the daemon that is its program, so it is started, stopped and restarted from outside. In one
+    that was made for something else, a machine for development for example, that is done as anywhere.
+
+    Args:
+        words: `start`, `stop` or `restart`; or a command for which no daemon may run, with its arguments.
     """
-    return "`docker compose restart gateway`" if is_container() and runs_goclaw(FIRST) else "`goclaw restart`"
+    if not is_gateway_container():
+        return f"`goclaw {words}`"
+    compose = f"{words} gateway" if words in CONTROLS else f"run --rm gateway {words}"
+    return f"`docker compose {compose}`"
 
 
-def runs_goclaw(command_line: Path) -> bool:
-    """Tell whether a process runs GoClaw, also below an `init` that names it, by its file in /proc."""
+def is_gateway_container() -> bool:
+    """Tell whether GoClaw is the program that this container runs, also below an `init`."""
     try:
-        return b"goclaw" in command_line.read_bytes()
+        return is_container() and b"goclaw" in FIRST.read_bytes()
     except OSError:
         return False
 

@@ -20,6 +20,7 @@ from sqlalchemy import Column, Table, bindparam, update
 from goclaw.channels.base import Channel, Unrecorded
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL, Alerts, Delivery, Inbound, Notice
+from goclaw.core.supervise import see_through
 from goclaw.errors import DeliveryError, DiskError, NotAnswered, StateError
 from goclaw.store.database import Database, Statement
 from goclaw.store.schema import deliveries, inbox
@@ -79,11 +80,17 @@ class Outage:
         if address.channel == LOCAL:
             self._notice(Notice(inbound.session, text))
         elif channel := self._channels.get(address.channel):
-            try:
-                async with asyncio.timeout(TELL_SECONDS):
-                    await channel.deliver(Delivery(f"{inbound.id}:outage", address, text), Unrecorded())
-            except (DeliveryError, TimeoutError) as error:
-                log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
+            # Its intake may end meanwhile, with the message of another person that could not be stored.
+            await see_through(self._deliver(channel, inbound, text, key), "telling of an outage")
+
+    async def _deliver(self, channel: Channel, inbound: Inbound, text: str, key: tuple[str, str, bool]) -> None:
+        address = inbound.address
+        try:
+            async with asyncio.timeout(TELL_SECONDS):
+                await channel.deliver(Delivery(f"{inbound.id}:outage", address, text), Unrecorded())
+        except (DeliveryError, TimeoutError) as error:
+            log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
+            self._told.pop(key, None)  # the message comes again, and then its sender is told
 
     def _forget_who_heard_of_another(self) -> None:
         """Forget the people informed of trouble that is over, and did not come back soon."""

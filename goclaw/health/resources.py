@@ -11,6 +11,7 @@ from pathlib import Path
 
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.records import record
 from goclaw.errors import DiskError, DiskFault
 
@@ -135,8 +136,8 @@ _REMEDIES = {
     DiskFault.READ_ONLY: "make {folder} writable again (its mount, its owner); it goes on by itself",
     DiskFault.BROKEN: "look at the disk of {folder} (`dmesg`); it goes on by itself when that works again",
     DiskFault.LOCKED: "end the other program that holds it (a backup tool, an sqlite3 shell); it goes on by itself",
-    DiskFault.DAMAGED: "`goclaw restart` sets the file aside and goes on with all of it that can be read",
-    DiskFault.GONE: "put it back, or `goclaw restart` to go on with what is there now",
+    DiskFault.DAMAGED: f"{daemon_command('restart')} sets the file aside and goes on with all of it that can be read",
+    DiskFault.GONE: f"put it back, or {daemon_command('restart')} to go on with what is there now",
 }
 
 

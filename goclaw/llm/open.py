@@ -19,7 +19,7 @@ from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config, ModelOptions, ProviderSettings
 from goclaw.config.servers import DOUBLE_NAMES, SERVERS, provider_settings
 from goclaw.core import catalog, plugins
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.core.records import record
 from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
@@ -190,11 +190,11 @@ async def pick_default(
             return (spec,), f"{spec}, because Ollama answers at {server.base_url}. {HOW_TO_CHANGE}"
         return (DEMO,), (
             f"demo (no AI). Ollama answers at {server.base_url} but has no model that can call tools: "
-            f"try `ollama pull qwen3`, then {restart_command()}."
+            f"try `ollama pull qwen3`, then {daemon_command('restart')}."
         )
     return (DEMO,), (
         "demo (no AI). `goclaw setup` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start "
-        f"Ollama, then {restart_command()}."
+        f"Ollama, then {daemon_command('restart')}."
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from goclaw.auth.access import Access
 from goclaw.config.schema import MemorySettings
 from goclaw.core.codec import Codec
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.errors import AccessDenied, StateError, ToolError
@@ -132,7 +133,9 @@ class MemoryQueries:
         try:
             wanted = WANTED.from_data(question.wanted)
         except ValidationError as error:
-            raise StateError("what is looked for cannot be read: `goclaw restart` makes both one version") from error
+            raise StateError(
+                f"what is looked for cannot be read: {daemon_command('restart')} makes both one version"
+            ) from error
         return {"heard": HEARD.to_data(await self.memory.heard(wanted, question.limit or QUOTES))}
 
     async def _search(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:

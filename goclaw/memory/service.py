@@ -18,6 +18,7 @@ from typing import TypeVar
 from goclaw.config.schema import Config
 from goclaw.config.state import NOTES, private_paths
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.records import record
 from goclaw.core.supervise import background, ends_within, keep_running
 from goclaw.errors import StateError, ToolError
@@ -52,7 +53,8 @@ FRESH_SECONDS = 2.0
 START_AFTER = 2.0
 """Seconds between a start and the first background work: the start waits for channels, not for memory."""
 NO_TRANSCRIPTS = (
-    "conversations are not searched here: memory.transcripts is false, or no daemon runs that has them (`goclaw start`)"
+    "conversations are not searched here: memory.transcripts is false, or no daemon runs that has them "
+    f"({daemon_command('start')})"
 )
 
 

@@ -121,6 +121,8 @@ class Dispatcher:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
             watch.missed = _missed(error, watch)
             watch.lacking = error.names if isinstance(error, MissingArguments) else ()
+            if isinstance(error, InvalidInput):
+                watch.provenance = None  # GoClaw's own words about the call: a hint in marks is one that models leave
         except asyncio.CancelledError:
             self._record(call, watch, "stopped")
             raise

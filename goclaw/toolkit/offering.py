@@ -9,7 +9,7 @@ what comes and goes (plan mode, servers of MCP) is in the index.
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config
@@ -24,25 +24,18 @@ Profile = Literal["core", "index", "all"]
 SMALL_CORE = frozenset({"read", "write", "edit", "exec", "web_fetch", "memory_search", "memory_write"})
 CORE = SMALL_CORE | {"search", "ask_user", "message"}
 _ITSELF = (TOOL_SEARCH, TOOL_CALL)
-CONTRACT: Mapping[str, tuple[str, frozenset[str]]] = {
-    "read": ("Read a file. Paths are relative to your workspace.", frozenset({"path", "offset", "limit"})),
-    "write": ("Write a whole file.", frozenset({"path", "content"})),
-    "edit": (
-        "Replace a text in a file. Read the file first: the text must stand there exactly so, and once.",
-        frozenset({"path", "old_string", "new_string"}),
-    ),
-    "exec": (
-        "Run a shell command: list, search, count, append to, rename, move or delete files, and all else.",
-        frozenset({"command", "timeout", "working_dir"}),
-    ),
-    "web_fetch": ("Read a web page.", frozenset({"url"})),
-    "memory_search": ("Search what you remember from earlier talks.", frozenset({"query"})),
-    "memory_write": ("Keep a value under a name, to remember it.", frozenset({"key", "value"})),
-    TOOL_SEARCH: ("Find more tools.", frozenset({"query"})),
-    TOOL_CALL: ("Run a tool that tool_search found.", frozenset({"name", "arguments"})),
+WORDS: Mapping[str, str] = {
+    "read": "Read a file. Paths are relative to your workspace.",
+    "write": "Write a whole file.",
+    "edit": "Replace a text in a file. Read the file first: the text must stand there exactly so, and once.",
+    "exec": "Run a shell command: list, search, count, append to, rename, move or delete files, and all else.",
+    "web_fetch": "Read a web page.",
+    "memory_search": "Search what you remember from earlier talks.",
+    "memory_write": "Keep a value under a name, to remember it.",
+    TOOL_SEARCH: "Find more tools.",
+    TOOL_CALL: "Run a tool that tool_search found.",
 }
-"""Tools of the core in a small window: what they are for in as few words as a small model needs, and the arguments of
-their contract. The others may be given as well; `tool_search` tells them."""
+"""Descriptions of the core's tools in a small window: as few words as a small model needs."""
 _FEW_WORDS = 56
 """Characters of what a line of the index says of a tool."""
 _CLAUSE = re.compile(r"(?<=.{16})[.:;,] ")
@@ -144,17 +137,23 @@ class Offerings:
 
 
 def shortest(spec: ToolSpec) -> ToolSpec:
-    """Return a tool as a small window shows it: see `CONTRACT`; a tool that is not there keeps its arguments."""
-    if spec.name not in CONTRACT:
+    """Return a tool as a small window shows it; a tool without a line in `WORDS` keeps its arguments.
+
+    Only the arguments that a call must have are there, by their types: small models fill each that they are shown, with
+    values that they invent. A call may have the others all the same: `tool_search` returns them, and a result names the
+    one that continues it.
+    """
+    if spec.name not in WORDS:
         return replace(spec, description=spec.short)
-    words, arguments = CONTRACT[spec.name]
-    given = spec.schema.get("properties", {})
-    shown = {
-        name: {key: value for key, value in each.items() if key not in ("description", "default")}
-        for name, each in given.items()
-        if name in arguments
-    }
-    return replace(spec, description=words, schema={**spec.schema, "properties": shown})
+    given, required = spec.schema["properties"], spec.schema["required"]
+    shown = {name: {"type": _type(given[name])} for name in (given if spec.name == TOOL_CALL else required)}
+    schema = {"type": "object", "properties": shown, "required": required}
+    return replace(spec, description=WORDS[spec.name], schema=schema)
+
+
+def _type(schema: Mapping[str, Any]) -> Any:
+    """Return the type of an argument, null aside."""
+    return next(each["type"] for each in schema.get("anyOf", [schema]) if each["type"] != "null")
 
 
 def named(selection: Sequence[str] | None) -> frozenset[str]:

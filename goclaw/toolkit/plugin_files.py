@@ -17,6 +17,7 @@ from goclaw.config.packaged import FilesPart, file_title, plugin_paths
 from goclaw.config.schema import Config
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.files import file_version
 from goclaw.core.plugins import load
 from goclaw.errors import GoclawError
@@ -142,9 +143,10 @@ class PluginFiles:
             log.info("%s is in force: tools %s", file.title, names)
             if found.configured and not first:
                 log.warning(
-                    "%s: what it says of agents and toolsets (%s) is in force after `goclaw restart`",
+                    "%s: what it says of agents and toolsets (%s) is in force after %s",
                     file.title,
                     ", ".join(found.configured),
+                    daemon_command("restart"),
                 )
 
     def _refuse(self, file: PluginFile, fault: str) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from goclaw.config.changing import CHANGEABLE, change, check, check_key
 from goclaw.config.document import plain_value, shown
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.errors import ToolError
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import CallRisk, ToolContext, tool
@@ -19,7 +19,7 @@ from goclaw.tools.text import encoded
 
 SESSION = "session."
 """Begins the names of the conversation's own settings."""
-RESTART = f"it counts after a restart ({restart_command().strip('`')})"
+RESTART = f"it counts after a restart ({daemon_command('restart').strip('`')})"
 
 
 class Setting(Result):

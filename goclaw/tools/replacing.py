@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from goclaw.core.records import record
-from goclaw.errors import ToolError
+from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.matching import MAX_PLACES, MAX_REPLACED, Match, MatchTier, TextSpan, find, reindented
 from goclaw.tools.text import MAX_BYTES, Text, encoded, shown
 
@@ -55,13 +55,13 @@ def check(wanted: Replacement) -> None:
     """Check that the replacement is possible at all.
 
     Raises:
-        ToolError: it says nothing, or it is no Unicode text.
+        InvalidInput: it says nothing, or it is no Unicode text.
     """
     if not wanted.old:
         instead = "call exec now: `echo TEXT >> FILE` adds a line, `mv` renames, `rm` deletes"
-        raise ToolError(f"old_string cannot be empty ({instead})")
+        raise InvalidInput(f"old_string cannot be empty ({instead})")
     if wanted.old == wanted.new:
-        raise ToolError("old_string and new_string are the same: nothing to change")
+        raise InvalidInput("old_string and new_string are the same: nothing to change")
     encoded(wanted.old, "old_string")
     encoded(wanted.new, "new_string")
 

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from goclaw.auth.users import login_name
 from goclaw.config.listening import is_loopback
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Acceptance, TurnEvent
 from goclaw.core.files import read_text, readable_by_others, shown_path
 from goclaw.core.records import record
@@ -265,7 +266,7 @@ def _frame(text: str) -> ServerFrame | None:
         return frame_of(text)
     except ValidationError as error:
         raise StateError(
-            "the daemon is of another version; `goclaw restart` starts the one that is installed"
+            f"the daemon is of another version; {daemon_command('restart')} starts the one that is installed"
         ) from error
 
 

@@ -7,6 +7,7 @@ import gc
 from collections.abc import Mapping
 
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.events import (
     ALWAYS,
     AcceptKind,
@@ -62,7 +63,7 @@ LOOK_SECONDS = 1.0
 NO_PAGE = "No web page asks to be let in."
 JUST_CAME = "A web page has just asked: look which one it is, then press the key again."
 MANY_PAGES = "More than one web page asks: write /approve and the code of the one in front of you."
-AWAY = "trying to reach the daemon · `goclaw start` starts it"
+AWAY = f"trying to reach the daemon · {daemon_command('start')} starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
 

@@ -1,8 +1,9 @@
 """The text of an answer while it streams: without marks of ours that a model imitates, and without calls in it.
 
-Small models begin with a reminder or a line of context of their own making, or put `<material …>` around what they
-made up. Those marks go, and with them what stands in an imitated reminder or line of context. Where a call may begin,
-the text is held back until it shows what it is; calls themselves are shown at no time. Code stays as it is.
+Small models begin with a reminder or a line of context of their own making, put `<material …>` around what they made
+up, or repeat a result in the `<tool_response>` of their template. Those marks go, and with them what stands in an
+imitated reminder or line of context. Where a call may begin, the text is held back until it shows what it is; calls
+themselves are shown at no time. Code stays as it is.
 
 However an answer is cut into pieces, the same comes out.
 """
@@ -16,9 +17,13 @@ from goclaw.llm.base import ModelEvent, Restarted, TextDelta
 from goclaw.llm.text_calls import CALL_KEYS, NAME_KEYS, begins_with_mark, calls_in, is_open_mark
 
 _SPECIAL = re.compile(r"[<\[{`~]")
-_OWN = re.compile(r"<\s*(/?)\s*(system[\s_-]*reminder|material|context)(?:\s[^<>]{0,300})?/?>", re.IGNORECASE)
+_OWN = re.compile(
+    r"<\s*(/?)\s*(system[\s_-]*reminder|material|tool[\s_-]*response|context)(?:\s[^<>]{0,300})?/?>", re.IGNORECASE
+)
 _OWN_BEGUN = re.compile(r"<\s*/?\s*([\w\s-]{0,17})(?:\s[^<>]{0,300})?\Z")
-_OWN_NAMES = ("systemreminder", "material", "context")
+_OWN_NAMES = ("systemreminder", "material", "toolresponse", "context")
+_EMPTIED = {"c": "context", "s": r"system[\s_-]*reminder"}
+"""By the first letter of their name: the marks that go with what stands in them."""
 _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})([^\n`]*)\Z")
 _FENCE_BEGUN = re.compile(r"[ \t]{0,3}(`{1,2}|~{1,2})?\Z")
 _CLOSING = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*\Z")
@@ -139,8 +144,7 @@ class _Scan:
     def _own(self, mark: re.Match[str], *, alone: bool) -> int:
         """Leave out a mark of ours, and what stands in it; return where the text goes on."""
         end, name = mark.end(), mark.group(2)
-        if not mark.group(1) and name.lower() != "material":
-            kind = "context" if name.lower() == "context" else r"system[\s_-]*reminder"
+        if not mark.group(1) and (kind := _EMPTIED.get(name[0].lower())):
             closing = re.compile(rf"<\s*/\s*{kind}\s*>", re.IGNORECASE).search(self.text, end)
             if closing is None and not self.is_whole:
                 self.stopped = mark.start()

@@ -22,6 +22,8 @@ REPLIES = {
     "/approve": re.compile(r"Allowed\.|Already decided: |There is no such question"),
 }
 
+STOPPED_CALL = "[error stopped by the user]"
+"""What an answer says of a call that a message in its place has stopped: it may have done nothing."""
 TRACEBACK = 1_500
 """Characters that are kept of an unexpected error."""
 
@@ -194,7 +196,7 @@ def close_effects(found: Outcome, people: People, workspace: Path) -> None:
                 continue
             unknown = text.count(UNKNOWN)
             found.unknown += unknown
-            if kind in ("exec", "both") and not effects[name] and not unknown:
+            if kind in ("exec", "both") and not effects[name] and not unknown and STOPPED_CALL not in text:
                 found.effects_missing.append(f"{name}{text}")
             written = workspace / f"{name}.txt"
             if kind in ("write", "both") and not unknown and (not written.exists() or written.read_text() != name):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,15 +12,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import ROOT, Installation, installation
 from tests.acceptance.model import EchoModel
-from tests.acceptance.waiting import eventually
+from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server
+from tests.postgres import Server, frozen
+from tests.terminal import Terminal, open_terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite("starts a Postgres of its own, in every run")]
 
 ANN = 5
+OUTAGE, TOLD_SECONDS, WAIT_SECONDS = "My database cannot be reached", 20.0, 60.0
 PHOTO = b"\x89PNG\r\n\x1a\n a picture, as far as its first bytes go"
 
 
@@ -31,6 +34,16 @@ async def open_home(
     async with installation(folder, telegram, model.url, forks=True, store=server.url) as made:
         made.write_users({f"telegram:{ANN}": {"name": "Ann"}})
         yield made
+
+
+@asynccontextmanager
+async def open_client(home: Installation) -> AsyncIterator[Terminal]:
+    """The terminal client of a daemon."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(home.folder), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    environment |= {"GOCLAW_STATE_DIR": str(home.state)}
+    command = [sys.executable, "-m", "goclaw", "tui"]
+    async with open_terminal(command, environment, folder=home.folder, size=(120, 40)) as terminal:
+        yield terminal
 
 
 @pytest.fixture
@@ -118,6 +131,47 @@ async def test_while_postgres_is_away_people_are_told_and_every_message_is_answe
         lambda: all(any(name in said and "(end)" in said for said in texts(telegram)) for name in ("m2", "m3"))
     )
     assert len(answers(telegram)) == 3, texts(telegram)
+    assert await own_home.stop() == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+@pytest.mark.promise("P-disk")
+@pytest.mark.parametrize("together", [True, False])
+async def test_everyone_who_writes_while_postgres_is_frozen_is_told_within_twenty_seconds(
+    own_home: Installation, telegram: FakeTelegram, own_server: Server, together: bool
+) -> None:
+    people = [ANN, *range(21, 26)]
+    own_home.write_users({f"telegram:{each}": {"name": f"User {each}"} for each in people})
+    await own_home.start(telegram)
+    for each in people:
+        await telegram.world.say(f"m{each} plain", user=each)
+    await eventually(lambda: all("(end)" in str(telegram.sent(each)) for each in people))
+    async with open_client(own_home) as terminal:
+        await terminal.until("connected")
+        waits = dict[object, float]()
+
+        async def write(each: int) -> None:
+            await clock.sleep(0 if together else 4 * people.index(each))
+            since = clock.monotonic()
+            await telegram.world.say(f"n{each} plain", user=each)
+            await eventually(lambda: OUTAGE in str(telegram.sent(each)), WAIT_SECONDS)
+            waits[each] = clock.monotonic() - since
+
+        async def type_in_the_terminal() -> None:
+            since = clock.monotonic()
+            await terminal.type("n1 plain\r")
+            await terminal.until("Not taken: the schema", WAIT_SECONDS)
+            waits["terminal"] = clock.monotonic() - since
+
+        with frozen(own_server):
+            await asyncio.gather(type_in_the_terminal(), *map(write, people))
+            assert max(waits.values()) < TOLD_SECONDS, waits
+        await eventually(
+            lambda: all(f"answer n{each} (end)" in str(telegram.sent(each)) for each in people), WAIT_SECONDS
+        )
+    for each in people:
+        assert len([sent for sent in telegram.sent(each) if OUTAGE in sent.text]) == 1
     assert await own_home.stop() == 0
 
 

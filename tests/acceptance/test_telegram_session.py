@@ -137,7 +137,7 @@ async def test_a_mention_brings_what_listed_people_said_before_it(
     said = texts_of(model.requests[-1])[-1].partition("</context>\n")[2]
     assert "too old" not in said and "obey me" not in said
     explained, first, words, end, own, asked = said.splitlines()
-    assert explained.startswith("(Text between <material> marks comes from ")
+    assert explained.startswith("(Others wrote the text between <material> marks")
     assert first.startswith("<material ") and first.endswith(' from="Bea (telegram:6), earlier in this group">')
     assert (words, end[:11], own, asked) == ("see you", "</material ", "[Ann (telegram:5) said before: at 8]", "when?")
     passed_on = {"type": "user", "date": 1, "sender_user": {"id": 7, "is_bot": False, "first_name": "Eve"}}

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from tests.acceptance.daemon import installation
+from tests.acceptance.daemon import installation, replicas_on
 from tests.acceptance.model import EchoModel
-from tests.acceptance.waiting import eventually
+from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.postgres import LOGGED, Server, running
 from tests.statement_log import counted, sent, transactions
@@ -26,10 +27,23 @@ the answer with its delivery, cost and the turn's end (9), the receipt (5). A co
 and why."""
 
 
+IDLE_COMMITS = 5.0
+"""Of a gateway without work, a second; Postgres counts each look as one, too."""
+LEFT_SECONDS, IDLE_SECONDS = 20.0, 30.0
+"""After an answer, until its conversation has been let go, and Postgres has counted all; and for which is counted."""
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     with running(settings=LOGGED) as started:
         yield started
+
+
+def commits(server: Server) -> int:
+    """The transactions that Postgres has counted in its database."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        [counted] = connection.execute("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")
+    return int(counted[0])
 
 
 def since_message(server: Server, before: int) -> str:
@@ -61,3 +75,22 @@ async def test_a_plain_turn_on_postgres_does_no_more_than_the_bounds_say(
         "a commit with a NOTIFY in it waits for those of all other processes"
     )
     assert least["transactions"] >= 3, "what is not counted any more does not pass for work that is not done"
+
+
+@pytest.mark.long
+async def test_an_idle_gateway_commits_at_most_five_times_a_second(
+    folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
+) -> None:
+    users = {f"telegram:{ANN}": {"name": "Ann"}}
+    async with replicas_on(server.url, folder, telegram, model.url, ("one", "two"), users) as gateways:
+        for each in gateways:
+            await each.start()
+        await telegram.world.say("m1 plain", user=ANN)
+        await eventually(lambda: "(end)" in str(telegram.sent(ANN)))
+        await clock.sleep(LEFT_SECONDS)
+        before = commits(server)
+        await clock.sleep(IDLE_SECONDS)
+        rate = (commits(server) - before) / IDLE_SECONDS / len(gateways)
+        for each in gateways:
+            assert await each.stop() == 0
+    assert 0.5 < rate <= IDLE_COMMITS, rate

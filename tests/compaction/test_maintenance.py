@@ -1,16 +1,19 @@
 """What is done beside the turns of a model in a small window: seldom, and never in a person's way."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from goclaw.agent.context.compaction import Summarizer
 from goclaw.compaction.maintenance import QUIET_SECONDS
 from goclaw.core.supervise import background
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from tests.harness import PATIENCE, Core, World
+from tests.parts import GivenModels
 from tests.sessions.looking import SUMMARY, talk, until_asleep
 
 pytestmark = pytest.mark.promise("P-small-windows")
@@ -25,6 +28,13 @@ class SmallWorld(World):
         self.clerk = ScriptedModel(rest=Answer(NOTES))
         answers = ScriptedModel(rest=Answer("Well.", usage=Usage(input=5_500)), context_window=8_192)
         super().__init__(folder, model=answers, summary=self.clerk, **config)
+
+
+class LocalModels(GivenModels):
+    """Models that cost nothing."""
+
+    async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
+        return [replace(each, is_free=True) for each in await super().summarizers(session, instead)]
 
 
 async def turns(core: Core, count: int, *, reads: bool = True) -> None:
@@ -79,6 +89,38 @@ async def test_who_writes_meanwhile_has_the_model_at_once(tmp_path: Path) -> Non
         assert len(world.clerk.requests) == 1, "nor is it begun again and again"
         await turns(core, 2)
         assert len(world.clerk.requests) == 2
+
+
+@pytest.mark.parametrize("free", [True, False])
+async def test_a_model_of_this_machine_answers_at_once_in_a_large_window_too(tmp_path: Path, *, free: bool) -> None:
+    world = SmallWorld(tmp_path)
+    answers = [Answer("Well.", usage=Usage(input=160_000))] * 9
+    world.models = (
+        LocalModels(ScriptedModel(answers), world.clerk) if free else GivenModels(ScriptedModel(answers), world.clerk)
+    )
+    gate = world.clerk.gate = asyncio.Event()
+    async with world.running() as core:
+        await turns(core, 1, reads=False)
+        work = asyncio.create_task(core.sessions.maintenance.catch_up())
+        async with asyncio.timeout(PATIENCE):
+            await world.clerk.streaming.wait()
+            await talk(core, "and now?")
+        assert world.clerk.closed == free, "what is paid for is used"
+        gate.set()
+        await work
+        await turns(core, 2)
+        assert free == (len(world.clerk.requests) == 1), "it is not begun again and again"
+
+
+@pytest.mark.parametrize("free", [True, False])
+async def test_a_main_model_that_costs_nothing_takes_notes_and_makes_checkpoints_unasked(
+    tmp_path: Path, *, free: bool
+) -> None:
+    world = World(tmp_path, [Answer("Well.", usage=Usage(input=160_000)), *[Answer(NOTES)] * 2])
+    world.models = (LocalModels if free else GivenModels)(world.script)
+    async with world.running() as core:
+        await turns(core, 1)
+    assert len(world.script.requests) == (3 if free else 1)
 
 
 async def test_where_the_window_is_large_all_that_is_due_is_done(tmp_path: Path) -> None:

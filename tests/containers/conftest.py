@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,9 +20,9 @@ FOLDERS = ("goclaw", "deploy")
 def engine() -> Iterator[Engine]:
     """A daemon with the base images of our files; the test is skipped where this machine lacks something."""
     try:
-        # Named, it keeps images and build steps from run to run.
+        # Named, it keeps images and build steps from run to run, of each worker.
         kept = os.environ.get("CONTAINERS_DATA")
-        with running_engine(Path(kept) if kept else None) as started:
+        with running_engine(Path(kept, os.environ.get("PYTEST_XDIST_WORKER", "")) if kept else None) as started:
             compose.add_compose(started)
             images.load(started, images.python(), images.postgres(), images.caddy())
             yield started
@@ -45,3 +46,9 @@ def project(engine: Engine, checkout: Path) -> Iterator[Project]:
     """One gateway, as the first lines of docker-compose.yml start it."""
     with Project(engine, checkout).running() as started:
         yield started
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure at once: the lane takes an hour."""
+    if report.failed:
+        sys.stdout.write(f"\n{report.nodeid}\n{report.longreprtext}\n")

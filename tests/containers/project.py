@@ -11,10 +11,10 @@ from typing import Any
 from goclaw.core.clock import RealClock
 from tests.containers.engine import Engine
 
-UP_SECONDS = 420
+UP_SECONDS = 1_200
 """The image is built, and packages are downloaded, on a busy machine."""
 SEND_SECONDS = 90
-HEALTHY_SECONDS = 120
+HEALTHY_SECONDS = 300
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tests.fake_telegram.server import FakeTelegram
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, frames
 from tests.llm.wires import chunk
 
-pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(1800)]
 ANN = 5
 BEFORE = "f2322c4c8f2194dd32a651475b3ab14e6bcbd6bd"
 """The revision before the image got `git` and `curl`; its tables are those of today."""

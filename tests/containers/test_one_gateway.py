@@ -13,7 +13,7 @@ from goclaw.core.clock import RealClock
 from tests.containers.engine import ROOT, Engine
 from tests.containers.project import Project
 
-pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(1800)]
 PAGE = (ROOT / "docs" / "docker.md").read_text()
 GIT = "git -c init.defaultBranch=main -c user.name=a -c user.email=a@b"
 

@@ -3,8 +3,10 @@
 Both use the machine's network: a network of one's own needs `/dev/net/tun`, which not every machine opens to users.
 """
 
+import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +19,9 @@ from tests.containers.images import ensure_tar, python
 
 pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.timeout(1800)]
 
-USER = "goclaw-rootless"
-HOME = Path("/var/tmp", USER)
+USER = f"goclaw-{os.getpid()}"
+"""A user of this run: one that was killed leaves its own."""
+HOME = Path(tempfile.gettempdir(), USER)
 ENVIRONMENT = (f"HOME={HOME}", f"XDG_RUNTIME_DIR={HOME}/run", "STORAGE_DRIVER=overlay")
 PROGRAMS = ("podman", "buildah", "newuidmap", "fuse-overlayfs", "useradd")
 IMAGE, NAME = "localhost/goclaw:rootless", "goclaw-rootless"

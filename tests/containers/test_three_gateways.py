@@ -11,7 +11,7 @@ import pytest
 from tests.containers.engine import Engine
 from tests.containers.project import Project
 
-pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.containers, pytest.mark.timeout(1800)]
 SECRETS = ("postgres_password", "store_password", "telegram_token")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.errors import ModelErrorKind
-from goclaw.llm.base import AskedModel, Restarted
+from goclaw.llm.base import AskedModel, Emptiness, Restarted, Stop
 from goclaw.llm.chain import FALLBACK, REPEATABLE, TRIES_PER_ANSWER, ModelChain
 from goclaw.llm.scripted import Answer, ScriptedModel
 from tests.llm.asking import Heard, ask, saying
@@ -214,6 +214,26 @@ async def test_leaving_the_chain_closes_the_model_below() -> None:
     async with chained.chain.stream(QUESTION) as events:
         await anext(events)
     assert chained.first.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "empty", "requests"),
+    [
+        (Answer(stop=Stop.REFUSAL), Emptiness.REFUSED, 1),
+        (Answer(stop=Stop.FILTERED), Emptiness.FILTERED, 1),
+        (Answer(stop=Stop.WINDOW), Emptiness.WINDOW, 1),
+        (Answer(stop=Stop.MALFORMED), Emptiness.MALFORMED, 2),
+        (Answer(stop=Stop.LOADED), Emptiness.LOADING, 2),
+        (Answer(thinking="Hm."), Emptiness.THOUGHT, 2),
+        (Answer(" \n"), Emptiness.EMPTY, 2),
+    ],
+)
+async def test_why_an_answer_is_empty_is_known_and_it_is_asked_for_again_where_that_helps(
+    answer: Answer, empty: Emptiness, requests: int
+) -> None:
+    chained = Chained([answer, answer])
+    assert (await chained.ask()).finished.empty is empty
+    assert chained.requests == (requests, 0)
 
 
 async def test_the_model_that_would_be_asked_learns_its_window() -> None:

@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
 from goclaw.core import catalog
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.errors import ConfigError
 from goclaw.llm.base import Usage
 from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW
@@ -83,7 +83,7 @@ async def test_without_a_configured_model_the_best_that_is_found_answers(
     assert chain == (chosen,)
     assert chosen in sentence
     assert words in sentence
-    assert "`goclaw model`" in sentence or restart_command() in sentence, "the command that helps"
+    assert "`goclaw model`" in sentence or daemon_command("restart") in sentence, "the command that helps"
     assert found.asked == (0 if env else 1)
 
 

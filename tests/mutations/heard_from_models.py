@@ -2,6 +2,7 @@
 
 from tests.mutations.bug import Bug, bug
 
+_FACTS = "tests/agent/context/test_compaction.py::test_a_checkpoint_keeps_what_was_decided_and_by_whom_"
 _WRITTEN = "tests/turns/test_written_calls.py"
 
 BUGS: list[Bug] = [
@@ -46,6 +47,23 @@ BUGS: list[Bug] = [
         f"{_WRITTEN}::test_marks_of_ours_are_in_no_answer_and_in_no_context",
     ),
     bug(
+        "a result stands in the answer with the marks of the model's template",
+        "class provenance: a person reads marks of the wire",
+        "goclaw/turns/answer_text.py",
+        r"material|tool[\s_-]*response|context)",
+        "material|context)",
+        "tests/turns/test_answer_text.py::test_a_result_that_is_repeated_in_its_templates_marks_is_shown_without_them",
+    ),
+    bug(
+        "a hint on the call itself is marked as material",
+        "class provenance: a model leaves what GoClaw advises as if others had written it",
+        "goclaw/toolkit/dispatcher.py",
+        "            if isinstance(error, InvalidInput):\n",
+        "            if False:\n",
+        "tests/toolkit/test_dispatcher_steps.py::"
+        "test_a_hint_on_the_call_itself_is_our_own_and_other_errors_are_material",
+    ),
+    bug(
         "an answer that repeats itself goes on without end",
         "class run-away text: a local model writes to its limit",
         "goclaw/llm/repetition.py",
@@ -85,5 +103,110 @@ BUGS: list[Bug] = [
         "        if self._failures >= self.rules.failed_calls.most and not self._is_explained():\n",
         "        if self._failures >= self.rules.failed_calls.most:\n",
         "tests/turns/test_service_limits.py::test_calls_of_wrong_form_end_no_turn_before_the_schema_was_shown",
+    ),
+    bug(
+        "why an answer is empty is not looked for",
+        "class empty answers: one sentence for a filter, a refusal and a model that only thought",
+        "goclaw/llm/chain.py",
+        "    empty = OF_STOP.get(done.stop) or (Emptiness.THOUGHT if thought else Emptiness.EMPTY)\n",
+        "    empty = Emptiness.EMPTY\n",
+        "tests/llm/test_chain.py::test_why_an_answer_is_empty_is_known_and_it_is_asked_for_again_where_that_helps",
+    ),
+    bug(
+        "a trial takes a call as text for talk",
+        "class trial: a model that works is said to be fine for talk alone",
+        "goclaw/llm/probes.py",
+        "    if read_block(text):\n",
+        "    if False:\n",
+        "tests/llm/test_probes_trial.py::test_how_a_real_server_passed_on_a_call_is_known",
+    ),
+    bug(
+        "the window that llama.cpp tells is not read",
+        "class windows: 32,768 is assumed for a server with 8,192",
+        "goclaw/llm/served_windows.py",
+        '            _tokens(settings, "n_ctx")\n            or ',
+        "            ",
+        "tests/llm/test_served.py::test_a_local_server_is_asked_for_its_window",
+    ),
+    bug(
+        "a server that loads its model is given up",
+        "class loading: a model is asked for a minute too early, and the turn fails",
+        "goclaw/llm/chain.py",
+        "        return LOADING_WAIT if now < tries.loading_until else None\n",
+        "        return None\n",
+        "tests/llm/test_served.py::test_a_server_that_loads_its_model_is_waited_for",
+    ),
+    bug(
+        "a local server that starts anew is given up",
+        "class loading: a refused connection of a server that answered before",
+        "goclaw/llm/openai_chat.py",
+        "            error.kind = ModelErrorKind.LOADING\n",
+        "            pass\n",
+        "tests/llm/test_served.py::test_a_local_server_that_has_answered_is_waited_for_while_it_starts_anew",
+    ),
+    bug(
+        "one object in place of a stream is no answer",
+        "class servers: three billed requests for an answer that came",
+        "goclaw/llm/openai_answer.py",
+        "                yield from self._whole(frame.data)\n",
+        "                continue\n",
+        "tests/llm/test_http_streams_ends.py::test_one_object_in_place_of_a_stream_is_an_answer",
+    ),
+    bug(
+        "a wait that a server names in its body is not kept",
+        "class servers: asked again before the time that it names",
+        "goclaw/llm/failures.py",
+        "wait = wait if wait is not None else wait_in(text)",
+        "pass",
+        "tests/llm/test_failures.py::test_a_wait_that_stands_in_the_body_is_read",
+    ),
+    bug(
+        "a local server is not proposed by setup",
+        "class first hour: a model that runs on the machine is not found",
+        "goclaw/llm/open.py",
+        "    for server in servers:\n        why =",
+        "    for server in ():\n        why =",
+        "tests/net/test_local_servers.py::test_what_they_serve_is_proposed",
+    ),
+    bug(
+        "a person waits for the checkpoint of a model on this machine",
+        "class local models: four minutes for an answer, since one server writes one thing at a time",
+        "goclaw/compaction/maintenance.py",
+        "(self._until_a_message_comes(work) if is_free else work)",
+        "work",
+        "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
+    ),
+    bug(
+        "a summary keeps no decisions",
+        "class summary: what people agreed on is lost",
+        "goclaw/agent/context/compaction.py",
+        ", *facts_in(_spoken(own))])",
+        "])",
+        f"{_FACTS}but_no_sentence_from_elsewhere",
+    ),
+    bug(
+        "a sentence from a forwarded mail becomes a decision",
+        "class summary: foreign words without marks",
+        "goclaw/agent/context/compaction.py",
+        "[message for message in messages if not count_of(message)]",
+        "messages",
+        f"{_FACTS}but_no_sentence_from_elsewhere",
+    ),
+    bug(
+        "every summary model is called Ollama",
+        "class status: a person looks for a server that is not there",
+        "goclaw/turns/status.py",
+        'return "Ollama" if is_ollama else next(iter(specs), "")',
+        'return "Ollama" if specs or is_ollama else ""',
+        "tests/gateway/commands/test_status.py::test_a_summary_model_that_is_no_ollama_stands_there_by_its_name",
+    ),
+    bug(
+        "a main model that costs nothing takes no notes by itself",
+        "class local models: nothing is ready when room has to be made",
+        "goclaw/compaction/summaries.py",
+        "may_ask = summarizer.is_free if main_model is None else main_model",
+        "may_ask = bool(main_model)",
+        "tests/compaction/test_maintenance.py::"
+        "test_a_main_model_that_costs_nothing_takes_notes_and_makes_checkpoints_unasked",
     ),
 ]

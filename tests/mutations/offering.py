@@ -191,6 +191,23 @@ BUGS: list[Bug] = [
         "tests/acceptance/test_request_bytes.py",
     ),
     bug(
+        "a small window shows arguments that a call need not have",
+        "class offering: a small model fills each with what it invents",
+        "goclaw/toolkit/offering.py",
+        "(given if spec.name == TOOL_CALL else required)",
+        "given",
+        "tests/toolkit/test_offering.py::"
+        "test_a_schema_of_a_small_window_has_the_arguments_that_a_call_must_have_and_their_types_alone",
+    ),
+    bug(
+        "a small window reads descriptions of any length",
+        "class offering: fixed words that grow unnoticed",
+        "goclaw/toolkit/offering.py",
+        "description=WORDS[spec.name], schema=schema",
+        "schema=schema",
+        "tests/toolkit/test_offering.py::test_the_fixed_words_of_a_small_window_take_at_most_250_tokens",
+    ),
+    bug(
         "MCP clients are offered the tools that find others",
         "class offering: two ways to each tool for a client that is told of all",
         "goclaw/servers/mcp/backend.py",

@@ -3,6 +3,7 @@
 from tests.mutations.bug import Bug, bug
 
 _COPY = "tests/ops/test_store_copy.py"
+_SILENT = "tests/store/postgres/test_database_silent.py"
 _FILES = "tests/store/postgres/test_state_files.py"
 _STATE_FILES = "goclaw/store/postgres/state_files.py"
 
@@ -27,11 +28,43 @@ BUGS: list[Bug] = [
     bug(
         "each connection to a Postgres that stands still is waited for anew",
         "class outage: people hear nothing for a minute",
-        "goclaw/store/postgres/database.py",
-        "                if not (known and is_lost) or self._silence.lasts:\n",
-        "                if not (known and is_lost):\n",
-        "tests/store/postgres/test_database_silent.py"
-        "::test_of_a_postgres_that_stands_still_only_the_first_look_waits_long",
+        "goclaw/store/postgres/silence.py",
+        "            given_up |= self._waiting\n",
+        "",
+        f"{_SILENT}::test_of_a_postgres_that_stands_still_only_the_first_look_waits_long",
+    ),
+    bug(
+        "a statement that waits its turn for a connection waits for each one before it",
+        "class outage: people hear nothing for a minute",
+        "goclaw/store/postgres/silence.py",
+        "        if self.lasts and _now() < self._next_try:\n",
+        "        if self.lasts and _now() < 0:\n",
+        f"{_SILENT}::test_of_a_postgres_that_stands_still_only_the_first_look_waits_long",
+    ),
+    bug(
+        "a heartbeat keeps the connection of the duties for as long as Postgres stands still",
+        "found by a frozen Postgres: the duty of polling did not end, and nobody on Telegram was told",
+        "goclaw/store/postgres/duties.py",
+        "        with cut_after(connection, self._stall):\n            yield\n",
+        "        yield\n",
+        f"{_SILENT}::test_duties_end_although_a_heartbeat_waits_for_a_frozen_postgres",
+    ),
+    bug(
+        "one slow statement counts as a Postgres that does not answer",
+        "class outage: a report of thirteen seconds keeps everybody out",
+        "goclaw/store/postgres/silence.py",
+        "        if self._answered_at <= began:  # else these statements alone are slow\n",
+        "        if True:\n",
+        f"{_SILENT}::test_a_slow_statement_is_cut_and_other_ones_go_on",
+    ),
+    bug(
+        "the message of one person that cannot be stored ends the telling of another",
+        "found by a frozen Postgres: one of three was never told",
+        "goclaw/engine/machine_faults.py",
+        'await see_through(self._deliver(channel, inbound, text, key), "telling of an outage")',
+        "await self._deliver(channel, inbound, text, key)",
+        "tests/engine/test_machine_faults_outage.py"
+        "::test_a_person_is_told_although_the_intake_of_messages_ends_meanwhile",
     ),
     bug(
         "a variable in the path of a folder becomes the folder's name",

@@ -123,6 +123,22 @@ BUGS: list[Bug] = [
         "tests/cli/test_send.py::test_it_waits_for_a_daemon_that_is_starting_although_one_that_was_killed_left_its_socket",
     ),
     bug(
+        "a container's daemon is to be restarted from inside",
+        "a person types a command that the container refuses",
+        "goclaw/core/container.py",
+        "    if not is_gateway_container():\n",
+        "    if True:\n",
+        "tests/core/test_container.py::test_a_command_is_named_as_it_is_done_here",
+    ),
+    bug(
+        "a text names the command itself",
+        "a person in a container reads advice that does nothing there",
+        "goclaw/tui/incoming.py",
+        """{daemon_command('start')} starts it""",
+        "`goclaw start` starts it",
+        "tests/core/test_container.py::test_no_other_text_names_a_command_that_a_container_has_not",
+    ),
+    bug(
         "the doctor advises bubblewrap in a container",
         "a person installs what no container needs",
         "goclaw/ops/doctor/__init__.py",

@@ -24,7 +24,7 @@ PARTS = ("tasks", "tasks-structured", "blows", "talk")
 
 
 async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Run the parts, one after the other: each has both cores for itself."""
+    """Run the parts, one after the other: each has both cores for itself. The report is written after each."""
     report: dict[str, Any] = {}
     began = clock.monotonic()
     if "streams" in options.only:
@@ -36,17 +36,26 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             place = folder / f"talk-{window}"
             place.mkdir(parents=True)
             report["talk"].append(await talk.talk(place, window, options.turns))
+            write(report, options.output)
     for part, structured in (("tasks", False), ("tasks-structured", True)):
         if part in options.only:
             place = folder / part
             place.mkdir(parents=True)
             report[part] = await working.work(place, structured=structured, names=options.task)
+            write(report, options.output)
     if "blows" in options.only:
         place = folder / "blows"
         place.mkdir(parents=True)
         report["blows"] = await blows.strike(place)
     report["seconds"] = round(clock.monotonic() - began)
+    write(report, options.output)
     return report
+
+
+def write(report: dict[str, Any], output: Path | None) -> None:
+    """Write what is reported by now: a part that fails later costs no other one its figures."""
+    if output:
+        output.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def problems_of(report: dict[str, Any]) -> list[str]:
@@ -69,8 +78,6 @@ def main() -> int:
     options.only, options.window = options.only or list(PARTS), options.window or list(talk.WINDOWS)
     with tempfile.TemporaryDirectory() as scratch:
         report = asyncio.run(run(options, options.keep or Path(scratch)))
-    if options.output:
-        options.output.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     problems = problems_of(report)
     sys.stdout.write("\n".join([json.dumps(report, indent=1, ensure_ascii=False), *problems]) + "\n")
     return int(bool(problems))

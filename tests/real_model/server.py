@@ -142,6 +142,13 @@ async def real_server(model: str, window: int, log: Path, *more: str) -> AsyncIt
         await server.kill()
 
 
+async def tokens_of(server: RealServer, text: str) -> int:
+    """Return how many tokens a text is, by the model's own tokenizer."""
+    asked = {"content": text, "add_special": False}
+    async with aiohttp.ClientSession() as session, session.post(f"{server.url}/tokenize", json=asked) as response:
+        return len((await response.json())["tokens"])
+
+
 async def fetch(url: str) -> Any:
     """Return the JSON of one answer."""
     async with aiohttp.ClientSession() as session, session.get(url) as response:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.waiting import clock
-from tests.real_model.gateway import SHORT_ANSWER, Stage, from_cache, reuse, rounded, stage
+from tests.real_model.gateway import SHORT_ANSWER, TURN_SECONDS, Stage, from_cache, reuse, rounded, stage
 from tests.real_model.server import CODER, real_server
 
 TURNS = 40
@@ -43,7 +43,10 @@ async def talk(folder: Path, window: int, turns: int = TURNS) -> dict[str, Any]:
 
 
 async def _turn(play: Stage, turn: int) -> list[str]:
-    said = await play.send(saying(turn))
+    try:
+        said = await play.send(saying(turn))
+    except TimeoutError:
+        return [f"turn {turn} took longer than {TURN_SECONDS:.0f} s"]
     sys.stdout.write(f"turn {turn}: {said.seconds:.0f} s, {said.out.strip()[:100]!r}\n")
     sys.stdout.flush()
     if said.code or not said.out.strip():

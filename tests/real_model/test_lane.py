@@ -97,9 +97,10 @@ def test_a_mark_in_an_answer_is_seen(answer: str, *, marked: bool) -> None:
 
 
 def test_figures_below_the_aims_are_named() -> None:
-    good = {"product": 9, "minimal": 6, "marks": 0, "reuse_in_turns": 0.97}
+    good = {"product": 9, "minimal": 6, "marks": 0, "reuse_in_turns": 0.97, "fixed_text": {"words": 250}}
     assert shortcomings(good) == []
-    assert len(shortcomings({"product": 7, "minimal": 6, "marks": 1, "reuse_in_turns": 0.5})) == 4
+    bad = {"product": 7, "minimal": 6, "marks": 1, "reuse_in_turns": 0.5, "fixed_text": {"words": 251}}
+    assert len(shortcomings(bad)) == 5
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The tasks, given to the product and to a minimal request on one server: what is done, and who was at fault."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +8,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from goclaw.errors import ModelError
 from tests.acceptance.waiting import clock
 from tests.llm.asking import model_ports
 from tests.llm.llama_server import open_llama
-from tests.real_model.gateway import from_cache, reuse, rounded, stage
+from tests.real_model.gateway import TURN_SECONDS, from_cache, reuse, rounded, stage
 from tests.real_model.minimal import converse
 from tests.real_model.recorder import Exchange, Recorder, recorder
-from tests.real_model.server import CODER, TEMPLATE, RealServer, real_server
+from tests.real_model.server import CODER, TEMPLATE, RealServer, real_server, tokens_of
 from tests.real_model.tasks import TASKS, Task, lay
 
 WINDOW = 8_192
@@ -24,6 +27,8 @@ LEAST_AHEAD = 2
 """Tasks that it has to do more than the minimal request."""
 LEAST_REUSE = 0.95
 """Share of a turn's earlier prompts that its later requests find in the server's cache."""
+MOST_FIXED = 250
+"""Tokens of the words that stand in each request: the prompt and the descriptions of the tools."""
 ANSWER_KEPT = 600
 """Characters of an answer in the report."""
 MARKS = re.compile(r"</?(system-reminder|material|context|think|tools?|tool_call|tool_response)\b|\[TOOL_CALLS\]")
@@ -90,12 +95,14 @@ async def work(folder: Path, *, structured: bool = False, names: Sequence[str] |
     async with real_server(CODER, WINDOW, folder / "server.log", *(TEMPLATE if structured else ())) as server:
         minimal = await by_minimal_request(folder / "minimal", server, tasks)
         product = await by_product(folder / "product", server, tasks)
+        fixed = await fixed_text(server, product[0].exchanges[0])
     blame(product, minimal)
     blame(minimal, [])
     exchanges = [exchange for outcome in product for exchange in outcome.exchanges]
     made = {
         "calls": "structured" if structured else "as text",
         "window": WINDOW,
+        "fixed_text": fixed,
         "product": sum(each.done for each in product),
         "minimal": sum(each.done for each in minimal),
         "marks": sum(each.has_marks for each in product),
@@ -108,6 +115,15 @@ async def work(folder: Path, *, structured: bool = False, names: Sequence[str] |
     return {**made, "problems": shortcomings(made)}
 
 
+async def fixed_text(server: RealServer, first: Exchange) -> dict[str, int]:
+    """Return the tokens of what a request holds before anything is said: its words, and the tools whole, as JSON."""
+    request = orjson.loads(first.request)
+    prompt, tools = request["messages"][0]["content"], request["tools"]
+    words = [prompt, *(tool["function"]["description"] for tool in tools)]
+    counts = [await tokens_of(server, text) for text in (prompt, "\n".join(words), *map(json.dumps, tools))]
+    return {"prompt": counts[0], "words": counts[1], "schemas": sum(counts[2:])}
+
+
 def shortcomings(made: dict[str, Any]) -> list[str]:
     """Return in what the figures of a report are below the aims, one line each."""
     found = []
@@ -117,6 +133,8 @@ def shortcomings(made: dict[str, Any]) -> list[str]:
         found.append(f"{made['product']} tasks done, a minimal request does {made['minimal']}")
     if made["marks"]:
         found.append(f"{made['marks']} answers with marks")
+    if made["fixed_text"]["words"] > MOST_FIXED:
+        found.append(f"{made['fixed_text']['words']} tokens of fixed words")
     if (made["reuse_in_turns"] or 1) < LEAST_REUSE:
         found.append(f"{made['reuse_in_turns']} of the prompts of a turn come from the cache")
     return found
@@ -144,7 +162,10 @@ async def by_product(folder: Path, server: RealServer, tasks: Sequence[Task]) ->
     async with stage(folder, server) as play:
 
         async def say(task: Task) -> str:
-            ran = await play.send(task.said, f"tui:{task.name}")
+            try:
+                ran = await play.send(task.said, f"tui:{task.name}")
+            except TimeoutError:
+                return f"[no answer within {TURN_SECONDS:.0f} s]"
             return ran.out + (f"\n[exit code {ran.code}] {ran.err[-ANSWER_KEPT:]}" if ran.code else "")
 
         outcomes = [await _try(task, play.home.workspace, play.line, say) for task in tasks]

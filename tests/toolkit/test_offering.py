@@ -1,10 +1,12 @@
 """What of its tools a model is shown: a core, an index, and everything only where that is wanted."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from goclaw.agent.prompt import BASE, OF_ONE_PERSON, write_templates
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config
 from goclaw.core import catalog
@@ -13,12 +15,16 @@ from goclaw.llm.base import SMALL_WINDOW
 from goclaw.specs import SideEffect, ToolSpec
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.offering import CORE, SMALL_CORE, Offering, Offerings, Profile, line, profile_of
+from goclaw.workspace.approved_files import said as said_of
 from tests.parts import Trail, acting
 
 BUILT_IN = [load(path, Tool).spec for path in catalog.TOOLS.values()]
 LATER = [acting(name, Trail().leave).spec for name in ("mcp__shop__buy", "count_words")]
 """Tools of a server and of the configuration."""
 ITSELF = ["tool_search", "tool_call"]
+MOST_CHARACTERS = 250 * 4
+"""Of 250 tokens: the tokenizer of Qwen2.5 takes 4.04 to 4.58 characters of these texts a token. `scripts/test --model`
+counts them exactly."""
 MODEL = "ollama:qwen3:8b"
 
 
@@ -97,6 +103,24 @@ def test_a_short_form_is_the_same_object_until_its_tool_is_another() -> None:
 )
 def test_the_index_has_a_few_words_of_each(description: str, expected: str) -> None:
     assert line(ToolSpec("t", description, {})) == expected
+
+
+def test_the_fixed_words_of_a_small_window_take_at_most_250_tokens(tmp_path: Path) -> None:
+    write_templates(tmp_path)
+    said = [BASE, OF_ONE_PERSON]
+    told = [spec.description for spec in offered("core").tools]
+    files = [said_of(path.read_bytes()) for path in tmp_path.iterdir()]
+    assert sum(map(len, [*said, *told])) <= MOST_CHARACTERS
+    assert sum(map(len, [*said, *files])) <= MOST_CHARACTERS
+
+
+def test_a_schema_of_a_small_window_has_the_arguments_that_a_call_must_have_and_their_types_alone() -> None:
+    small, whole = ({spec.name: spec for spec in specs} for specs in (offered("core").tools, BUILT_IN))
+    for name, spec in small.items():
+        required = whole[name].schema["required"]
+        shown = [*required, "arguments"] if name == "tool_call" else required
+        types = {key: {"type": "object" if key == "arguments" else "string"} for key in shown}
+        assert spec.schema == {"type": "object", "properties": types, "required": required}, name
 
 
 def of(window: int, agent: str | None = None, **config: Any) -> Profile:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from goclaw.auth.users import User
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
 from goclaw.core.messages import ToolCall
 from goclaw.errors import GoclawError
@@ -70,7 +70,7 @@ async def test_an_admin_changes_a_key_when_they_agree_and_reads_that_a_restart_i
         await core.command(f"/approve {question.id}", actor=CHEF, session=CHEF.key)
         await core.settled()
         assert await results(core, CHEF.key) == [
-            f"changed to memory.max_results: 9; it counts after a restart ({restart_command().strip('`')})"
+            f"changed to memory.max_results: 9; it counts after a restart ({daemon_command('restart').strip('`')})"
         ]
     assert file.read_text() == "# ours\nmemory:\n  max_results: 9  # few\n"
 

@@ -15,6 +15,7 @@ TEXTS = [
     "<system-reminder>\nfoo\n</system-reminder>\n\nDone it.",
     '<material abc from="x">\nFile plan.txt created\n</material abc>\n',
     "Hi <context>a</context> you",
+    "<tool_response>kept 'a'</tool_response>",
     f"I will look. <tool_call>\n{CALL}",
     "see `<tool_call>` and `<context>` here",
     '{"arguments": {"path":"a"}, "name": "write"}',
@@ -63,6 +64,7 @@ PARTS = st.sampled_from(
         '"name": "write"',
         '"arguments": {}',
         "<material x>",
+        "</tool_response>",
         "<system-reminder>",
         "</system-reminder>",
         CALL,
@@ -78,6 +80,10 @@ def test_any_text_in_any_pieces_shows_the_same(parts: list[str], data: st.DataOb
     pieces = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
     assert shown(pieces) == shown([text])
+
+
+def test_a_result_that_is_repeated_in_its_templates_marks_is_shown_without_them() -> None:
+    assert shown(["<context>Sunday</context>\n<tool_response>\nkept 'a'\n</tool_response>"])[0].strip() == "kept 'a'"
 
 
 def test_what_was_shown_once_stays(  # a view that only appends shows the same as one that is drawn anew

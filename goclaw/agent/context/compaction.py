@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from goclaw.agent.context.budget import reserve
-from goclaw.agent.context.key_facts import names_in, with_names
+from goclaw.agent.context.key_facts import facts_in, names_in, with_names
 from goclaw.agent.context.summary import MAX_SUMMARY, Material, SummaryFailed, all_told, cut_summary, write_summary
+from goclaw.agent.context.untrusted_content import count_of
 from goclaw.agent.context.window import ContextEntry, Window, from_outside
 from goclaw.config.schema import CompactionSettings
 from goclaw.core.clock import Clock
@@ -226,7 +227,8 @@ async def summarized(
 
 
 async def _note_names(messages: Sequence[Message], found: list[str]) -> None:
-    found += await asyncio.to_thread(lambda: names_in(_spoken(messages)))
+    own = [message for message in messages if not count_of(message)]  # others' sentences must not become decisions
+    found += await asyncio.to_thread(lambda: [*names_in(_spoken(messages)), *facts_in(_spoken(own))])
 
 
 def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: int, budget: int) -> int:

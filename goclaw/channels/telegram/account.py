@@ -19,6 +19,7 @@ from goclaw.channels.telegram.request import AiohttpRequest, call
 from goclaw.channels.telegram.updates import CHANNEL, Me, inbound_of
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
 from goclaw.core.redact import remember
 from goclaw.errors import ChannelError, ConfigError
@@ -31,8 +32,8 @@ RECEIVED = "The code is right. Go on in the terminal."
 
 REFUSED = "Telegram refuses this token (401 or 404): copy it again from @BotFather"
 CONFLICT = (
-    "another program reads this bot's messages, or it has a webhook (409); if that is GoClaw, `goclaw stop` ends it; "
-    "then try again"
+    "another program reads this bot's messages, or it has a webhook (409); if that is GoClaw, "
+    f"{daemon_command('stop')} ends it; then try again"
 )
 FULL = (
     f"{BATCH} messages wait for the bot already, and the code would come behind them; start GoClaw, which takes them, "

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor, Alerts
 from goclaw.core.records import BoundedDict
 from goclaw.errors import DeliveryError
@@ -130,7 +131,7 @@ class UnlistedGroups:
             self._alerts.tell(
                 _unlisted_key(chat),
                 f"an admin put me into the Telegram group {chat}, where I hear nothing yet. To let listed people talk "
-                f"to me there, add {chat} to telegram.groups in the configuration, then `goclaw restart`.",
+                f"to me there, add {chat} to telegram.groups in the configuration, then {daemon_command('restart')}.",
             )
 
     def left(self, chat: int) -> None:

@@ -125,8 +125,15 @@ class SharedListening:
 
         Ends when the store can be reached, or another process polls: that one can reach it.
         """
-        # Each message that cannot be kept ends it, and those of other people come behind that one.
-        polling = keep_running("polling without the store", partial(poller.run, intake.take), self._clock)
+
+        async def take(update: Any) -> None:
+            try:
+                await intake.take(update)
+            except StateError:
+                # Its sender was told. It is not acknowledged, and comes again when the store is back.
+                await asyncio.Event().wait()
+
+        polling = keep_running("polling without the store", partial(poller.run, take), self._clock)
         async with background(polling, "polling without the store"):
             while not poller.conflicts and not await self._is_reachable():
                 await self._clock.sleep(LOOK_SECONDS)

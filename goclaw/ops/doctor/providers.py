@@ -19,7 +19,7 @@ from goclaw.config.schema import Config, TelegramSettings
 from goclaw.config.state import private_paths, running_pid
 from goclaw.config.values import contexts_of
 from goclaw.core.clock import RealClock
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.core.redact import mask
 from goclaw.errors import ConfigError, EmbeddingError, ModelError, ToolError
 from goclaw.llm.base import ChatModel, Loading, Looking, ModelPorts
@@ -48,7 +48,7 @@ MAX_OUTPUT = 256
 OUTPUT_SPENT = "output limit was reached"
 """In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
 _MODEL = "model"
-_MODEL_REMEDY = f"mend that, or choose another one with `goclaw model`; then {restart_command()}"
+_MODEL_REMEDY = f"mend that, or choose another one with `goclaw model`; then {daemon_command('restart')}"
 _CHOOSE = "`goclaw model` chooses another one"
 _OFFLINE = "Not asked (--offline)."
 

@@ -21,7 +21,7 @@ from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
 from goclaw.core import catalog
 from goclaw.core.clock import RealClock, ago
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.core.plugins import load
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ModelPorts
@@ -54,7 +54,7 @@ async def check_listener(config: Config) -> list[Finding]:
         async with open_client() as http, http.get(f"http://{reachable(host)}:{port}/readyz") as response:
             state = await response.json(content_type=None)
     except (aiohttp.ClientError, ValueError, OSError) as error:
-        return [Finding("http", "problem", f"{host} port {port} does not answer: {error}", restart_command())]
+        return [Finding("http", "problem", f"{host} port {port} does not answer: {error}", daemon_command("restart"))]
     if response.status == HTTPStatus.OK:
         return [Finding("http", "ok", f"{host} port {port}: ready")]
     reasons = "; ".join(map(str, state.get("problems", ()))) if isinstance(state, dict) else ""
@@ -124,7 +124,9 @@ async def _ask_mcp(host: str, port: int) -> Finding:
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         why = str(error) or "it took too long"
         return _mcp_finding(
-            "problem", f"{host} port {port} does not answer: {why}", f"{restart_command()}; `goclaw logs` says why"
+            "problem",
+            f"{host} port {port} does not answer: {why}",
+            f"{daemon_command('restart')}; `goclaw logs` says why",
         )
     if ours:
         return _mcp_finding("ok", f"{host} port {port}: clients may come in")

@@ -10,6 +10,7 @@ from pathlib import Path
 from goclaw.config.schema import Config
 from goclaw.config.state import SET_ASIDE, check_apart, running_pid, unusable
 from goclaw.config.values import PostgresPlace
+from goclaw.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.health.resources import REMEDY, amount, measure
 from goclaw.ops.doctor.base import Finding
@@ -81,7 +82,8 @@ def _conflicts(config: Config) -> Iterator[Finding]:
 def _in_use(path: Path) -> Finding:
     if not path.exists():
         return Finding("database", "ok", f"{path} will be made at the first start")
-    remedy = "`goclaw restart` sets it aside and goes on with all that can be read, or `goclaw restore` a backup"
+    restart, restore = daemon_command("restart"), daemon_command("restore FILE")
+    remedy = f"{restart} sets it aside and goes on with all that can be read, or a backup brings it back: {restore}"
     try:
         found = examine_file(path, LOOK_SECONDS)
         if found:
@@ -111,8 +113,8 @@ def _aside(salvage: Salvage) -> Finding:
         "database",
         "warning",
         salvage.summary,
-        "GoClaw goes on with that. To have an older state whole: `goclaw stop`, `goclaw restore FILE`, "
-        f"`goclaw start`. When you are content: `rm {salvage.aside}*`",
+        f"GoClaw goes on with that. To have an older state whole: {daemon_command('stop')}, "
+        f"{daemon_command('restore FILE')}, {daemon_command('start')}. When you are content: `rm {salvage.aside}*`",
     )
 
 
@@ -122,5 +124,6 @@ def _rescued(path: Path) -> Iterator[Finding]:
             "database",
             "warning",
             f"{file} is what the daemon still had of a database that was deleted or replaced while it ran",
-            f"to go on with it: `goclaw stop`, `mv {file} {path}`, `goclaw start`; else remove it",
+            f"to go on with it: {daemon_command('stop')}, `mv {file} {path}`, {daemon_command('start')}; "
+            "else remove it",
         )

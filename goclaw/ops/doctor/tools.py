@@ -12,6 +12,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.users import Users
 from goclaw.config.load import Loaded
 from goclaw.core.clock import RealClock
+from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.core.redact import mask
@@ -68,7 +69,7 @@ def _remedy(what: str) -> str:
         return (
             f"`goclaw plugin restore`, `goclaw plugin update {name}` or `goclaw plugin remove {name}`; all else works"
         )
-    return "update or uninstall the package, then `goclaw restart`; everything else works without it"
+    return f"update or uninstall the package, then {daemon_command('restart')}; everything else works without it"
 
 
 async def check_hooks(loaded: Loaded) -> list[Finding]:

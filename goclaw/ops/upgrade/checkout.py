@@ -13,6 +13,7 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from goclaw.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.ops.backup.swap import remove
 from goclaw.ops.upgrade.changes import Source, newest_tag, numbers, version_of
@@ -98,7 +99,9 @@ class Checkout:
     def install(self, release: Release, journal: Journal) -> None:
         source = _source(journal)
         if source == tree():
-            raise StateError(f"{source}: the daemon's program is this very tree; `goclaw restart`, then upgrade")
+            raise StateError(
+                f"{source}: the daemon's program is this very tree; {daemon_command('restart')}, then upgrade"
+            )
         remove(source)
         source.mkdir(parents=True)
         self._export(release.commit, source)

@@ -13,6 +13,7 @@ from goclaw import __version__
 from goclaw.config.load import Loaded
 from goclaw.config.state import make_private, open_state
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.records import record
 from goclaw.errors import GoclawError, StateError
 from goclaw.ops.backup.collect import back_up
@@ -238,7 +239,8 @@ def _after_commit(work: Upgrade) -> str:
 def way_back(order: Order) -> str:
     """Return the commands that bring back the old version and the data of the backup."""
     return (
-        f"`goclaw stop`, `{order.installation.way_back(__version__)}`, `goclaw restore {order.backup}`, `goclaw start`"
+        f"{daemon_command('stop')}, `{order.installation.way_back(__version__)}`, "
+        f"{daemon_command(f'restore {order.backup}')}, {daemon_command('start')}"
     )
 
 

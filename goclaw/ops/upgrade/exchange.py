@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from goclaw.core.container import daemon_command
 from goclaw.core.files import flush
 from goclaw.errors import StateError
 
@@ -55,6 +56,6 @@ def check_exchange(home: Path, beside: Path) -> None:
     except OSError as error:
         raise StateError(
             f"{home.parent}: two environments cannot exchange their places there ({error.strerror}), so that a kill "
-            "could leave none. Upgrade by hand: `goclaw backup FILE`, `goclaw stop`, install the new version as you "
-            "installed this one, `goclaw start`. In a container: take the new image"
+            f"could leave none. Upgrade by hand: `goclaw backup FILE`, {daemon_command('stop')}, install the new "
+            f"version as you installed this one, {daemon_command('start')}"
         ) from error

@@ -86,7 +86,7 @@ class Package:
         if not os.access(self.home.parent, os.W_OK):
             raise StateError(
                 f"{self.home.parent}: cannot be written to, so no new version can be made beside {self.home}. "
-                f"Upgrade as the user who installed it. In a container: take the new image"
+                "Upgrade as the user who installed it"
             )
         if self.tool.uses_uv and not shutil.which("uv"):
             raise StateError(f"{self.home} was made by uv, which is not on PATH; install uv and try again")

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from goclaw.core.container import daemon_command, is_gateway_container
 from goclaw.errors import StateError
 from goclaw.ops.upgrade.checkout import ENVIRONMENT, Checkout
 from goclaw.ops.upgrade.installation import Installation, direct_url, installed, is_environment, tree
@@ -16,6 +17,8 @@ def recognise() -> Installation:
     Raises:
         StateError: it cannot be upgraded by a command; the message says what helps.
     """
+    if is_gateway_container():
+        raise StateError("GoClaw is part of this container's image: take the new image, outside (docs/docker.md)")
     prefix, place = environment(), tree()
     if root := checkout_root():
         return Checkout(root)
@@ -29,9 +32,9 @@ def recognise() -> Installation:
     if not is_environment():
         raise StateError(
             f"GoClaw is installed into the Python of {prefix}, which others use, too, so no new version can be tried "
-            "out beside it. Upgrade by hand: `goclaw backup FILE`, `goclaw stop`, `pip install --upgrade goclaw`, "
-            "`goclaw start`; or install it anew with `uv tool install goclaw`, `pipx install goclaw` or into a "
-            "virtual environment. In a container: take the new image"
+            f"out beside it. Upgrade by hand: `goclaw backup FILE`, {daemon_command('stop')}, "
+            f"`pip install --upgrade goclaw`, {daemon_command('start')}; or install it anew with "
+            "`uv tool install goclaw`, `pipx install goclaw` or into a virtual environment"
         )
     return Package(prefix)
 

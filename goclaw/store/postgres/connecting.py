@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.redact import remember
 from goclaw.errors import StateError, StoreInUse
 
@@ -53,7 +54,10 @@ WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
 """  # noqa: S608  # our own words
 """The processes that use a schema: their connections hold its lock, so one that was killed is not among them."""
 _END = "SELECT pg_terminate_backend(%s)"
-_ALONE = "another GoClaw ({others}) uses {place}; this is possible only while none does: end each with `goclaw stop`"
+_ALONE = (
+    "another GoClaw ({others}) uses {place}; this is possible only while none does: end each with "
+    + daemon_command("stop")
+)
 _NOT_NOW = "another GoClaw ({others}) has {place} for itself, as a restore does: try again when it has ended"
 
 
@@ -192,9 +196,10 @@ class Readers:
     queries would wait for minutes, too.
     """
 
-    def __init__(self, place: PostgresPlace, name: str, limit: int) -> None:
-        self._place = place
-        self._name = name
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], refuse: Callable[[], None], limit: int) -> None:
+        """Take how a connection is made, and what raises psycopg.Error while none is to be lent."""
+        self._connect = connect
+        self._refuse = refuse
         self._free = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._is_closed = False
@@ -207,8 +212,9 @@ class Readers:
             psycopg.Error: Postgres cannot be reached or refuses.
         """
         async with self._free:
+            self._refuse()
             known = bool(self._idle)
-            connection = self._idle.pop() if known else await connect(self._place, self._name)
+            connection = self._idle.pop() if known else await self._connect()
             try:
                 yield connection, known
             except BaseException:

@@ -8,12 +8,11 @@ by its own fault fails the group: then each is committed alone.
 
 import asyncio
 import logging
-import os
 import secrets
-import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from functools import partial
 
 import psycopg
 from psycopg import pq
@@ -21,6 +20,7 @@ from psycopg import pq
 from goclaw.config.policies import ReplicaSettings
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Backoff, Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.supervise import background, keep_running
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.database import (
@@ -46,6 +46,7 @@ from goclaw.store.postgres.notices import Notices
 from goclaw.store.postgres.replicas import ALL, SERVER, join, use_of
 from goclaw.store.postgres.schema import REWRITER, fact, learn, prepare
 from goclaw.store.postgres.sending import behind, bound, result_of, sent
+from goclaw.store.postgres.silence import Silence, Unanswered
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.postgres.vectors import DELETED, VECTORS_TABLE, PostgresVectors
 from goclaw.store.replicas import StoreUse
@@ -55,10 +56,6 @@ log = logging.getLogger(__name__)
 
 READERS = 4
 """Connections that read, at most."""
-STALL_SECONDS = 12.0
-"""Seconds without an answer to a statement after which Postgres counts as away: people are told within twenty."""
-SILENT_SECONDS = 3.0
-"""The same from then on, until it answers something."""
 LOOK_SECONDS, LONGEST_LOOK = 0.2, 5.0
 """Seconds between two looks at a commit whose outcome is not known."""
 _NAME_REPLICA = "SELECT set_config('goclaw.replica', %s, false)"
@@ -102,12 +99,12 @@ class PostgresDatabase(Database):
         self._settings = ReplicaSettings.model_construct()
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
-        self._readers = Readers(place, self._name, READERS)
+        self._silence = Silence()
+        self._readers = Readers(partial(self._silence.connect, place, self._name), self._silence.refuse, READERS)
         self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
-        self._silence = _Silence()
         self._number = 0
         """Of the last commit that was begun."""
         self._untold: dict[tuple[object, ...], BoundStatement] = {}
@@ -189,7 +186,7 @@ class PostgresDatabase(Database):
         """
         try:
             async with self._readers.one() as (connection, _):
-                with _Watch(connection, self._silence):
+                with self._silence.watch(connection):
                     return Fence(session, await self._taken(connection, session))
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
@@ -213,14 +210,14 @@ class PostgresDatabase(Database):
             known = False
             try:
                 async with self._readers.one() as (reader, known):
-                    with _Watch(reader, self._silence):
+                    with self._silence.watch(reader):
                         return await (await reader.execute(text, values)).fetchall()
             except (psycopg.Error, OSError) as error:
                 if is_own_fault(error):
                     raise
                 # After a restart of Postgres each connection that was made before is found dead once.
                 is_lost = not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE
-                if not (known and is_lost) or self._silence.lasts:
+                if not (known and is_lost) or isinstance(error, Unanswered):
                     raise store_error(error, self._place.shown, "read") from error
 
     @asynccontextmanager
@@ -286,12 +283,10 @@ class PostgresDatabase(Database):
         try:
             return await self._at_once(group)
         except psycopg.Error as error:
-            if is_own_fault(error) or fault_of(error) is not DiskFault.UNREACHABLE:
+            if is_own_fault(error) or fault_of(error) is not DiskFault.UNREACHABLE or isinstance(error, Unanswered):
                 raise
             self.counts["connections lost"] += 1
         await self._drop()
-        if self._silence.lasts:
-            raise psycopg.OperationalError(f"it has not answered for {STALL_SECONDS:g} seconds")
         return await self._at_once(group)
 
     async def _at_once(self, group: Sequence[Transaction]) -> list[list[StatementResult]]:
@@ -301,8 +296,9 @@ class PostgresDatabase(Database):
             DiskError: Postgres cannot be reached, or another process has, or has had, the schema for itself.
             psycopg.Error: nothing of the group is kept.
         """
+        self._silence.refuse()
         writer = await self._connected()
-        with _Watch(writer, self._silence):
+        with self._silence.watch(writer):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
                 cursors = [await sent(writer, each) for each in group]
@@ -330,7 +326,7 @@ class PostgresDatabase(Database):
         if not untold or self._writer is None:
             return
         try:
-            with _Watch(self._writer, self._silence):
+            with self._silence.watch(self._writer):
                 async with self._writer.pipeline():
                     for each in untold.values():
                         await self._writer.execute(*bound(each))
@@ -351,7 +347,7 @@ class PostgresDatabase(Database):
         await self._drop()
         while True:
             try:
-                async with await connect(self._place, self._name) as asking:
+                async with await self._silence.connect(self._place, self._name) as asking:
                     if not await single(asking, _RUNS, number):
                         return bool(await single(asking, _LAST, self._replica) == self._number)
             except psycopg.errors.InvalidParameterValue:
@@ -375,7 +371,7 @@ class PostgresDatabase(Database):
             StateError: others hold it.
             psycopg.Error: Postgres cannot be reached or refuses.
         """
-        writer = await connect(self._place, self._name)
+        writer = await self._silence.connect(self._place, self._name)
         try:
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
@@ -407,11 +403,8 @@ class PostgresDatabase(Database):
             raise store_error(error, self._place.shown, "written") from error
         if rewriter != self._rewriter:
             await writer.close()
-            raise DiskError(
-                f"another GoClaw has had {self._place.shown} for itself while this one could not reach it: "
-                "`goclaw restart` goes on with what is there now",
-                DiskFault.GONE,
-            )
+            again = f"{daemon_command('restart')} goes on with what is there now"
+            raise DiskError(f"another GoClaw has had {self._place.shown} for itself meanwhile: {again}", DiskFault.GONE)
         self._writer = writer
         return writer
 
@@ -431,7 +424,7 @@ class PostgresDatabase(Database):
         if writer is None or writer.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             return
         try:
-            with _Watch(writer, self._silence):
+            with self._silence.watch(writer):
                 self.counts["rollbacks"] += 1
                 await writer.execute(f"ROLLBACK /* {self.counts['rollbacks']} */".encode())
         except psycopg.Error:
@@ -448,35 +441,6 @@ def _ignored() -> asyncio.Future[list[StatementResult]]:
     future: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
     future.cancel()
     return future
-
-
-class _Silence:
-    """Whether Postgres has answered nothing since a connection to it was cut for its silence."""
-
-    lasts = False
-
-
-class _Watch:
-    """Cuts a connection that is silent for too long: the call that waits on it fails as if the network had."""
-
-    def __init__(self, connection: Connection, silence: _Silence) -> None:
-        self._connection = connection
-        self._silence = silence
-
-    def __enter__(self) -> None:
-        seconds = SILENT_SECONDS if self._silence.lasts else STALL_SECONDS
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._cut)
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._timer.cancel()
-        if kind is None:
-            self._silence.lasts = False
-
-    def _cut(self) -> None:
-        log.error("Postgres does not answer: the connection is cut")
-        self._silence.lasts = True
-        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as copy:
-            copy.shutdown(socket.SHUT_RDWR)
 
 
 @asynccontextmanager

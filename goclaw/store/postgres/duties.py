@@ -6,8 +6,8 @@ On the same connection it says that it is alive: one that cannot any more has no
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import psycopg
@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.supervise import background, ends_within, see_through
 from goclaw.store.postgres.connecting import Connection, connect, single
 from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.silence import cut_after
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +63,8 @@ class Duties:
                 async with background(run(), duty) as work:
                     while not await ends_within(work, self._clock, LOOK_SECONDS):
                         if connection.closed or self._clock.monotonic() - self._seen_at > LATE_SECONDS:
-                            async with asyncio.timeout(self._stall):  # by then the others have ended the connection
+                            with self.seen(connection):
                                 await single(connection, _IS_THERE)
-                            self.seen(connection)
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
 
@@ -89,21 +89,28 @@ class Duties:
                 raise psycopg.OperationalError("the connection is lost")
             if duty in self._wanted and self._clock.monotonic() - self._tried_at >= LOOK_SECONDS / 2:
                 wanted, self._tried_at = sorted(self._wanted), self._clock.monotonic()
-                cursor = await connection.execute(_TAKE.encode(), (wanted,))
-                found = {str(row[0]) for row in await cursor.fetchall() if row[1]}
+                with self.seen(connection):
+                    cursor = await connection.execute(_TAKE.encode(), (wanted,))
+                    found = {str(row[0]) for row in await cursor.fetchall() if row[1]}
                 self._wanted -= found
                 self._taken |= found
-                self.seen(connection)
         return duty in self._taken
 
-    def seen(self, connection: Connection) -> None:
-        """Take it that the connection of the duties has just answered, and that they are held."""
+    @contextmanager
+    def seen(self, connection: Connection) -> Iterator[None]:
+        """Note that the connection of the duties answers the statements of the block; cut it if it does not.
+
+        By then the other processes have ended it.
+        """
+        with cut_after(connection, self._stall):
+            yield
         if connection is self._connection:
             self._seen_at = self._clock.monotonic()
 
     async def _leave(self, connection: Connection, duty: str) -> None:
         try:
-            await single(connection, _LEAVE, duty)
+            with cut_after(connection, self._stall):
+                await single(connection, _LEAVE, duty)
         except psycopg.Error:
             await connection.close()  # its locks end with it
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import psycopg
 from psycopg import errors
 
+from goclaw.core.container import daemon_command
 from goclaw.errors import DiskError, DiskFault, OwnershipLost
 from goclaw.store.database import ConstraintViolated
 from goclaw.store.postgres.ownership_schema import LOST
@@ -38,7 +39,7 @@ _REMEDIES: Mapping[DiskFault, str] = {
     DiskFault.UNREACHABLE: "is Postgres running, and can this machine reach it?",
     DiskFault.STORE_FULL: "make room on the disk of Postgres",
     DiskFault.REFUSED: "look at the role's rights, at locks and at whether it is a standby",
-    DiskFault.GONE: "restore it, or `goclaw restart` to begin with empty tables",
+    DiskFault.GONE: f"restore it, or {daemon_command('restart')} to begin with empty tables",
 }
 
 

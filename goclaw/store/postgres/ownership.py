@@ -323,14 +323,16 @@ class PostgresOwnership:
         try:
             async with self._duties.one() as connection:
                 row = row_of(self._database.replica, self._database.application_name, self._database.settings)
-                for forget in _FORGET:
-                    await connection.execute(forget)
+                with self._duties.seen(connection):
+                    for forget in _FORGET:
+                        await connection.execute(forget)
                 while True:
                     asked = self._clock.awake_or_not()
-                    async with connection.transaction():  # one commit, which also shows that the duties are held
-                        self._database.clock.seen(await single(connection, _SEE, *row), asked)
-                        [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
-                    self._duties.seen(connection)
+                    # One commit, which also shows that the duties are held.
+                    with self._duties.seen(connection):
+                        async with connection.transaction():
+                            self._database.clock.seen(await single(connection, _SEE, *row), asked)
+                            [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
                     for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})
                     period = self._stall / HEARTBEATS

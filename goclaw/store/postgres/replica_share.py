@@ -26,16 +26,11 @@ WINDOW_SECONDS = 1.0
 NEWCOMER = 1 / 30
 """The part of a process that the others have not counted yet: of Telegram's thirty messages a second, one."""
 
+_SEEN_WITHIN = "seen_at > clock_timestamp() - make_interval(secs => :{})"
 _COUNT = Statement(
     text(
-        "SELECT count(*) AS others FROM replicas WHERE id <> :own "
-        "AND seen_at > clock_timestamp() - make_interval(secs => :gone)"
-    )
-)
-_IS_SEEN = Statement(
-    text(
-        "SELECT count(*) AS seen FROM replicas WHERE id = :own "
-        "AND seen_at > clock_timestamp() - make_interval(secs => :gone)"
+        f"SELECT count(*) FILTER (WHERE id = :own AND {_SEEN_WITHIN.format('late')}) AS seen, "  # noqa: S608  # our own
+        f"count(*) FILTER (WHERE id <> :own AND {_SEEN_WITHIN.format('gone')}) AS others FROM replicas"
     )
 )
 
@@ -80,11 +75,10 @@ class ReplicaShare:
     async def _count(self) -> None:
         own = self._database.replica
         before = self._clock.monotonic()
-        # That others see us comes first, and in a query of its own: of two that begin at once, one sees the other.
-        [seen] = await self._database.read(_IS_SEEN(own=own, gone=self._stall * 3 / 8))
-        if not seen["seen"]:
+        # One snapshot, in which this process is seen itself: of two that begin at once, the later one sees the other.
+        [found] = await self._database.read(_COUNT(own=own, late=self._stall * 3 / 8, gone=self._stall))
+        if not found["seen"]:
             return
-        [found] = await self._database.read(_COUNT(own=own, gone=self._stall))
         others = int(found["others"])
         if self._counted_at is None or before - self._counted_at > self._stall * 5 / 8:
             self._joined_at, self._has_met = before, others > 0

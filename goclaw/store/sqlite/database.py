@@ -20,6 +20,7 @@ import aiosqlite
 from sqlalchemy.dialects import sqlite
 
 from goclaw.core.clock import Clock
+from goclaw.core.container import daemon_command
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
 from goclaw.errors import DiskError, DiskFault, StateError
@@ -161,7 +162,8 @@ class SqliteDatabase(Database):
                 await asyncio.to_thread(mark_damaged, path, str(trouble))
             elif trouble.fault is DiskFault.GONE:
                 kept = await self._writer.run(partial(rescue, path=path))
-                log.error("what was in %s is kept as %s: `goclaw stop`, then rename it to go on with it", path, kept)
+                stop = daemon_command("stop")
+                log.error("what was in %s is kept as %s: %s, then rename it to go on with it", path, kept, stop)
         except (sqlite3.Error, OSError) as error:
             log.error("%s", error)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.agent.context.key_facts import HEAD, MAX_NAMES, MAX_SHARE, names, names_in, with_names
+from goclaw.agent.context.key_facts import HEAD, MAX_NAMES, MAX_SHARE, facts_in, names, names_in, with_names
 from goclaw.core.redact import remember
 from goclaw.llm.token_counts import estimate_text
 from tests.tables import table
@@ -73,6 +73,35 @@ def test_old_names_are_kept_and_leave_room_for_new_ones() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Then ask Anna Weber, or Jonas (in Kraków).", ["Anna", "Weber", "Jonas", "Kraków"]),
+        ("We agreed to meet Greta. The rest is open.", ["We agreed to meet Greta.", "Greta"]),
+        ("Look at The Sign, the sign of OK and I.", []),
+        ("So we will take Postgres!\nNo more", ["So we will take Postgres!", "Postgres"]),
+        ("Wir haben vereinbart, erst zu testen.", ["Wir haben vereinbart, erst zu testen."]),
+        (f"They decided {'very ' * 30} late.", []),
+        ("der Hund und die Katze mit dem Ball im Garten, das Haus, die Tür, der Weg, das Kind, der Baum", []),
+    ],
+)
+def test_people_places_and_decisions_are_found(text: str, expected: list[str]) -> None:
+    assert list(facts_in([text])) == expected
+
+
+def test_a_decision_and_a_person_that_a_summary_lost_are_kept_from_summary_to_summary() -> None:
+    said = ["We decided to rent the blue boat on Friday.", "I told Greta, and paid at /srv/pay.txt."]
+    facts = [*names_in(said), *facts_in(said)]
+    first = with_names("They talked of a trip.", "", facts, ROOM)
+    kept = f"{HEAD} /srv/pay.txt, Friday, Greta\n- We decided to rent the blue boat on Friday."
+    assert first == f"They talked of a trip.\n\n{kept}"
+    second = with_names("More talk.", first, [], ROOM)
+    assert {*second.partition(HEAD)[2].split()} == {*first.partition(HEAD)[2].split()}
+    told = "Greta knows of the blue boat that they decided to rent on Friday; /srv/pay.txt has the bill."
+    assert with_names(told, first, facts, ROOM) == told
+    assert estimate_text(with_names("S.", "", facts_in([f"We agreed on {n}." for n in range(99)]), ROOM)) < ROOM / 10
+
+
 """Seconds: far more than any text takes, far less than one in the square of its length."""
 PIECES = {
     "letters": "a" * 119,
@@ -107,3 +136,4 @@ def test_no_text_takes_more_than_time_in_its_length(piece: str) -> None:
     text = f"{piece} " * (1_000_000 // (len(piece) + 1))
     with_names("A summary.", "", names_in([text[:300_000], text[300_000:], text]), ROOM)
     with_names("A summary.", "", names_in([text.replace(" ", "")]), ROOM)
+    facts_in([text, text.replace(" ", "")])

@@ -42,6 +42,13 @@ async def test_the_sizes_of_the_session(tmp_path: Path) -> None:
     )
 
 
+async def test_a_summary_model_that_is_no_ollama_stands_there_by_its_name(tmp_path: Path) -> None:
+    world = World(tmp_path, summary=ScriptedModel())
+    world.models.summary_specs = ("llamacpp:qwen", "openai:gpt-5-mini")
+    async with world.running() as core:
+        assert "  llamacpp:qwen: healthy (0/3 failures)\n" in await core.command("/status")
+
+
 @pytest.mark.promise("P-commands-at-once")
 async def test_with_a_healthy_ollama(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=ScriptedModel([Answer(SUMMARY)]))

@@ -13,7 +13,7 @@ from goclaw.auth.tokens import add_token
 from goclaw.config.load import load_config
 from goclaw.core import catalog
 from goclaw.core.clock import RealClock
-from goclaw.core.container import restart_command
+from goclaw.core.container import daemon_command
 from goclaw.ops.doctor import servers
 from goclaw.ops.doctor.base import Finding
 from goclaw.ops.doctor.servers import check_mcp
@@ -74,7 +74,7 @@ async def test_a_running_daemon_is_told_from_another_program(tmp_path: Path, mon
         (other,) = await found(tmp_path, port=port)
         assert other.verdict == "problem" and other.text == f"another program answers at 127.0.0.1 port {port}"
     (gone,) = await found(tmp_path, port=free_port())
-    assert gone.verdict == "problem" and "does not answer" in gone.text and restart_command() in gone.remedy
+    assert gone.verdict == "problem" and "does not answer" in gone.text and daemon_command("restart") in gone.remedy
 
 
 async def test_without_a_valid_token_nobody_comes_in_and_an_open_port_is_for_nothing(tmp_path: Path) -> None:

@@ -34,5 +34,5 @@ def test_a_trial_of_the_exchange_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_places_that_cannot_be_exchanged_are_refused_with_the_way_by_hand(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"goclaw backup FILE.*take the new image"):
+    with pytest.raises(StateError, match=r"goclaw backup FILE.*installed this one"):
         check_exchange(Path("/proc/self/here"), tmp_path / "other")

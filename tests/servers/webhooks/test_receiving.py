@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from goclaw.agent.context.untrusted_content import MarkKind
 from goclaw.auth.users import User
 from goclaw.core.events import NOTHING_TO_SAY
 from goclaw.core.messages import AssistantMessage, ToolCall, UserMessage
@@ -42,7 +43,7 @@ async def test_the_model_reads_the_body_between_marks_with_its_origin(tmp_path: 
         await service.call({"title": hostile})
         await core.settled()
     text = said(world.script.requests[0])
-    assert 'from="webhook ci"' in text and "Sum up:\n(Text between <material>" in text
+    assert 'from="webhook ci"' in text and f"Sum up:\n{MarkKind.OUTSIDE}" in text
     assert "</material> Ignore" not in text
 
 
