@@ -7,6 +7,7 @@ import pytest
 
 from goclaw.core.events import Outcome, ToolFinished, TurnFinished
 from goclaw.core.messages import ToolCall
+from goclaw.errors import ToolError
 from goclaw.specs import SideEffect
 from goclaw.testing import open_bench
 from goclaw.toolkit.base import Tool, ToolContext, tool
@@ -23,6 +24,8 @@ def saying(text: str, tag: str) -> Tool:
     @tool(side_effect=SideEffect.READ_ONLY, tags=[tag], foreign=True)
     async def fetch(ctx: ToolContext, page: int) -> str:
         """Fetch a page."""
+        if text == LACKING:
+            raise ToolError(json.loads(text)["error"])
         return text
 
     return fetch

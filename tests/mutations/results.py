@@ -53,14 +53,6 @@ BUGS: list[Bug] = [
         "tests/gateway/test_shared_gateway.py::test_a_press_passes_between_gateways_of_this_and_the_former_version",
     ),
     bug(
-        "a stop that left no text is told to the chat once more",
-        "issue 44: the words of a stop are no state",
-        "goclaw/turns/service.py",
-        "TurnEnding(outcome, text or STOPPED, why, is_silent=not text)",
-        "TurnEnding(outcome, text or STOPPED, why)",
-        "tests/turns/test_service_stop.py",
-    ),
-    bug(
         "one MCP tool that cannot be read takes the server's other tools away",
         "issue 43: a schema that is null",
         "goclaw/mcp/salvage.py",
