@@ -71,7 +71,6 @@ from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move
 from goclaw.workspace import USERS as NOTE_PATH
 
 if TYPE_CHECKING:
-    from goclaw.auth.web_logins import WebLogins
     from goclaw.channels.sharing import ChannelSharing
     from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
@@ -339,8 +338,6 @@ class SharingPart:
     """Returns what makes the lanes, of the arguments of `Lanes`."""
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
-    logins: Callable[..., "WebLogins"]
-    """Makes the logins of the web page, of the daemon and the arguments of `WebLogins`."""
 
 
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:

@@ -8,13 +8,10 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
 
 from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.app.shared_folders import look_at_folders
 from goclaw.auth.audit import fact_of
-from goclaw.auth.shared_web_logins import KIND, SharedWebLogins
-from goclaw.auth.web_logins import WebLogins
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
@@ -104,16 +101,6 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         yield Shared(shared.begin_no_more, ownership.lead, partial(SharedGateway, shared=shared))
 
 
-def _logins(app: App, *given: Any) -> WebLogins:
-    sharing, database = app.foundation.sharing, app.foundation.database
-    if sharing is None or not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared")
-    told = partial(sharing.channels.tell, KIND)
-    logins = SharedWebLogins(*given, facts=app.sessions.ports.settings, gateway=database.replica, told=told)
-    sharing.channels.hear(KIND, logins.heard)
-    return logins
-
-
 async def _prune_audits(app: App) -> None:
     """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
     files, clock = app.foundation.files, app.foundation.clock
@@ -163,5 +150,5 @@ class _Memory:
         return self.app.foundation.environment.tasks.count(session) > 0
 
 
-SHARING = SharingPart(_open_store, _open_outbox, _lanes, _open_sessions, _logins)
+SHARING = SharingPart(_open_store, _open_outbox, _lanes, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

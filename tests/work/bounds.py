@@ -12,7 +12,7 @@ PYTHON = (3, 11)
 """The Python whose counts the table holds: another one calls and imports differently."""
 BY_PYTHON = ("calls", "modules", "system-calls")
 PRINTED_ONLY = ("library-calls", "wakes", "system-calls.read")
-"""`read` among them: a loop that slept reads its own pipe for each thread that wakes it, one that was awake does not."""
+"""`read` among them: a loop that slept reads its own pipe for each thread that wakes it, and only then."""
 FEW = 20
 """A system call that is made less often has no row of its own."""
 SHARE, ROOM, LITTLE_ROOM = 0.1, 5, 1
