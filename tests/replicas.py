@@ -20,7 +20,8 @@ from goclaw.channels.memory import Room
 from goclaw.config.schema import Config
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Acceptance, SessionNow
-from goclaw.engine.shared_lanes import SharedLanes
+from goclaw.engine.lanes import Lanes
+from goclaw.engine.leases import Leases
 from goclaw.engine.shared_outbox import SharedOutbox
 from goclaw.gateway.shared_gateway import SharedGateway
 from goclaw.store.postgres.ownership import PostgresOwnership
@@ -49,9 +50,13 @@ class Replica:
         return outbox.ownership
 
     @property
-    def lanes(self) -> SharedLanes:
-        assert isinstance(self.app.engine, SharedLanes)
+    def lanes(self) -> Lanes:
         return self.app.engine
+
+    @property
+    def leases(self) -> Leases:
+        assert self.app.leases is not None
+        return self.app.leases
 
     async def say(self, text: str, **options: Any) -> Acceptance:
         """Write in this daemon's room (see `Room.say`)."""
@@ -62,7 +67,7 @@ class Replica:
 
     def has(self, session: str = SESSION) -> bool:
         """Whether this daemon works on a session, with its state in memory."""
-        return self.lanes.leases.of(session) is not None
+        return self.leases.of(session) is not None
 
     def takes_alone(self, *others: "Replica") -> None:
         """Have sessions that are wanted from here on taken by this daemon; those that others have they keep."""

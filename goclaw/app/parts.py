@@ -72,6 +72,7 @@ from goclaw.workspace import USERS as NOTE_PATH
 
 if TYPE_CHECKING:
     from goclaw.channels.sharing import ChannelSharing
+    from goclaw.engine.leases import Leases
     from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
 
@@ -312,6 +313,8 @@ class App:
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns
+    leases: "Leases | None" = None
+    """The sessions of this process, where others share the store."""
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
 
@@ -334,8 +337,7 @@ class SharingPart:
 
     open_store: Callable[[Database, Clock], StoreSharing]
     open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
-    lanes: Callable[[Database, Mapping[str, Channel], Outbox], Callable[..., Lanes]]
-    """Returns what makes the lanes, of the arguments of `Lanes`."""
+    leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
 

@@ -5,7 +5,7 @@ session (`engine.shared_sessions`).
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -20,10 +20,10 @@ from goclaw.core.plugins import load
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
 from goclaw.engine.absent_gateways import AbsentGateways
-from goclaw.engine.lanes import Lanes
+from goclaw.engine.journal import Journal
+from goclaw.engine.leases import Leases
 from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_bus import SharedBus
-from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.gateway.shared_gateway import SharedGateway
@@ -56,9 +56,10 @@ def _open_outbox(
     return open_shared_outbox(database, channels, clock, sharing.ownership)
 
 
-def _lanes(database: Database, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
-    ownership = _shared(outbox).ownership
-    return partial(SharedLanes, database=database, ownership=ownership, channels={LOCAL, *channels})
+def _leases(
+    database: Database, channels: Mapping[str, Channel], journal: Journal, clock: Clock, sharing: StoreSharing
+) -> Leases:
+    return Leases(database, sharing.ownership, journal, {LOCAL, *channels}, clock)
 
 
 def _shared(outbox: Outbox) -> SharedOutbox:
@@ -74,13 +75,13 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     Raises:
         TypeError: outbox, lanes, bus or database are not such that were opened for this.
     """
-    outbox, lanes, bus = _shared(app.outbox), app.engine, _shared_bus(app)
+    outbox, leases, bus = _shared(app.outbox), app.leases, _shared_bus(app)
     database, clock, ownership = app.foundation.database, app.foundation.clock, outbox.ownership
-    if not isinstance(lanes, SharedLanes):
+    if leases is None:
         raise TypeError("the lanes are not shared")
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} has no notices")
-    shared = SharedSessions(database, app.journal, lanes, outbox, _Memory(app), clock)
+    shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app), clock)
     retries = app.sessions.summary_retries
     retries.works_on = lambda session: ownership.fence_of(session) is not None
     retries.telling = lambda session: [database.notices.told(SUMMARIES, session)]
@@ -91,7 +92,7 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
         old_audits = keep_running("old audit logs", partial(_prune_audits, app), clock)
         await stack.enter_async_context(background(old_audits, "old audit logs"))
-        await stack.enter_async_context(open_shared_sessions(shared, lanes, clock))
+        await stack.enter_async_context(open_shared_sessions(shared, app.engine, clock))
         if app.foundation.config.replica.workspaces == "shared":
             await look_at_folders(stack, app)
         else:
@@ -150,5 +151,5 @@ class _Memory:
         return self.app.foundation.environment.tasks.count(session) > 0
 
 
-SHARING = SharingPart(_open_store, _open_outbox, _lanes, _open_sessions)
+SHARING = SharingPart(_open_store, _open_outbox, _leases, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

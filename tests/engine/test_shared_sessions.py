@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from goclaw.core.supervise import background, ends_within
 from goclaw.engine import shared_sessions
 from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import open_lanes
-from goclaw.engine.shared_lanes import SharedLanes
+from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.leases import Leases
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.errors import DeliveryError, StateError
@@ -58,7 +57,8 @@ class Replica:
         self.obey: Callable[[str, str], Awaitable[str]] = obey
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
-        self.lanes: SharedLanes
+        self.lanes: Lanes
+        self.leases: Leases
         self.outbox: SharedOutbox
         self.shared: SharedSessions
 
@@ -97,7 +97,7 @@ class Replica:
         return await self.obey(session, body)
 
     def has(self, session: str) -> bool:
-        return self.lanes.leases.of(session) is not None
+        return self.leases.of(session) is not None
 
 
 async def echo(turn: Turn) -> str:
@@ -120,16 +120,15 @@ async def replica(
     async with open_schema(place, clock) as made.database:
         made.ownership = PostgresOwnership(made.database, clock, stall)
         journal, channels = Journal(made.database), {"memory": channel or MemoryChannel(room, clock)}
+        made.leases = Leases(made.database, made.ownership, journal, EVERYWHERE, clock)
         async with (
             open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
             open_lanes(
                 *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
-                partial(SharedLanes, database=made.database, ownership=made.ownership, channels=EVERYWHERE),
-            ) as lanes,
+                made.leases,
+            ) as made.lanes,
         ):
-            assert isinstance(lanes, SharedLanes)
-            made.lanes = lanes
-            made.shared = SharedSessions(made.database, journal, made.lanes, made.outbox, made, clock)
+            made.shared = SharedSessions(made.database, journal, made.lanes, made.leases, made.outbox, made, clock)
             made.shared.serve({"echo": made.echo})
             async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
                 yield made
@@ -397,7 +396,7 @@ async def test_an_order_is_carried_out_by_the_owner_under_its_epoch_or_by_who_ta
         two.ownership.take_no_more()
         one.obey = look
         assert await two.shared.ask("s", "echo", "1") == "done 1", "no process had it"
-        held = one.lanes.leases.of("s")
+        held = one.leases.of("s")
         assert held is not None
         assert await two.shared.ask("s", "echo", "2") == "done 2"
         assert await two.shared.is_elsewhere("s") and not await one.shared.is_elsewhere("s")

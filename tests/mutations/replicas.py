@@ -4,7 +4,7 @@ from tests.mutations.bug import Bug, bug
 
 _GATEWAY = "goclaw/gateway/shared_gateway.py"
 _GATEWAYS = "tests/gateway/test_shared_gateway.py"
-_LANES = "goclaw/engine/shared_lanes.py"
+_LANES = "goclaw/engine/leases.py"
 _LANES_TESTS = "tests/engine/test_shared_lanes.py"
 _CLIENTS = "tests/app/test_mcp_server_replicas.py"
 _SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_supervise.py"
@@ -57,8 +57,8 @@ BUGS: list[Bug] = [
         "a message that arrives at its owner is also taken up from the journal",
         "class replicas: answered twice, when a look falls between the commit and the lane",
         _LANES,
-        "        held.known.add(inbound.id)\n        try:",
-        "        try:",
+        "                held.known.add(inbound.id)\n                try:",
+        "                try:",
         f"{_LANES_TESTS}::test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_done_once",
     ),
     bug(
@@ -82,8 +82,8 @@ BUGS: list[Bug] = [
         "an order overtakes the message that was taken in before it",
         "class replicas: /stop finds nothing, and then the turn begins",
         "goclaw/engine/shared_sessions.py",
-        "            taken += await self._lanes.take_up(held)\n",
-        "            taken += 0 if orders else await self._lanes.take_up(held)\n",
+        "            taken += await self.leases.take_up(held, self._lanes.push)\n",
+        "            taken += 0 if orders else await self.leases.take_up(held, self._lanes.push)\n",
         "tests/engine/test_shared_sessions.py"
         "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
     ),
