@@ -22,7 +22,6 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Acceptance, SessionNow
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.leases import Leases
-from goclaw.engine.shared_outbox import SharedOutbox
 from goclaw.gateway.shared_gateway import SharedGateway
 from goclaw.store.postgres.ownership import PostgresOwnership
 
@@ -45,9 +44,9 @@ class Replica:
 
     @property
     def ownership(self) -> PostgresOwnership:
-        outbox = self.app.outbox
-        assert isinstance(outbox, SharedOutbox) and isinstance(outbox.ownership, PostgresOwnership)
-        return outbox.ownership
+        ownership = self.app.outbox.ownership
+        assert isinstance(ownership, PostgresOwnership)
+        return ownership
 
     @property
     def lanes(self) -> Lanes:

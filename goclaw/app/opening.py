@@ -206,10 +206,8 @@ async def _open_engine(
 
 
 def _outbox(foundation: Foundation, channels: Mapping[str, Channel]) -> AbstractAsyncContextManager[Outbox]:
-    database, clock, sharing = foundation.database, foundation.clock, foundation.sharing
-    if sharing:
-        return load(catalog.SHARING, SharingPart).open_outbox(database, channels, clock, sharing)
-    return open_outbox(database, channels, clock)
+    ownership = foundation.sharing.ownership if foundation.sharing else None
+    return open_outbox(foundation.database, channels, foundation.clock, ownership)
 
 
 def _leases(foundation: Foundation, channels: Mapping[str, Channel], journal: Journal) -> "Leases | None":

@@ -336,7 +336,6 @@ class SharingPart:
     """How the daemon works beside others on one store, as the catalogue names it."""
 
     open_store: Callable[[Database, Clock], StoreSharing]
-    open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
     leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""

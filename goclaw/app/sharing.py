@@ -6,7 +6,7 @@ session (`engine.shared_sessions`).
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
@@ -22,9 +22,7 @@ from goclaw.core.supervise import background, keep_running
 from goclaw.engine.absent_gateways import AbsentGateways
 from goclaw.engine.journal import Journal
 from goclaw.engine.leases import Leases
-from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_bus import SharedBus
-from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.gateway.shared_gateway import SharedGateway
 from goclaw.store.database import Database
@@ -50,22 +48,10 @@ def _open_store(database: Database, clock: Clock) -> StoreSharing:
     return StoreSharing(ownership, part.channels(database, ownership, clock), bus)
 
 
-def _open_outbox(
-    database: Database, channels: Mapping[str, Channel], clock: Clock, sharing: StoreSharing
-) -> AbstractAsyncContextManager[Outbox]:
-    return open_shared_outbox(database, channels, clock, sharing.ownership)
-
-
 def _leases(
     database: Database, channels: Mapping[str, Channel], journal: Journal, clock: Clock, sharing: StoreSharing
 ) -> Leases:
     return Leases(database, sharing.ownership, journal, {LOCAL, *channels}, clock)
-
-
-def _shared(outbox: Outbox) -> SharedOutbox:
-    if not isinstance(outbox, SharedOutbox):
-        raise TypeError("the outbox is not shared")
-    return outbox
 
 
 @asynccontextmanager
@@ -75,13 +61,13 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     Raises:
         TypeError: outbox, lanes, bus or database are not such that were opened for this.
     """
-    outbox, leases, bus = _shared(app.outbox), app.leases, _shared_bus(app)
-    database, clock, ownership = app.foundation.database, app.foundation.clock, outbox.ownership
-    if leases is None:
-        raise TypeError("the lanes are not shared")
+    outbox, leases, sharing, bus = app.outbox, app.leases, app.foundation.sharing, _shared_bus(app)
+    if leases is None or sharing is None:
+        raise TypeError("the store is not shared")
+    database, clock, ownership = app.foundation.database, app.foundation.clock, sharing.ownership
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} has no notices")
-    shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app), clock)
+    shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app), ownership, clock)
     retries = app.sessions.summary_retries
     retries.works_on = lambda session: ownership.fence_of(session) is not None
     retries.telling = lambda session: [database.notices.told(SUMMARIES, session)]
@@ -151,5 +137,5 @@ class _Memory:
         return self.app.foundation.environment.tasks.count(session) > 0
 
 
-SHARING = SharingPart(_open_store, _open_outbox, _leases, _open_sessions)
+SHARING = SharingPart(_open_store, _leases, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

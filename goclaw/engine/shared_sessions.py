@@ -19,11 +19,11 @@ from goclaw.core.supervise import background, keep_running, result_of, set_withi
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import CLOSE_SECONDS, Lanes
 from goclaw.engine.leases import CANCEL, ORDER_SECONDS, Held, Leases
-from goclaw.engine.shared_outbox import SharedOutbox
+from goclaw.engine.outbox import Outbox
 from goclaw.engine.statements import OPEN_SESSIONS
 from goclaw.errors import GoclawError, OwnershipLost, StateError
 from goclaw.store.database import Database
-from goclaw.store.ownership import Lease, Order
+from goclaw.store.ownership import Lease, Order, Ownership
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +72,14 @@ class SharedSessions:
         journal: Journal,
         lanes: Lanes,
         leases: Leases,
-        outbox: SharedOutbox,
+        outbox: Outbox,
         memory: SessionMemory,
+        ownership: Ownership,
         clock: Clock,
     ) -> None:
         self.leases = leases
         self._memory = memory
-        self._ownership = outbox.ownership
+        self._ownership = ownership
         self._database = database
         self._journal = journal
         self._lanes = lanes

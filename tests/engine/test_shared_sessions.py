@@ -20,7 +20,7 @@ from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.leases import Leases
-from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.errors import DeliveryError, StateError
 from goclaw.store.fencing import HELD, Fence
@@ -59,7 +59,7 @@ class Replica:
         self.ownership: PostgresOwnership
         self.lanes: Lanes
         self.leases: Leases
-        self.outbox: SharedOutbox
+        self.outbox: Outbox
         self.shared: SharedSessions
 
     async def handle(self, turn: Turn) -> Sequence[Delivery]:
@@ -122,13 +122,15 @@ async def replica(
         journal, channels = Journal(made.database), {"memory": channel or MemoryChannel(room, clock)}
         made.leases = Leases(made.database, made.ownership, journal, EVERYWHERE, clock)
         async with (
-            open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
+            open_outbox(made.database, channels, clock, made.ownership) as made.outbox,
             open_lanes(
                 *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
                 made.leases,
             ) as made.lanes,
         ):
-            made.shared = SharedSessions(made.database, journal, made.lanes, made.leases, made.outbox, made, clock)
+            made.shared = SharedSessions(
+                made.database, journal, made.lanes, made.leases, made.outbox, made, made.ownership, clock
+            )
             made.shared.serve({"echo": made.echo})
             async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
                 yield made
@@ -234,7 +236,7 @@ async def test_what_a_dead_process_has_begun_goes_on_in_another_one(place: Postg
         ownership, journal = PostgresOwnership(database, clock), Journal(database)
         for number in (1, 2):
             await journal.submit(inbound(number), "message", also=[ownership.wanted("s")])
-        outbox = SharedOutbox(database, {}, clock, ownership)
+        outbox = Outbox(database, {}, clock, ownership)
         await database.write(outbox.row(Delivery("old", Address("memory", "s"), "promised before", session="s")))
         await database.write(
             sql("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '1 hour')"),
@@ -251,14 +253,14 @@ async def test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox(
 ) -> None:
     """Its preview would else stand above an answer that was given before it."""
     room, looking, gate = Room(), asyncio.Event(), asyncio.Event()
-    take_up = SharedOutbox.take_up
+    take_up = Outbox.take_up
 
     async def slow(*parts: Any) -> int:
         looking.set()
         await gate.wait()
         return await take_up(*parts)
 
-    monkeypatch.setattr(SharedOutbox, "take_up", slow)
+    monkeypatch.setattr(Outbox, "take_up", slow)
     async with replica(place, room) as one:
         # As another process does it, whose session this one takes then.
         await Journal(one.database).submit(inbound(1), "message", also=[one.ownership.wanted("s")])

@@ -5,7 +5,7 @@ from tests.mutations.bug import Bug, bug
 _GATEWAY = "goclaw/gateway/shared_gateway.py"
 _GATEWAYS = "tests/gateway/test_shared_gateway.py"
 _LANES = "goclaw/engine/leases.py"
-_LANES_TESTS = "tests/engine/test_shared_lanes.py"
+_LANES_TESTS = "tests/engine/test_leases.py"
 _CLIENTS = "tests/app/test_mcp_server_replicas.py"
 _SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_supervise.py"
 
@@ -25,7 +25,7 @@ BUGS: list[Bug] = [
         "goclaw/engine/outbox.py",
         "                    await progress.clearance()  # the next owner of the session sends it\n",
         "                    pass\n",
-        "tests/engine/test_shared_outbox_pause.py"
+        "tests/engine/test_outbox_pause.py"
         "::test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_answer_after_it",
     ),
     bug(

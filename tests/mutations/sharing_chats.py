@@ -108,7 +108,7 @@ BUGS: list[Bug] = [
     bug(
         "what a look for deliveries has passed over is not sent",
         "class delivery: promised again, while its row was there already",
-        "goclaw/engine/shared_outbox.py",
+        "goclaw/engine/outbox.py",
         "        if fence and is_ours and not created:\n",
         "        if False:\n",
         "tests/engine/test_shared_sessions_faults.py::"
@@ -120,7 +120,7 @@ BUGS: list[Bug] = [
         "goclaw/net/client.py",
         "        if clear := BEFORE_SENDING.get():\n",
         "        if clear := None:\n",
-        "tests/engine/test_shared_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
+        "tests/engine/test_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
     ),
     bug(
         "a preview that waited for its connection goes out after a pause",

@@ -60,10 +60,10 @@ BUGS: list[Bug] = [
     bug(
         "a process that was paused sends what another one has",
         "class replicas: SIGSTOP between the mark and the request",
-        "goclaw/engine/outbox.py",
+        "goclaw/engine/deliveries.py",
         "        if self.clearance is not None:\n",
         "        if False:\n",
-        "tests/engine/test_shared_outbox_pause.py",
+        "tests/engine/test_outbox_pause.py",
     ),
     bug(
         "a duty that has ended stays with its process",
