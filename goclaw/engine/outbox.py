@@ -110,7 +110,7 @@ class Outbox:
     """One queue per chat. Made by `open_outbox`."""
 
     def __init__(
-        self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership | None
+        self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership | None = None
     ) -> None:
         self._database = database
         self.ownership = ownership
