@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests import house
+from tests.docs.pages import Page
 
 MOST_PROMISES = 140
+MOST_WORDS = 25
+ROW = re.compile(r"(?P<sentence>.+\.) \[details\]\((?P<page>[\w-]+\.md)#(?P<anchor>[\w-]+)\)")
+CODE = re.compile(r"`[^`]+`")
+SECOND_SENTENCE = re.compile(r"[.;:!?] ")
+PAGE = house.ROOT / "docs" / "promises.md"
 PROMISE = re.compile(r"^\|\s*(?P<id>P-[^|\s]*)\s*\|(?P<text>[^|]*)\|", re.MULTILINE)
 SHAPE = re.compile(r"P-[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def promised() -> list[tuple[str, str]]:
-    """Return the id and the sentence of every row of the table."""
-    page = (house.ROOT / "docs" / "promises.md").read_text("utf-8")
-    return [(row["id"], row["text"].strip()) for row in PROMISE.finditer(page)]
+    """Return the id and the text of every row of the table."""
+    return [(row["id"], row["text"].strip()) for row in PROMISE.finditer(PAGE.read_text("utf-8"))]
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,54 @@ def _proofs(path: Path, tree: ast.Module) -> Iterator[Proof]:
                     yield Proof(ast.literal_eval(argument), place, only_long)
 
 
+def _wrong(text: str) -> str:
+    """Return how a row's text differs from one short sentence and a link; empty if it does not."""
+    if not (row := ROW.fullmatch(text)):
+        return "is no sentence with a link to its details"
+    if SECOND_SENTENCE.search(CODE.sub("code", row["sentence"])):
+        return "is more than one sentence"
+    if (words := len(row["sentence"].split())) > MOST_WORDS:
+        return f"has {words} words"
+    if not (page := PAGE.parent / row["page"]).exists():
+        return "leads to no page"
+    return "" if row["anchor"] in _anchors(page) else "leads to no section of its page"
+
+
+@cache
+def _anchors(page: Path) -> set[str]:
+    return Page(page).anchors()
+
+
 def test_promises_are_few_named_and_said() -> None:
     ids = [identity for identity, _ in promised()]
     assert len(ids) <= MOST_PROMISES
+    assert f"at most {MOST_PROMISES}" in PAGE.read_text("utf-8")
     assert [identity for identity in ids if not SHAPE.fullmatch(identity)] == []
     assert sorted(ids) == sorted(set(ids)), "an id stands in two rows"
     assert [identity for identity, text in promised() if not text] == []
+
+
+def test_every_promise_is_one_short_sentence_and_links_its_details() -> None:
+    wrong = {identity: problem for identity, text in promised() if (problem := _wrong(text))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("It works. [details](daemon.md#alerts)", ""),
+        ("It works.", "is no sentence with a link to its details"),
+        ("It works. It lasts. [details](daemon.md#alerts)", "is more than one sentence"),
+        ("It works; it lasts. [details](daemon.md#alerts)", "is more than one sentence"),
+        ("With `own: true` it works. [details](daemon.md#alerts)", ""),
+        (f"It {'very ' * 23}works. [details](daemon.md#alerts)", ""),
+        (f"It {'very ' * 24}works. [details](daemon.md#alerts)", "has 26 words"),
+        ("It works. [details](demon.md#alerts)", "leads to no page"),
+        ("It works. [details](daemon.md#alarms)", "leads to no section of its page"),
+    ],
+)
+def test_a_row_of_the_wrong_form_is_found(text: str, problem: str) -> None:
+    assert _wrong(text) == problem
 
 
 def test_every_promise_has_a_test() -> None:
