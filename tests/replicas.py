@@ -22,7 +22,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Acceptance, SessionNow
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.leases import Leases
-from goclaw.gateway.shared_gateway import SharedGateway
+from goclaw.gateway.gateway import Gateway
 from goclaw.store.postgres.ownership import PostgresOwnership
 
 SESSION = "memory:here"
@@ -37,9 +37,9 @@ class Replica:
     room: Room
 
     @property
-    def gateway(self) -> SharedGateway:
+    def gateway(self) -> Gateway:
         gateway = self.room._gateway
-        assert isinstance(gateway, SharedGateway)
+        assert isinstance(gateway, Gateway)
         return gateway
 
     @property

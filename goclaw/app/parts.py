@@ -73,6 +73,7 @@ from goclaw.workspace import USERS as NOTE_PATH
 if TYPE_CHECKING:
     from goclaw.channels.sharing import ChannelSharing
     from goclaw.engine.leases import Leases
+    from goclaw.gateway.owners import SessionOwners
     from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
 
@@ -327,8 +328,8 @@ class Shared:
     """Let go of sessions without work, and take no more."""
     lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
     """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
-    gateway: Callable[..., Gateway]
-    """Makes the gateway, of the arguments of `Gateway`."""
+    owners: "Callable[[Gateway], SessionOwners]"
+    """Finds the owners of sessions for a gateway."""
 
 
 @record

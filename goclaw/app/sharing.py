@@ -24,7 +24,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.leases import Leases
 from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.gateway.shared_gateway import SharedGateway
+from goclaw.gateway.owners import SessionOwners
 from goclaw.store.database import Database
 from goclaw.store.exchange import ExchangePart
 from goclaw.store.fencing import HELD
@@ -85,7 +85,7 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
             absent = AbsentGateways(ownership, app.journal, outbox, app.foundation.bus.publish, clock)
             telling = keep_running("telling of gateways that are gone", absent.run, clock)
             await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
-        yield Shared(shared.begin_no_more, ownership.lead, partial(SharedGateway, shared=shared))
+        yield Shared(shared.begin_no_more, ownership.lead, partial(SessionOwners, shared))
 
 
 async def _prune_audits(app: App) -> None:

@@ -2,8 +2,8 @@
 
 from tests.mutations.bug import Bug, bug
 
-_GATEWAY = "goclaw/gateway/shared_gateway.py"
-_GATEWAYS = "tests/gateway/test_shared_gateway.py"
+_GATEWAY = "goclaw/gateway/owners.py"
+_GATEWAYS = "tests/gateway/test_owners.py"
 _LANES = "goclaw/engine/leases.py"
 _LANES_TESTS = "tests/engine/test_leases.py"
 _CLIENTS = "tests/app/test_mcp_server_replicas.py"
