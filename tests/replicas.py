@@ -22,6 +22,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Acceptance, SessionNow
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.leases import Leases
+from goclaw.engine.shared_sessions import SharedSessions
 from goclaw.gateway.gateway import Gateway
 from goclaw.store.postgres.ownership import PostgresOwnership
 
@@ -51,6 +52,12 @@ class Replica:
     @property
     def lanes(self) -> Lanes:
         return self.app.engine
+
+    @property
+    def shared(self) -> SharedSessions:
+        owners = self.gateway._owners
+        assert owners is not None
+        return owners.shared
 
     @property
     def leases(self) -> Leases:

@@ -96,11 +96,11 @@ async def test_a_press_passes_between_gateways_of_this_and_the_former_version(
     [question] = await eventually(lambda: owner.app.sessions.ports.questions.of(SESSION))
     actor, former = Actor("tui:here", "memory", owner=True), Owner("Thank you.")
     with monkeypatch.context() as patched:
-        patched.setattr(other.gateway.shared, "ask", former.ask)
+        patched.setattr(other.shared, "ask", former.ask)
         assert await other.gateway.choose(actor, question.id, 0) == answered("Thank you.")
     assert json.loads(former.body).items() >= {"question": question.id, "how": "choose", "index": 0}.items()
     press = {"actor": {"key": "tui:here", "entry": "memory", "owner": True}, "question": question.id, "how": "choose"}
-    assert await other.gateway.shared.ask(SESSION, PRESS, json.dumps(press)) == "Thank you."
+    assert await other.shared.ask(SESSION, PRESS, json.dumps(press)) == "Thank you."
 
 
 class Owner:
