@@ -240,15 +240,8 @@ def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
         case UserMessage():
             images = [[image.blob, image.mime] for image in message.images]
             pieces = [_of_piece(piece) for piece in message.foreign]
-            return [
-                _row(
-                    origin,
-                    "user",
-                    text=message.text,
-                    images=_json(images) if images else None,
-                    material=_json(pieces) if pieces else None,
-                )
-            ]
+            beside = {"images": _json(images) if images else None, "material": _json(pieces) if pieces else None}
+            return [_row(origin, "user", text=message.text, **beside)]
         case AssistantMessage():
             native = message.native
             answer = _row(

@@ -17,9 +17,10 @@ from goclaw.workspace.described import ABSENT, FileChanged, FileStamp, Opened, S
 from goclaw.workspace.finding import FileQuery, FoundFiles, GlobMatch
 from goclaw.workspace.notes import USERS
 from goclaw.workspace.old_notes import move_notes
+from goclaw.workspace.paths import FOLDER
 from goclaw.workspace.patterns import Pattern, patterns
 from goclaw.workspace.shared import SHARED, link_shared, part_of_shared
-from goclaw.workspace.workspace import FOLDER, Workspace
+from goclaw.workspace.workspace import Workspace
 
 __all__ = [
     "ABSENT",

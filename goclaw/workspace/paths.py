@@ -117,6 +117,8 @@ def _below(path: str, roots: Roots, shown: str) -> str:
     raise ToolError(f"path traversal detected: {shown}")
 
 
+FOLDER = "folder"
+"""The state of a folder (`Workspace.fingerprints`)."""
 _FORBIDDEN = "permission denied: {path}"
 _FOLDER = "is a directory: {path}"
 _NO_FILE = "not a regular file: {path}"

@@ -48,7 +48,7 @@ from goclaw.workspace.forbidden_files import Inode, inode_of
 from goclaw.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.workspace.openat2 import open_beneath
 from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_resolver, root_at
-from goclaw.workspace.paths import check_names_a_file, clean, in_words, nearest, roots_of, spelled, without_mark
+from goclaw.workspace.paths import FOLDER, check_names_a_file, clean, in_words, nearest, roots_of, spelled, without_mark
 from goclaw.workspace.shared import part_of_shared
 
 ResultT = TypeVar("ResultT")
@@ -58,10 +58,6 @@ READ_LIMIT = 20 << 20
 _MAX_ENTRIES = 10_000
 _MAX_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
-
-
-FOLDER = "folder"
-"""The state of a folder (`Workspace.fingerprints`)."""
 
 
 class Workspace:
