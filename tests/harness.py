@@ -54,6 +54,7 @@ from goclaw.sessions.models import Models
 from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
 from goclaw.store.open import open_database
+from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import Tool
@@ -165,8 +166,9 @@ class World:
         self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
         self.approved_files = ApprovedFiles()
+        self.open_logins: Callable[[Settings], WebLogins | None] = lambda settings: None
         self.logins: WebLogins | None = None
-        """Pages that ask to be let in, where a test has any."""
+        """Pages that ask to be let in, where a test has any: of the newest life."""
         self.details = Details({})
         """What the status says beside the session and its queue."""
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
@@ -302,6 +304,7 @@ def gateway_of(
         queue = {"Queue": f"{engine.waiting(session)} waiting"}
         return replace(world.details, lines={**queue, **world.details.lines})
 
+    world.logins = world.open_logins(sessions.ports.settings)
     ports = sessions.command_ports(
         details=details,
         engine=engine,

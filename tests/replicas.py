@@ -20,9 +20,10 @@ from goclaw.channels.memory import Room
 from goclaw.config.schema import Config
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Acceptance, SessionNow
-from goclaw.engine.shared_lanes import SharedLanes
-from goclaw.engine.shared_outbox import SharedOutbox
-from goclaw.gateway.shared_gateway import SharedGateway
+from goclaw.engine.lanes import Lanes
+from goclaw.engine.leases import Leases
+from goclaw.engine.shared_sessions import SharedSessions
+from goclaw.gateway.gateway import Gateway
 from goclaw.store.postgres.ownership import PostgresOwnership
 
 SESSION = "memory:here"
@@ -37,21 +38,31 @@ class Replica:
     room: Room
 
     @property
-    def gateway(self) -> SharedGateway:
+    def gateway(self) -> Gateway:
         gateway = self.room._gateway
-        assert isinstance(gateway, SharedGateway)
+        assert isinstance(gateway, Gateway)
         return gateway
 
     @property
     def ownership(self) -> PostgresOwnership:
-        outbox = self.app.outbox
-        assert isinstance(outbox, SharedOutbox) and isinstance(outbox.ownership, PostgresOwnership)
-        return outbox.ownership
+        ownership = self.app.outbox.ownership
+        assert isinstance(ownership, PostgresOwnership)
+        return ownership
 
     @property
-    def lanes(self) -> SharedLanes:
-        assert isinstance(self.app.engine, SharedLanes)
+    def lanes(self) -> Lanes:
         return self.app.engine
+
+    @property
+    def shared(self) -> SharedSessions:
+        owners = self.gateway._owners
+        assert owners is not None
+        return owners.shared
+
+    @property
+    def leases(self) -> Leases:
+        assert self.app.leases is not None
+        return self.app.leases
 
     async def say(self, text: str, **options: Any) -> Acceptance:
         """Write in this daemon's room (see `Room.say`)."""
@@ -62,7 +73,7 @@ class Replica:
 
     def has(self, session: str = SESSION) -> bool:
         """Whether this daemon works on a session, with its state in memory."""
-        return self.lanes.leases.of(session) is not None
+        return self.leases.of(session) is not None
 
     def takes_alone(self, *others: "Replica") -> None:
         """Have sessions that are wanted from here on taken by this daemon; those that others have they keep."""

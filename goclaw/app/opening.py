@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goclaw.app.parts import App, Foundation, SharingPart, open_environment, write_missing_quickstart
 from goclaw.app.running import start
@@ -24,7 +25,7 @@ from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Actor
 from goclaw.core.plugins import load
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.lanes import open_lanes
 from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.execution.tasks.room import TasksOnDisk
@@ -46,6 +47,9 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import open_sources
 from goclaw.toolkit.tool_docs import ToolListing
 from goclaw.turns.stuck import StuckTurns
+
+if TYPE_CHECKING:
+    from goclaw.engine.leases import Leases
 
 log = logging.getLogger(__name__)
 
@@ -192,24 +196,25 @@ async def _open_engine(
     outage = _watched(foundation, channels)
     service = sessions.service
     turns = (service.run, service.failed, clock, outage.delayed, service.prepare)
-    of = _lanes(foundation, channels, outbox)
-    engine = await stack.enter_async_context(open_lanes(journal, outbox, *turns, of))
+    leases = _leases(foundation, channels, journal)
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, *turns, leases))
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
-    return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
+    return App(
+        foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck, leases
+    )
 
 
 def _outbox(foundation: Foundation, channels: Mapping[str, Channel]) -> AbstractAsyncContextManager[Outbox]:
+    ownership = foundation.sharing.ownership if foundation.sharing else None
+    return open_outbox(foundation.database, channels, foundation.clock, ownership)
+
+
+def _leases(foundation: Foundation, channels: Mapping[str, Channel], journal: Journal) -> "Leases | None":
     database, clock, sharing = foundation.database, foundation.clock, foundation.sharing
-    if sharing:
-        return load(catalog.SHARING, SharingPart).open_outbox(database, channels, clock, sharing)
-    return open_outbox(database, channels, clock)
-
-
-def _lanes(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
-    if foundation.sharing:
-        return load(catalog.SHARING, SharingPart).lanes(foundation.database, channels, outbox)
-    return Lanes
+    if sharing is None:
+        return None
+    return load(catalog.SHARING, SharingPart).leases(database, channels, journal, clock, sharing)
 
 
 def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:

@@ -72,8 +72,9 @@ from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move
 from goclaw.workspace import USERS as NOTE_PATH
 
 if TYPE_CHECKING:
-    from goclaw.auth.web_logins import WebLogins
     from goclaw.channels.sharing import ChannelSharing
+    from goclaw.engine.leases import Leases
+    from goclaw.gateway.owners import SessionOwners
     from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
 
@@ -316,6 +317,8 @@ class App:
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns
+    leases: "Leases | None" = None
+    """The sessions of this process, where others share the store."""
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
 
@@ -328,8 +331,8 @@ class Shared:
     """Let go of sessions without work, and take no more."""
     lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
     """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
-    gateway: Callable[..., Gateway]
-    """Makes the gateway, of the arguments of `Gateway`."""
+    owners: "Callable[[Gateway], SessionOwners]"
+    """Finds the owners of sessions for a gateway."""
 
 
 @record
@@ -337,13 +340,9 @@ class SharingPart:
     """How the daemon works beside others on one store, as the catalogue names it."""
 
     open_store: Callable[[Database, Clock], StoreSharing]
-    open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
-    lanes: Callable[[Database, Mapping[str, Channel], Outbox], Callable[..., Lanes]]
-    """Returns what makes the lanes, of the arguments of `Lanes`."""
+    leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
-    logins: Callable[..., "WebLogins"]
-    """Makes the logins of the web page, of the daemon and the arguments of `WebLogins`."""
 
 
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:

@@ -343,7 +343,7 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: S
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
     commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
     environment = foundation.environment
-    gateway = (shared.gateway if shared else Gateway)(
+    gateway = Gateway(
         _command_ports(app, schedules, logins),
         audit=environment.audit,
         blobs=environment.blobs,
@@ -358,6 +358,7 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: S
         outbox=app.outbox,
         overheard=sessions.overheard,
         transcripts=sessions.ports.transcripts,
+        with_owners=shared.owners if shared else None,
     )
     app.sessions.ports.command_port.answer = gateway.commanded
     return gateway

@@ -5,16 +5,13 @@ session (`engine.shared_sessions`).
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
 
 from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.app.shared_folders import look_at_folders
 from goclaw.auth.audit import fact_of
-from goclaw.auth.shared_web_logins import KIND, SharedWebLogins
-from goclaw.auth.web_logins import WebLogins
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
@@ -23,13 +20,11 @@ from goclaw.core.plugins import load
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
 from goclaw.engine.absent_gateways import AbsentGateways
-from goclaw.engine.lanes import Lanes
-from goclaw.engine.outbox import Outbox
+from goclaw.engine.journal import Journal
+from goclaw.engine.leases import Leases
 from goclaw.engine.shared_bus import SharedBus
-from goclaw.engine.shared_lanes import SharedLanes
-from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.gateway.shared_gateway import SharedGateway
+from goclaw.gateway.owners import SessionOwners
 from goclaw.store.database import Database
 from goclaw.store.exchange import ExchangePart
 from goclaw.store.fencing import HELD
@@ -53,21 +48,10 @@ def _open_store(database: Database, clock: Clock) -> StoreSharing:
     return StoreSharing(ownership, part.channels(database, ownership, clock), bus)
 
 
-def _open_outbox(
-    database: Database, channels: Mapping[str, Channel], clock: Clock, sharing: StoreSharing
-) -> AbstractAsyncContextManager[Outbox]:
-    return open_shared_outbox(database, channels, clock, sharing.ownership)
-
-
-def _lanes(database: Database, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
-    ownership = _shared(outbox).ownership
-    return partial(SharedLanes, database=database, ownership=ownership, channels={LOCAL, *channels})
-
-
-def _shared(outbox: Outbox) -> SharedOutbox:
-    if not isinstance(outbox, SharedOutbox):
-        raise TypeError("the outbox is not shared")
-    return outbox
+def _leases(
+    database: Database, channels: Mapping[str, Channel], journal: Journal, clock: Clock, sharing: StoreSharing
+) -> Leases:
+    return Leases(database, sharing.ownership, journal, {LOCAL, *channels}, clock)
 
 
 @asynccontextmanager
@@ -77,13 +61,13 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     Raises:
         TypeError: outbox, lanes, bus or database are not such that were opened for this.
     """
-    outbox, lanes, bus = _shared(app.outbox), app.engine, _shared_bus(app)
-    database, clock, ownership = app.foundation.database, app.foundation.clock, outbox.ownership
-    if not isinstance(lanes, SharedLanes):
-        raise TypeError("the lanes are not shared")
+    outbox, leases, sharing, bus = app.outbox, app.leases, app.foundation.sharing, _shared_bus(app)
+    if leases is None or sharing is None:
+        raise TypeError("the store is not shared")
+    database, clock, ownership = app.foundation.database, app.foundation.clock, sharing.ownership
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} has no notices")
-    shared = SharedSessions(database, app.journal, lanes, outbox, _Memory(app), clock)
+    shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app), ownership, clock)
     retries = app.sessions.summary_retries
     retries.works_on = lambda session: ownership.fence_of(session) is not None
     retries.telling = lambda session: [database.notices.told(SUMMARIES, session)]
@@ -94,24 +78,14 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
         old_audits = keep_running("old audit logs", partial(_prune_audits, app), clock)
         await stack.enter_async_context(background(old_audits, "old audit logs"))
-        await stack.enter_async_context(open_shared_sessions(shared, lanes, clock))
+        await stack.enter_async_context(open_shared_sessions(shared, app.engine, clock))
         if app.foundation.config.replica.workspaces == "shared":
             await look_at_folders(stack, app)
         else:
             absent = AbsentGateways(ownership, app.journal, outbox, app.foundation.bus.publish, clock)
             telling = keep_running("telling of gateways that are gone", absent.run, clock)
             await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
-        yield Shared(shared.begin_no_more, ownership.lead, partial(SharedGateway, shared=shared))
-
-
-def _logins(app: App, *given: Any) -> WebLogins:
-    sharing, database = app.foundation.sharing, app.foundation.database
-    if sharing is None or not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared")
-    told = partial(sharing.channels.tell, KIND)
-    logins = SharedWebLogins(*given, facts=app.sessions.ports.settings, gateway=database.replica, told=told)
-    sharing.channels.hear(KIND, logins.heard)
-    return logins
+        yield Shared(shared.begin_no_more, ownership.lead, partial(SessionOwners, shared))
 
 
 async def _prune_audits(app: App) -> None:
@@ -163,5 +137,5 @@ class _Memory:
         return self.app.foundation.environment.tasks.count(session) > 0
 
 
-SHARING = SharingPart(_open_store, _open_outbox, _lanes, _open_sessions, _logins)
+SHARING = SharingPart(_open_store, _leases, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

@@ -7,14 +7,12 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from goclaw.app.parts import App, SharingPart
+from goclaw.app.parts import App
 from goclaw.auth.users import login_name
 from goclaw.auth.web_logins import OFF, LoginRequest, WebLogins
 from goclaw.config.listening import EVERYWHERE, in_url
 from goclaw.config.schema import Config
-from goclaw.core import catalog
 from goclaw.core.bus import Bus
-from goclaw.core.plugins import load
 from goclaw.core.supervise import background
 from goclaw.errors import StateError
 from goclaw.health.samples import Samples, resident_megabytes
@@ -30,10 +28,16 @@ def open_logins(app: App) -> WebLogins | None:
     foundation = app.foundation
     if not foundation.config.http.web:
         return None
-    given = foundation.clock, foundation.environment.audit, partial(_tell, foundation.bus)
-    if foundation.sharing:
-        return load(catalog.SHARING, SharingPart).logins(app, *given)
-    return WebLogins(*given)
+    logins = partial(
+        WebLogins,
+        foundation.clock,
+        foundation.environment.audit,
+        partial(_tell, foundation.bus),
+        app.sessions.ports.settings,
+    )
+    if sharing := foundation.sharing:
+        return logins(gateway=sharing.ownership.replica, news=sharing.channels)
+    return logins()
 
 
 async def cookies_of(config: Config) -> "Cookies | None":

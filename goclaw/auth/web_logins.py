@@ -2,8 +2,11 @@
 
 A code is shown to anyone who opens the page, and is worth nothing: the page's own secret, which no other has, is let in
 by it. So a person should approve only the code of a page in front of them, and is told which browser it is, and where.
-Nothing here is kept over a restart: a page asks for a new code. Of several processes on one store all know the same
-codes and links (`shared_web_logins`).
+
+Each page that asks, the answer to it, each link and each wrong try is a stored fact of its own, so a code or link of
+one process works at every process of the store. A row that lets a browser in is deleted by the one process that uses
+it: the deletion succeeds once. An answer is a row of its own, of which the first counts, so that a page that is gone
+meanwhile does not come back. Times are the store's clock's.
 """
 
 import asyncio
@@ -11,18 +14,21 @@ import hmac
 import logging
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from goclaw.auth.audit import AuditEntry
-from goclaw.auth.pairing import ALPHABET, CODE_SECONDS, LENGTH, TRIES
+from goclaw.auth.pairing import ALPHABET, LENGTH, count_try
 from goclaw.auth.tokens import MARK, TOKEN_BYTES, digest_of
-from goclaw.core.clock import Clock
+from goclaw.config.state import SharedFacts
+from goclaw.core.clock import APART_SECONDS, Clock
 from goclaw.core.container import daemon_command
 from goclaw.core.events import Actor
-from goclaw.core.records import BoundedDict, record
+from goclaw.core.records import record
 from goclaw.core.supervise import ends_within
+from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +36,6 @@ REQUEST_SECONDS = 300.0
 """Seconds for which a page's code is good: to fetch a phone and write it there."""
 LINK_SECONDS = 60.0
 """Seconds for which a link is good: until a browser has opened it."""
-MAX_REMEMBERED = 1_000
-"""People who tried wrong codes, that are remembered."""
 OFF = (
     f"the web page is off: set `http.web: true` in the configuration and {daemon_command('restart')} (docs/web-page.md)"
 )
@@ -40,6 +44,17 @@ SOCKET = "socket"
 """The way in of the owner's terminals."""
 WITH_TOKEN = ("http", "web")
 """The ways in with a token; a key of users.json may begin with them, as with any word."""
+
+PAGES_FACT = "web logins"
+"""Name of the stored facts: pages that ask; the hash of the page's secret follows, and `ANSWER` of the answer to it."""
+ANSWER = "answer"
+LINKS_FACT = "web links"
+"""Name of the stored facts: links; the hash of the code follows."""
+TRIES_FACT = "web login tries"
+"""Name of the stored facts: when each wrong code of a person is over; the person's key and a random number follow."""
+KIND = "web-login"
+"""Of what processes tell each other: that a page has its answer, or that it waits at another process now."""
+DECIDED, WAITS = "decided", "waits"
 
 
 @record
@@ -90,45 +105,56 @@ class LoginOver(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Asking:
-    request: LoginRequest
-    network: str
-    until: float
-    """Monotonic."""
-    let_in: LetIn | None = None
-    is_over: bool = False
-    """Whether it was denied, used, or forgotten."""
-    waiting: asyncio.Future[None] | None = None
-    """Ends the wait of the page when something has changed, or when it has come anew."""
+class _Wait:
+    """A page that waits at this process."""
 
-    @property
-    def is_open(self) -> bool:
-        return self.let_in is None and not self.is_over
+    news: asyncio.Future[None]
+    since: float
+    """Epoch seconds: tells it from others of the page at this process."""
+    is_told: bool = False
+    """Whether this process has heard its own word of it: other waits that it hears of from here on are later."""
+    is_old: bool = False
+    """Whether the page waits elsewhere, or anew: the answer is not for this wait."""
 
     def wake(self) -> None:
-        if self.waiting and not self.waiting.done():
-            self.waiting.set_result(None)
+        if not self.news.done():
+            self.news.set_result(None)
+
+
+class News(Protocol):
+    """What processes of one store tell each other; a word may get lost."""
+
+    def hear(self, kind: str, listener: Callable[[str], None], /) -> None: ...
+
+    async def tell(self, kind: str, words: str, /) -> None:
+        """Tell every process, this one included."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class WebLogins:
-    """The open codes and links of the daemon."""
+    """The open codes and links of a store. All methods that wait raise `StateError` where the store cannot be used."""
 
     clock: Clock
     audit: Callable[[AuditEntry], None]
     tell: Callable[[LoginRequest], None]
     """Shows the request to the owner."""
+    facts: SharedFacts
+    gateway: str = "sole"
+    """Name of this process."""
+    news: News | None = None
+    """Where other processes have the same store. If a word gets lost, a page has its answer at the end of its wait."""
     limits: LoginLimits = field(default_factory=LoginLimits)
     address: str = ""
     """Where the page is, since the listener is open."""
-    _asking: dict[str, _Asking] = field(default_factory=dict)
-    """By the hash of the page's secret, the oldest first."""
-    _links: dict[str, tuple[LetIn, float]] = field(default_factory=dict)
-    """By the hash of the code: whom it lets in, and until when, monotonic."""
+    _waits: dict[str, _Wait] = field(default_factory=dict)
+    """By the hash of the page's secret."""
     _told: tuple[int, float] = (0, 0.0)
     """Requests that were shown in this minute, and until when that is, monotonic."""
-    _tries: BoundedDict[str, tuple[int, float]] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
-    """Wrong codes by person: how many, and until when they count, monotonic."""
+
+    def __post_init__(self) -> None:
+        if self.news:
+            self.news.hear(KIND, self.hear)
 
     async def ask(self, browser: str, address: str, network: str, *, is_here: bool) -> tuple[str, str]:
         """Return a new code for people and a secret for the page.
@@ -138,14 +164,23 @@ class WebLogins:
         Raises:
             LoginRefused: too many pages ask.
         """
-        self._forget()
-        own = [key for key, each in self._asking.items() if each.network == network]
+        pages = await self._pages()
+        own = [key for key, page in pages.items() if page["network"] == network]
         for oldest in own[: max(0, len(own) - self.limits.per_address + 1)]:
-            self._end(oldest)
-        self._check_room(len(self._asking), address)
+            await self._use_up(oldest)
+            await self._spread(DECIDED, oldest)
+            del pages[oldest]
+        self._check_room(len(pages), address)
         request, secret = new_request(browser, address, is_here=is_here)
-        until = self.clock.monotonic() + REQUEST_SECONDS
-        self._asking[request.key] = _Asking(request, network, until)
+        page = {
+            "code": _digest(request.key, request.code),
+            "browser": browser,
+            "address": address,
+            "network": network,
+            "here": self.gateway if is_here else "",
+            "until": self.clock.now() + REQUEST_SECONDS,
+        }
+        await self.facts.learn(_page_fact(request.key), page)
         self._tell(request)
         return request.code, secret
 
@@ -155,23 +190,25 @@ class WebLogins:
         Raises:
             LoginOver: it will not be let in.
         """
-        self._forget()
         key = digest_of(secret)
-        asking = self._asking.get(key)
-        if asking is None:
-            raise LoginOver
-        asking.wake()  # an earlier wait of this page, whose connection may be broken, would take the answer
-        waiting = asking.waiting = asyncio.get_running_loop().create_future()
-        if asking.is_open:
-            left = asking.until - self.clock.monotonic()
-            await ends_within(waiting, self.clock, min(left, seconds))
-            self._forget()
-        if asking.is_over:
-            raise LoginOver
-        if asking.let_in is None or asking.waiting is not waiting:
+        until = (await self._page(key))["until"]
+        if earlier := self._waits.get(key):
+            earlier.is_old = True
+            earlier.wake()
+        waiting = self._waits[key] = _Wait(asyncio.get_running_loop().create_future(), self.clock.now())
+        try:
+            if (let_in := await self._answer(key)) is None:
+                await self._spread(WAITS, key, waiting.since)
+                await ends_within(waiting.news, self.clock, min(until - self.clock.now(), seconds))
+                let_in = await self._answer(key)
+        finally:
+            if self._waits.get(key) is waiting:
+                del self._waits[key]
+        if let_in is None or waiting.is_old:
             return None
-        self._end(key)
-        return asking.let_in
+        if not await self._use_up(key):
+            raise LoginOver
+        return let_in
 
     async def find(self, by: Actor, code: str) -> LoginRequest:
         """Return the page that shows this code.
@@ -181,21 +218,18 @@ class WebLogins:
         """
         if not is_a_person(by):
             raise LoginRefused(NO_PERSON)
-        now, tried = self.clock.monotonic(), plain(code)
-        times, until = self._tries.get(by.key, (0, 0.0))
-        if until <= now:
-            times, until = 0, now + CODE_SECONDS
-        if times >= TRIES:
-            raise LoginRefused(too_many(until - now))
-        self._forget()
+        tried, seconds = await count_try(self.facts, f"{TRIES_FACT}:{by.key}", self.clock.now())
+        if seconds:
+            raise LoginRefused(too_many(seconds))
         found = None
-        for each in self._asking.values():
-            shown = plain(each.request.code)
-            if hmac.compare_digest(shown.encode(), tried.encode(errors="replace")) and each.is_open:
-                found = each.request
+        for key, page in (await self._pages()).items():
+            is_open = ANSWER not in page
+            if hmac.compare_digest(page["code"], _digest(key, code)) and is_open:
+                is_here = page["here"] == self.gateway  # the owner of another machine is not this one's
+                found = LoginRequest(code, page["browser"], page["address"], is_here, key)
         if found is None:
-            self._tries[by.key] = (times + 1, until)
             raise self._no_page(by)
+        await self.facts.unlearn(tried)
         return found
 
     async def approve(self, by: Actor, request: LoginRequest, *, owner: bool = False) -> None:
@@ -204,9 +238,8 @@ class WebLogins:
         Raises:
             LoginRefused: another person was quicker, or the page is gone meanwhile.
         """
-        asking = self._of(request)
-        asking.let_in = let_in_by(by, owner=owner)
-        asking.wake()
+        let_in = let_in_by(by, owner=owner)
+        await self._decide(by, request, {"user": let_in.user, "owner": let_in.owner, "how": let_in.how})
         self._note(by, request, "web.approve", "ok")
 
     async def deny(self, by: Actor, request: LoginRequest) -> None:
@@ -215,37 +248,55 @@ class WebLogins:
         Raises:
             LoginRefused: as `approve`.
         """
-        asking = self._of(request)
-        asking.is_over = True
-        asking.wake()
+        await self._decide(by, request, {"user": ""})
         self._note(by, request, "web.deny", "ok")
 
     async def link(self, user: str, *, owner: bool) -> str:
         """Return the code of a new link, which lets in one browser as this user. Only the owner may ask for one."""
-        self._forget()
-        while len(self._links) >= self.limits.links:
-            del self._links[next(iter(self._links))]
+        now, links = self.clock.now(), await self.facts.facts(LINKS_FACT)
+        oldest_first = sorted(links, key=lambda key: float(links[key]["until"]))
+        over = max(0, len(links) - self.limits.links + 1)
+        for number, key in enumerate(oldest_first):
+            if number < over or not _is_good(links[key], now, LINK_SECONDS):
+                await self.facts.unlearn(f"{LINKS_FACT}:{key}")
         code = MARK + secrets.token_urlsafe(TOKEN_BYTES)
-        self._links[digest_of(code)] = LetIn(user, owner, "link"), self.clock.monotonic() + LINK_SECONDS
+        row = {"user": user, "owner": owner, "until": now + LINK_SECONDS}
+        await self.facts.learn(f"{LINKS_FACT}:{digest_of(code)}", row)
         self._note_link(user, owner=owner)
         return code
 
     async def look(self, code: str) -> LetIn | None:
         """Return whom a link would let in, which it still does then; None: it is unknown, used or too old."""
-        self._forget()
-        found = self._links.get(digest_of(code))
-        return found[0] if found else None
+        row = await self.facts.fact(f"{LINKS_FACT}:{digest_of(code)}")
+        if row is None or not _is_good(row, self.clock.now(), LINK_SECONDS):
+            return None
+        return LetIn(row["user"], row["owner"], "link")
 
     async def follow(self, code: str) -> LetIn | None:
         """Return whom a link lets in, and use it up; None: it is unknown, used or too old."""
-        self._forget()
-        found = self._links.pop(digest_of(code), None)
-        return found[0] if found else None
+        let_in = await self.look(code)
+        # Deleted once, by whichever process is first.
+        return let_in if let_in and await self.facts.unlearn(f"{LINKS_FACT}:{digest_of(code)}") else None
 
     def wake(self) -> None:
         """End all waits, because the daemon ends."""
-        for asking in self._asking.values():
-            asking.wake()
+        for waiting in self._waits.values():
+            waiting.wake()
+
+    def hear(self, words: str) -> None:
+        """Take in what a process has told, this one included; all hear it in one order."""
+        what, key, gateway, *more = words.split(" ")
+        if (waiting := self._waits.get(key)) is None:
+            return
+        if what == WAITS:
+            # A wait before it may have a broken connection, and would take the answer. At this process it is known.
+            if gateway == self.gateway:
+                waiting.is_told = waiting.is_told or float(more[0]) == waiting.since
+                return
+            if not waiting.is_told:
+                return
+            waiting.is_old = True
+        waiting.wake()
 
     def _tell(self, request: LoginRequest) -> None:
         now = self.clock.monotonic()
@@ -256,21 +307,62 @@ class WebLogins:
         if times < self.limits.told_per_minute:
             self.tell(request)
 
-    def _of(self, request: LoginRequest) -> _Asking:
-        return next(each for each in self._asking.values() if each.request is request)
+    async def _decide(self, by: Actor, request: LoginRequest, answer: Mapping[str, Any]) -> None:
+        until = self.clock.now() + REQUEST_SECONDS
+        fact = f"{_page_fact(request.key)}:{ANSWER}"
+        if not await self.facts.learn_new(fact, {**answer, "until": until}):
+            raise self._no_page(by)
+        await self._spread(DECIDED, request.key)
 
-    def _forget(self) -> None:
-        """Forget what is over."""
-        now = self.clock.monotonic()
-        for key in [key for key, each in self._asking.items() if each.until <= now]:
-            self._end(key)
-        for key in [key for key, (_, until) in self._links.items() if until <= now]:
-            del self._links[key]
+    async def _spread(self, what: str, key: str, since: float = 0.0) -> None:
+        words = f"{what} {key} {self.gateway} {since!r}"
+        if self.news is None:
+            self.hear(words)
+            return
+        with suppress(StateError):  # it may get lost: what is waited for is looked at again
+            await self.news.tell(KIND, words)
 
-    def _end(self, key: str) -> None:
-        asking = self._asking.pop(key)
-        asking.is_over = True
-        asking.wake()
+    async def _page(self, key: str) -> Mapping[str, Any]:
+        """Return the page with this hash of its secret, and the answer to it as `ANSWER`.
+
+        Raises:
+            LoginOver: it is unknown, or its time is over.
+        """
+        found = await self.facts.facts(_page_fact(key))
+        if "" not in found or not _is_good(found[""], self.clock.now(), REQUEST_SECONDS):
+            raise LoginOver
+        return {**found[""], **({ANSWER: found[ANSWER]} if ANSWER in found else {})}
+
+    async def _answer(self, key: str) -> LetIn | None:
+        """Return as whom a page is let in; None: that is not decided.
+
+        Raises:
+            LoginOver: it is not let in.
+        """
+        answer = (await self._page(key)).get(ANSWER)
+        if answer is None:
+            return None
+        if not answer["user"]:
+            raise LoginOver
+        return LetIn(answer["user"], answer["owner"], answer["how"])
+
+    async def _pages(self) -> dict[str, Mapping[str, Any]]:
+        """Return all pages that ask by the hash of their secret, the oldest first; forget what is over."""
+        now, rows = self.clock.now(), dict(await self.facts.facts(PAGES_FACT))
+        for part in [part for part, row in rows.items() if not _is_good(row, now, REQUEST_SECONDS)]:
+            await self.facts.unlearn(f"{PAGES_FACT}:{part}")
+            del rows[part]
+        pages = {part: row for part, row in rows.items() if ":" not in part}
+        for key, page in pages.items():
+            if (answer := rows.get(f"{key}:{ANSWER}")) is not None:
+                page[ANSWER] = answer
+        return dict(sorted(pages.items(), key=lambda each: float(each[1]["until"])))
+
+    async def _use_up(self, key: str) -> bool:
+        """Forget a page. False: another process has done so."""
+        is_first = await self.facts.unlearn(_page_fact(key))
+        await self.facts.unlearn(f"{_page_fact(key)}:{ANSWER}")
+        return is_first
 
     def _check_room(self, asking: int, address: str) -> None:
         """Refuse a further page where so many ask."""
@@ -325,3 +417,17 @@ def is_code(text: str) -> bool:
 def plain(code: str) -> str:
     """Return a code without what people write into it."""
     return code.strip().upper().replace("-", "").replace(" ", "")
+
+
+def _page_fact(key: str) -> str:
+    return f"{PAGES_FACT}:{key}"
+
+
+def _digest(key: str, code: str) -> str:
+    """Return the hash of a page's code that is stored; `key`: the hash of the page's secret, another for each page."""
+    return digest_of(f"{key} {plain(code)}")
+
+
+def _is_good(row: Mapping[str, Any], now: float, seconds: float) -> bool:
+    """Whether a row that is good for so many seconds is not over; a later time comes from a clock that was set."""
+    return now < float(row["until"]) <= now + seconds + APART_SECONDS

@@ -67,8 +67,8 @@ _INTRODUCTION = f"""\
 GoClaw runs without any configuration. Settings come from these places, each going before those above it:
 
 1. the defaults below, and what installed packages declare ([declare.md](declare.md#what-the-operator-says)),
-2. the file: `--config`, else `GOCLAW_CONFIG`, else `config.yaml` in the state folder (`config.yaml.example` has every
-   key; relative folders in it count from the file),
+2. the file: `--config`, else `GOCLAW_CONFIG`, else `config.yaml` in the state folder (`goclaw config example` prints
+   every key; relative folders in it count from the file),
 3. secrets, one to a file: `secrets/` in the state folder, then `/run/secrets`. A file is named like its key with `__`
    for the dots (`telegram__proxy`), or `telegram_token`, `anthropic_api_key`, `openai_api_key`,
 4. the environment: `{PREFIX}` and the key in capitals with `__` for the dots, `{PREFIX}HTTP__PORT=8000`; lists as JSON

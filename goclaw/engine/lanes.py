@@ -7,11 +7,9 @@ refuses holds a lane up: that is tried again until it is recorded, and what was 
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from itertools import takewhile
 from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
@@ -21,7 +19,9 @@ from goclaw.core.events import Delivery, Inbound
 from goclaw.core.supervise import ends_within, goes_on
 from goclaw.engine.base import Handler, LaneState, Prepare, RunningTurn, TurnKind, continues, unprepared
 from goclaw.engine.journal import Journal, JournaledTurn
+from goclaw.engine.lane import Lane
 from goclaw.engine.outbox import Outbox
+from goclaw.engine.ownership import Owner, SoleOwner
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.health.stuck_tasks import task_stacks
 from goclaw.store.database import BoundStatement
@@ -47,47 +47,6 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0
 """Seconds between two tries to record a turn, doubled each time up to this: people wait for it to go on."""
 
 
-class Lane:
-    """The turns of one session: the one that runs, and those that wait for it."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[JournaledTurn] = deque()
-        self.turn: JournaledTurn | None = None
-        self.work: asyncio.Task[Any] | None = None
-        self.task: asyncio.Task[Any] | None = None
-        """Runs it; None while it only keeps turns from beginning."""
-        self.delayed = False
-        """It waits for the disk."""
-        self.is_lost = False
-        """Another process goes on with the session."""
-        self.ended = asyncio.Event()
-        """Set when the turn that runs has ended, its journal included."""
-
-    def running(self) -> list[JournaledTurn]:
-        """Return the turn that can be stopped, if any; one whose end is being recorded cannot."""
-        return [self.turn] if self.turn and self.work and not self.work.done() else []
-
-    def first(self) -> list[JournaledTurn]:
-        """Return the waiting turns that go before the others."""
-        return list(takewhile(lambda turn: turn.comes_first, self.waiting))
-
-    def push(self, turn: JournaledTurn) -> None:
-        """Let a turn wait."""
-        self.waiting.insert(len(self.first()) if turn.comes_first else len(self.waiting), turn)
-        turn.behind = self.waiting
-        if self.turn is not None and self.turn.followed is not None:
-            self.turn.followed()
-
-    def stop(self, turn: JournaledTurn) -> bool:
-        """Have a turn end without an answer, whether it runs or waits. False: it is ending so already."""
-        if turn.stopping:
-            return False
-        turn.stopping = True
-        if turn is self.turn and self.work is not None:
-            self.work.cancel()
-        return True
-
-
 class Lanes:
     """Implements `engine.base.Engine`. Made by `open_lanes`."""
 
@@ -100,6 +59,7 @@ class Lanes:
         clock: Clock,
         delayed: Delayed,
         prepare: Prepare,
+        owner: Owner | None,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
@@ -108,10 +68,13 @@ class Lanes:
         self._delayed = delayed
         self._prepare = prepare
         self._clock = clock
+        self._owner = owner or SoleOwner()
         self._lanes: dict[str, Lane] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resumed = asyncio.Event()
         self._ending = False
+        if owner:  # which takes up each session by itself
+            self._resumed.set()
 
     async def resume(self, channels: Container[str]) -> int:
         """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before.
@@ -120,7 +83,7 @@ class Lanes:
         """
         turns = [turn for turn in await self._journal.open_turns() if turn.inbound.address.channel in channels]
         for turn in turns:
-            self._push(turn)
+            self.push(turn)
         self._resumed.set()
         return len(turns)
 
@@ -133,15 +96,31 @@ class Lanes:
         also: Sequence[BoundStatement] = (),
     ) -> bool:
         await self._resumed.wait()
-        # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
-        work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind, also)
-        return await goes_on(self._spawn(work, f"submit {inbound.id}"))
+        while (elsewhere := self._owner.elsewhere(inbound.session)) is None:
+            # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
+            work = self._submit_here(inbound, kind, interrupt=interrupt, also=also)
+            try:
+                if (is_new := await goes_on(self._spawn(work, f"submit {inbound.id}"))) is not None:
+                    return is_new
+            except OwnershipLost as lost:
+                log.info("the message is for another process: %s", lost, extra={"turn": inbound.id})
+        return await elsewhere.submit(inbound, kind, also)
 
     async def replace(self, inbound: Inbound) -> bool:
         await self._resumed.wait()
         return await goes_on(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
+        with self._owner.acting(session):
+            if by is not None or (elsewhere := self._owner.elsewhere(session)) is None:
+                return await self._cancel_here(session, patience, by)
+        return await elsewhere.cancel(session)
+
+    async def stop_for(self, session: str, turn: str) -> str:
+        """Carry the order `CANCEL` out; returns the turn that is stopped, empty if it does not run any more."""
+        return turn if self.running(session) == turn and await self._cancel_here(session, 0.0) else ""
+
+    async def _cancel_here(self, session: str, patience: float | None, by: Inbound | None = None) -> bool:
         lane = self._lanes.get(session)
         if lane is None or lane.turn is None:
             return False
@@ -169,6 +148,8 @@ class Lanes:
         return len(lane.waiting) if lane else 0
 
     async def queue(self, session: str) -> LaneState:
+        if (elsewhere := self._owner.elsewhere(session)) is not None:
+            return await elsewhere.queue(session)
         return LaneState(self.running(session) or "", self.waiting(session))
 
     @contextmanager
@@ -216,6 +197,23 @@ class Lanes:
         if tasks:
             await asyncio.wait(tasks)
 
+    def is_busy(self, session: str) -> bool:
+        """Whether a session's lane has work."""
+        return session in self._lanes
+
+    async def cut(self, session: str) -> None:
+        """End a session's lane; unfinished turns stay in the journal for the process that owns it next.
+
+        A turn that does not end is left: it writes nothing any more.
+        """
+        lane = self._lanes.get(session)
+        if lane is None or lane.task is None:
+            return
+        lane.task.cancel()
+        if not await ends_within(lane.task, self._clock, sum(CLOSE_SECONDS)):
+            log.error("a turn of %s does not end and is left", session, extra={"stack": task_stacks([lane.task])})
+            self._lanes.pop(session, None)
+
     def begin_no_more(self) -> None:
         """The daemon winds down: what runs may end, what waits or comes in is journaled for the next start."""
         self._ending = True
@@ -253,6 +251,21 @@ class Lanes:
                 log.warning("turn %s is being stopped, but that could not be recorded: %s", turn.id, error)
         await ended.wait()
 
+    async def _submit_here(
+        self, inbound: Inbound, kind: TurnKind, *, interrupt: bool, also: Sequence[BoundStatement]
+    ) -> bool | None:
+        """Submit to the lane of a session that this process has; None: it has not any more.
+
+        Raises:
+            OwnershipLost: another one has taken it over; nothing was written.
+        """
+        async with self._owner.taking_in(inbound, self.push) as submission:
+            if submission is None:
+                return None
+            taking = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind, also)
+            submission.is_new = await taking
+            return submission.is_new
+
     async def _take_in(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement] = ()) -> bool:
         with self.alone(inbound.session) as begins:
             prepared = self._prepare(inbound) if begins and kind == "message" else None
@@ -262,7 +275,7 @@ class Lanes:
             else:
                 turn = await self._journal.submit_prepared(inbound, prepared, *also)
             if turn is not None:
-                self._push(turn)
+                self.push(turn)
         return turn is not None
 
     async def _take_its_place(self, inbound: Inbound) -> bool:
@@ -276,7 +289,7 @@ class Lanes:
             return False
         # Others may have come or gone meanwhile; what comes later is not in the lane yet.
         replaceable = self._replaced_by(inbound)
-        self._push(self._journal.new_turn(inbound, "message", interrupts=True))
+        self.push(self._journal.new_turn(inbound, "message", interrupts=True))
         for turn in replaceable:
             self._lanes[inbound.session].stop(turn)
         return True
@@ -293,8 +306,11 @@ class Lanes:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _push(self, turn: JournaledTurn) -> None:
+    def push(self, turn: JournaledTurn) -> None:
+        """Have a turn run behind those of its session, unless the session was left meanwhile."""
         session = turn.inbound.session
+        if not self._owner.may_begin(session):
+            return
         lane = self._lanes.get(session)
         if lane is None:
             lane = self._lanes[session] = Lane()
@@ -302,17 +318,18 @@ class Lanes:
         lane.push(turn)
 
     async def _drain(self, session: str, lane: Lane) -> None:
-        try:
-            while lane.waiting and not self._ending:
-                turn = lane.waiting.popleft()
-                # Every line that is logged on the turn's way names it: see `health.logs`.
-                with bound_contextvars(turn=turn.id, session=session):
-                    if turn.resumed:
-                        log.info("turn taken up again", extra={"kind": turn.kind})
-                    await self._run(lane, turn)
-        finally:
-            if self._lanes.get(session) is lane:
-                del self._lanes[session]
+        with self._owner.draining(session, lane):
+            try:
+                while lane.waiting and not self._ending:
+                    turn = lane.waiting.popleft()
+                    # Every line that is logged on the turn's way names it: see `health.logs`.
+                    with bound_contextvars(turn=turn.id, session=session):
+                        if turn.resumed:
+                            log.info("turn taken up again", extra={"kind": turn.kind})
+                        await self._run(lane, turn)
+            finally:
+                if self._lanes.get(session) is lane:
+                    del self._lanes[session]
 
     async def _run(self, lane: Lane, turn: JournaledTurn) -> None:
         lane.ended = asyncio.Event()
@@ -434,13 +451,13 @@ async def open_lanes(
     clock: Clock,
     delayed: Delayed = _no_notice,
     prepare: Prepare = unprepared,
-    of: Callable[..., Lanes] = Lanes,
+    owner: Owner | None = None,
 ) -> AsyncIterator[Lanes]:
     """Yield the engine, for as long as the block lasts. Call `resume` when everything that turns need is open.
 
-    `of`: makes it of the other arguments.
+    `owner`: of a process beside others; None: this one is alone.
     """
-    lanes = of(journal, outbox, handler, failed, clock, delayed, prepare)
+    lanes = Lanes(journal, outbox, handler, failed, clock, delayed, prepare, owner)
     try:
         yield lanes
     finally:

@@ -1,14 +1,27 @@
-"""The sessions that this process works on, of a store that several share, as everything that acts on one sees them."""
+"""The sessions of a process beside others on one store: it has a lease of each, which another one may take over."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Container, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from goclaw.core.clock import Clock
+from goclaw.core.events import Inbound
+from goclaw.engine.base import LaneState, TurnKind
+from goclaw.engine.journal import Journal
+from goclaw.engine.lane import Lane
+from goclaw.engine.ownership import Push, Submission
+from goclaw.engine.statements import QUEUE
 from goclaw.errors import OwnershipLost
-from goclaw.store.fencing import fenced
-from goclaw.store.ownership import Lease
+from goclaw.store.database import BoundStatement, Database
+from goclaw.store.fencing import HELD, fenced
+from goclaw.store.ownership import Lease, Ownership
+
+ORDER_SECONDS = 10.0
+"""Seconds for which a reply of the owner is waited for: those of a dead one (`STALL_SECONDS` and the next look), of the
+transaction that keeps its session (three), and one to carry the order out."""
+CANCEL = "cancel"
+"""The order to stop a turn, by its id, if it is the one that runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +54,17 @@ class Held:
 
 
 class Leases:
-    """Sessions by key, from the moment when their state was read until they are left."""
+    """Implements `Owner` and `Elsewhere` for a process of several: sessions that it has, from the moment when their
+    state was read until they are left."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, ownership: Ownership, journal: Journal, channels: Container[str], clock: Clock
+    ) -> None:
+        """`channels`: turns of others wait in the journal for a process that has theirs."""
+        self._database = database
+        self._ownership = ownership
+        self._journal = journal
+        self._channels = channels
         self._clock = clock
         self._held: dict[str, Held] = {}
         self.ending = False
@@ -89,7 +110,7 @@ class Leases:
             with fenced(held.lease.fence):
                 yield held
         except OwnershipLost:
-            # What is read or taken up from here on is for naught: it may begin nothing more.
+            # The lease is lost: start no new work.
             held.lease.is_lost = True
             held.lease.news.set()
             raise
@@ -100,3 +121,74 @@ class Leases:
                 held.idle.set()
             if self.ending:
                 held.lease.news.set()
+
+    def elsewhere(self, session: str) -> "Leases | None":
+        return self if self.of(session) is None else None
+
+    @asynccontextmanager
+    async def taking_in(self, inbound: Inbound, push: Push) -> AsyncIterator[Submission | None]:
+        with self.acting(inbound.session) as held:
+            if held is None:
+                yield None
+                return
+            async with held.submitting:
+                # What another process took in before is answered before.
+                rows = await self._database.read(QUEUE(of_session=held.session))
+                if any(row["id"] not in held.known for row in rows):
+                    await self.take_up(held, push)
+                is_ours, submission = inbound.id not in held.known, Submission()
+                # Before it is committed: a look for what others submitted finds it as soon as it is.
+                held.known.add(inbound.id)
+                try:
+                    yield submission
+                finally:
+                    if is_ours and not submission.is_new:
+                        held.known.discard(inbound.id)
+                        held.lease.news.set()  # another one may have submitted it, and a look has passed it over
+
+    def may_begin(self, session: str) -> bool:
+        held = self.of(session)
+        return held is not None and held.lease.fence == HELD.get()
+
+    @contextmanager
+    def draining(self, session: str, lane: Lane) -> Iterator[None]:
+        held = self.of(session)
+        try:
+            yield
+        finally:
+            if held is not None:
+                held.active_at = self._clock.monotonic()
+                held.lease.is_lost = held.lease.is_lost or lane.is_lost
+                if lane.is_lost or self.ending:
+                    held.lease.news.set()
+
+    async def take_up(self, held: Held, push: Push) -> int:
+        """Push a session's turns that are not in its lane; return how many.
+
+        Raises:
+            OwnershipLost: another process has taken the session over.
+        """
+        turns = await self._journal.open_turns(held.session, held.known)
+        if turns and not self._ownership.is_sure_of(held.session, held.lease.fence.epoch):
+            # What was read may be another process's: with what this one has in memory the model would be asked amiss.
+            await self._database.write()
+        # What is submitted here meanwhile is known by now.
+        new = [turn for turn in turns if turn.id not in held.known and turn.inbound.address.channel in self._channels]
+        for turn in new:
+            held.known.add(turn.id)
+            turn.resumed = turn.begun  # it may have been taken in just now, here or elsewhere
+            push(turn)
+        return len(new)
+
+    async def submit(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement]) -> bool:
+        return await self._journal.submit(inbound, kind, also=[*also, self._ownership.wanted(inbound.session)])
+
+    async def cancel(self, session: str) -> bool:
+        if not (turn := (await self.queue(session)).running):
+            return False
+        return bool(await self._ownership.orders.give(session, CANCEL, turn, ORDER_SECONDS))
+
+    async def queue(self, session: str) -> LaneState:
+        # The oldest message that is not finished runs, or will be the first to.
+        turns = [row["id"] for row in await self._database.read(QUEUE(of_session=session))]
+        return LaneState(turns[0], len(turns) - 1) if turns else LaneState("", 0)

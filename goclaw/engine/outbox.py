@@ -12,41 +12,32 @@ import asyncio
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import bindparam, delete, or_, select, update
+from sqlalchemy import bindparam, delete, func, literal, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
-from goclaw.channels.base import Channel, Doubt
+from goclaw.channels.base import Channel
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.codec import Codec
 from goclaw.core.events import Address, Delivery, Receipt
 from goclaw.core.records import record
-from goclaw.core.redact import mask_known
-from goclaw.core.supervise import goes_on, keep_running, result_of
+from goclaw.core.supervise import ends_within, goes_on, keep_running, result_of
+from goclaw.engine.deliveries import DELIVERY, DeliveryProgress, masked, progress_of, word_about
 from goclaw.errors import DeliveryError, OwnershipLost, StateError
 from goclaw.net import BEFORE_SENDING
 from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
-from goclaw.store.dialect import contains
-from goclaw.store.fencing import HELD
+from goclaw.store.dialect import contains, json_text
+from goclaw.store.fencing import HELD, Fence
+from goclaw.store.ownership import OF_CHAT, Ownership
 from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
 
-
-_DELIVERY: Codec[Delivery] = Codec(Delivery)
-_PARTS: Codec[tuple[str, ...]] = Codec(tuple[str, ...])
-
-_MARK = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state=bindparam("new_state")))
-_ARRIVED = Statement(
-    update(deliveries)
-    .where(deliveries.c.id == bindparam("of"))
-    .values(state="pending", progress=bindparam("new_progress"))
-)
 
 T = TypeVar("T")
 
@@ -57,8 +48,10 @@ UNFORESEEN_TRIES = 5
 KEEP_SECONDS = 7 * 24 * 3600.0
 """Seconds for which a delivery's receipt is remembered, so that the same id is not sent again."""
 
-WORD = ":refused"
-"""Suffix of the id of the notice about a refused delivery."""
+OWNER = "owner"
+"""Key in a row's body: the session that has promised the delivery, where nothing else says that."""
+RECALL_SECONDS = 0.5
+"""Seconds between two looks for the receipt of what another process may send."""
 
 _RECEIPT: Codec[Receipt] = Codec(Receipt)
 
@@ -71,11 +64,15 @@ _SENT = Statement(
 _FAILED = Statement(
     update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="failed", error=bindparam("error"))
 )
-_OPEN = Statement(
-    select(deliveries)
-    .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
-    .order_by(deliveries.c.seq)
+_IS_OPEN = or_(deliveries.c.state == "pending", deliveries.c.state == "sending")
+_OPEN = Statement(select(deliveries).where(_IS_OPEN).order_by(deliveries.c.seq))
+_OWNER = func.coalesce(
+    json_text(deliveries.c.body, OWNER),
+    func.nullif(json_text(deliveries.c.body, "session"), ""),
+    literal(OF_CHAT) + deliveries.c.channel + ":" + deliveries.c.chat,
 )
+OPEN_OF = Statement(select(deliveries).where(_IS_OPEN, bindparam("owned") == _OWNER).order_by(deliveries.c.seq))
+OPEN_SESSIONS = Statement(select(_OWNER.label("owned")).where(_IS_OPEN).distinct().order_by("owned"))
 _ONE = Statement(select(deliveries).where(deliveries.c.id == bindparam("of")))
 _OF_MESSAGE = Statement(
     select(deliveries.c.body).where(
@@ -89,85 +86,6 @@ _PRUNE = Statement(
         or_(deliveries.c.state == "sent", deliveries.c.state == "failed"), deliveries.c.created_at < bindparam("before")
     )
 )
-
-
-class DeliveryProgress:
-    """One delivery and its progress."""
-
-    def __init__(
-        self,
-        delivery: Delivery,
-        database: Database,
-        parts: tuple[str, ...] = (),
-        doubt: Doubt = Doubt.NONE,
-        *,
-        marked: bool = False,
-    ) -> None:
-        self.delivery = delivery
-        self._database = database
-        self.parts = parts
-        self.doubt = doubt
-        self._asked = doubt is not Doubt.NONE
-        """Whether the service may have been asked to take the next part."""
-        self._marked = marked or self._asked
-        """Whether the row says that a part is being sent."""
-        self.fence = HELD.get()
-        """The right under which it is sent: that of the session which promised it."""
-        self.clearance: Callable[[], Awaitable[None]] | None = None
-        """Called right before a part is sent; raises OwnershipLost where another process sends it."""
-        self.queue: Sequence[DeliveryProgress] = ()
-        """The deliveries to its chat, in order, itself included."""
-
-    @property
-    def others_wait(self) -> bool:
-        return len(self.queue) > 1
-
-    @property
-    def is_being_sent(self) -> bool:
-        """Whether its row says that a part is being sent, and none has failed: another process would send it again."""
-        return self._marked and self.doubt is Doubt.NONE
-
-    async def sending(self) -> None:
-        if not self._marked:
-            await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
-            self._marked = True
-        if self.clearance is not None:
-            await self.clearance()
-        self._asked = True
-
-    async def arrived(self, message_id: str, *, last: bool = False) -> None:
-        # First in memory: should the disk refuse it, this run of the daemon still knows.
-        self.parts = (*self.parts, message_id)
-        self.doubt = Doubt.NONE
-        self._marked, self._asked = self._marked and last, False
-        if not last:
-            await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=self.recorded))
-
-    @property
-    def recorded(self) -> str:
-        """The parts that are there, as the row has them."""
-        return _PARTS.to_json(self.parts)
-
-    async def failed(self, *, maybe_arrived: bool) -> None:
-        """A try ended without `arrived`: doubt remains where the part may be there, else the row is as before."""
-        if maybe_arrived:
-            self.interrupted()
-        elif self._marked and self.doubt is Doubt.NONE:
-            await self._database.write(_MARK(of=self.delivery.id, new_state="pending"))
-            self._marked = self._asked = False
-
-    def interrupted(self) -> None:
-        """A try ended somehow: a part that was being sent may be there."""
-        if self._asked:
-            self.doubt = Doubt.SILENCE
-
-
-def progress_of(row: Row, database: Database) -> DeliveryProgress:
-    """Return the progress of a delivery that an earlier run of the daemon left undelivered."""
-    parts = _PARTS.from_json(row["progress"]) if row["progress"] else ()
-    doubt = Doubt.RESTART if row["state"] == "sending" else Doubt.NONE
-    return DeliveryProgress(_DELIVERY.from_json(row["body"]), database, parts, doubt)
-
 
 Chat = tuple[str, str]
 """The name of a channel and a chat there."""
@@ -183,11 +101,20 @@ class Promise:
     """Whether the disk must have the transaction before they begin: one of them is marked as being sent."""
 
 
+def owned_as(delivery: Delivery) -> str:
+    """Return the session whose owner sends a delivery that is promised under no fence."""
+    return delivery.session or f"{OF_CHAT}{delivery.address.channel}:{delivery.address.chat}"
+
+
 class Outbox:
     """One queue per chat. Made by `open_outbox`."""
 
-    def __init__(self, database: Database, channels: Mapping[str, Channel], clock: Clock) -> None:
+    def __init__(
+        self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership | None = None
+    ) -> None:
         self._database = database
+        self.ownership = ownership
+        """Of a process beside others on the store; None: this one sends everything."""
         self._channels = channels
         self._clock = clock
         self._queues: dict[Chat, deque[DeliveryProgress]] = {}
@@ -197,22 +124,25 @@ class Outbox:
         self._unforeseen: Counter[str] = Counter()
         self.counts: Counter[tuple[str, Literal["sent", "failed", "retried"]]] = Counter()
         """Deliveries since the start that ended so, and tries that are made again, by channel."""
-        self._early: list[DeliveryProgress] | None = []
-        """Deliveries promised before `resume`, which finds them in the database, too."""
+        self._early: list[DeliveryProgress] | None = None if ownership else []
+        """Deliveries promised before `resume`, which finds them in the database, too; None: since then, or where
+        `take_up` does that for each session."""
+        self._promised: dict[int, set[str]] = {}
+        """Ids that are promised or taken up under an epoch: they are in a queue here, will be, or have been sent."""
 
     def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
         """Return the INSERT for the transaction that promises the delivery; `marked`: as being sent."""
+        if fence := HELD.get():
+            # Before it is committed: a look for what others promised finds it as soon as it is.
+            self._promised.setdefault(fence.epoch, set()).add(delivery.id)
         return _INSERT(
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
-            body=self._body_of(delivery),
+            body=_body_of(delivery),
             state="sending" if marked else "pending",
             created_at=self._clock.now(),
         )
-
-    def _body_of(self, delivery: Delivery) -> str:
-        return _DELIVERY.to_json(delivery)
 
     def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
         """Return how to promise deliveries; the first one to a chat as being sent, where its channel asks at once."""
@@ -224,13 +154,13 @@ class Outbox:
         promised = list(zip(deliveries, marks, strict=True))
         return Promise(
             [DeliveryProgress(delivery, self._database, marked=marked) for delivery, marked in promised],
-            [self.row(delivery, marked=marked) for delivery, marked in promised],
+            [*(self.row(delivery, marked=marked) for delivery, marked in promised), *self._wanted(deliveries)],
             durable=any(marks),
         )
 
     def _goes_at_once(self, delivery: Delivery) -> bool:
         channel = self._channels.get(delivery.address.channel)
-        if self._early is not None or channel is None or delivery.action != "send":
+        if self._early is not None or channel is None or delivery.action != "send" or not self._is_sent_here():
             return False
         return channel.capabilities.sends_at_once(delivery)
 
@@ -241,6 +171,9 @@ class Outbox:
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
+        if not self._is_sent_here():
+            self._spawn(self._want(promised), "wanting sessions of deliveries")
+            return
         self.begin([DeliveryProgress(delivery, self._database) for delivery in promised])
 
     def begin(self, started: Sequence[DeliveryProgress]) -> None:
@@ -248,7 +181,7 @@ class Outbox:
         if self._early is not None:
             self._early.extend(started)
         else:
-            self._queue(started)
+            self._queue([progress for progress in started if progress.fence is not None or self.ownership is None])
 
     async def send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
@@ -257,6 +190,17 @@ class Outbox:
             DeliveryError: the channel refused it for good or cannot do it, or there is no such channel.
             StateError: it could not be promised, or another process sends it.
         """
+        if self._is_sent_here():
+            return await self._send(delivery, *others)
+        sending = self._spawn(self._send(delivery, *others), f"send {delivery.id}")
+        try:
+            while not await ends_within(sending, self._clock, RECALL_SECONDS):
+                await self._recall(delivery.id)
+        finally:
+            sending.cancel()
+        return sending.result()
+
+    async def _send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
         channel = self._channels.get(delivery.address.channel)
         if channel is None:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
@@ -290,11 +234,45 @@ class Outbox:
             else:
                 self._queue([progress])
 
+    async def take_up(self, session: str, fence: Fence) -> int:
+        """Send what others have promised for a session that this process owns; returns how many deliveries."""
+        promised, taken = self._promised.setdefault(fence.epoch, set()), 0
+        for row in await self._database.read(OPEN_OF(owned=session)):
+            if row["id"] in promised:
+                continue
+            promised.add(row["id"])
+            try:
+                await self._take_up([row])
+            except StateError:
+                promised.discard(row["id"])
+                raise
+            taken += 1
+        return taken
+
+    def is_busy(self, fence: Fence) -> bool:
+        """Whether something is being sent under a fence, or waits for it."""
+        return any(progress.fence == fence for queue in self._queues.values() for progress in queue)
+
+    def is_sending(self, fence: Fence) -> bool:
+        """Whether a part is just being sent under a fence."""
+        return any(queue[0].fence == fence and queue[0].is_being_sent for queue in self._queues.values() if queue)
+
+    def leave(self, fence: Fence) -> None:
+        """Send no more under a fence: another process does. What is being sent meets the fence itself."""
+        self._promised.pop(fence.epoch, None)
+        for queue in self._queues.values():
+            for progress in [each for each in list(queue)[1:] if each.fence == fence]:
+                queue.remove(progress)
+
+    async def open_sessions(self) -> list[str]:
+        """Return the sessions with deliveries that are not sent."""
+        return [row["owned"] for row in await self._database.read(OPEN_SESSIONS())]
+
     async def sent_as(self, address: Address, message_id: str) -> Sequence[Delivery]:
         """Return the deliveries of this message of a chat; empty for other people's messages, and for old ones."""
         quoted = json.dumps(message_id)
         rows = await self._database.read(_OF_MESSAGE(at_channel=address.channel, in_chat=address.chat, quoted=quoted))
-        return [_DELIVERY.from_json(row["body"]) for row in rows if row["body"]]
+        return [DELIVERY.from_json(row["body"]) for row in rows if row["body"]]
 
     async def prune(self) -> None:
         """Forget receipts that are not asked for any more."""
@@ -318,6 +296,21 @@ class Outbox:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _is_sent_here(self) -> bool:
+        """Whether this process sends what this task promises."""
+        return self.ownership is None or HELD.get() is not None
+
+    def _wanted(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
+        """Return the statements that have deliveries sent by the owners of their sessions; none where that is us."""
+        wanted = self.ownership.wanted if self.ownership and HELD.get() is None else None
+        return [wanted(session) for session in sorted(set(map(owned_as, promised)))] if wanted else []
+
+    async def _want(self, promised: Sequence[Delivery]) -> None:
+        try:
+            await self._database.write(*self._wanted(promised))
+        except StateError as error:
+            log.warning("deliveries wait for a later look: %s", error)
+
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
@@ -325,6 +318,20 @@ class Outbox:
         return task
 
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
+        fence, created = HELD.get(), False
+        promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
+        is_ours = delivery.id not in promised
+        try:
+            created = await self._commit(delivery, others)
+        finally:
+            if is_ours and not created:
+                promised.discard(delivery.id)
+        if fence and is_ours and not created:
+            # An owner before this one promised it, perhaps without sending it; a look for that has passed it over.
+            await self.take_up(fence.session, fence)
+        return created
+
+    async def _commit(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
         promise = self.promise_of([delivery])
         created = await self._database.write(*promise.rows, *others, durable=promise.durable)
         if created[0].rowcount != 1:
@@ -353,6 +360,8 @@ class Outbox:
 
     def _queue(self, started: Sequence[DeliveryProgress]) -> None:
         for progress in started:
+            if self.ownership is not None and progress.fence is not None:
+                progress.clearance = partial(self.ownership.check, progress.fence)
             delivery = progress.delivery
             if delivery.address.channel not in self._channels:
                 log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
@@ -457,25 +466,11 @@ class Outbox:
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
 
 
-def masked(delivery: Delivery) -> Delivery:
-    """Return the delivery without a secret of the daemon in what the chat shows: its text, file name and buttons.
-
-    A channel that renders Markdown masks once more what it really sends.
-    """
-    text, name = mask_known(delivery.text), mask_known(delivery.media_name)
-    labels = [mask_known(choice.label) for choice in delivery.choices]
-    if text == delivery.text and name == delivery.media_name and labels == [each.label for each in delivery.choices]:
-        return delivery
-    choices = tuple(replace(choice, label=label) for choice, label in zip(delivery.choices, labels, strict=True))
-    return replace(delivery, text=text, media_name=name, choices=choices)
-
-
-def word_about(delivery: Delivery, reason: str) -> Sequence[Delivery]:
-    """Return the notice to a chat about an undeliverable message; empty for such a notice itself."""
-    if delivery.action != "send" or delivery.id.endswith(WORD):
-        return ()
-    text = f"A message could not be delivered here: {reason}. Its text is kept; `goclaw tui` shows the conversation."
-    return (Delivery(f"{delivery.id}{WORD}", delivery.address, text, session=delivery.session),)
+def _body_of(delivery: Delivery) -> str:
+    body, fence = DELIVERY.to_json(delivery), HELD.get()
+    if fence is None or owned_as(delivery) == fence.session:
+        return body
+    return json.dumps({**json.loads(body), OWNER: fence.session})
 
 
 def _chat_of(delivery: Delivery) -> Chat:
@@ -489,9 +484,14 @@ def _ids(delivery: Delivery) -> Mapping[str, str]:
 
 
 @asynccontextmanager
-async def open_outbox(database: Database, channels: Mapping[str, Channel], clock: Clock) -> AsyncIterator[Outbox]:
-    """Yield the outbox, for as long as the block lasts. Call `resume` when the channels are open."""
-    outbox = Outbox(database, channels, clock)
+async def open_outbox(
+    database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership | None = None
+) -> AsyncIterator[Outbox]:
+    """Yield the outbox, for as long as the block lasts. Call `resume` when the channels are open.
+
+    `ownership`: of a process beside others on the store, which calls `take_up` for each session instead.
+    """
+    outbox = Outbox(database, channels, clock, ownership)
     try:
         yield outbox
     finally:

@@ -17,14 +17,13 @@ from typing import Protocol
 from goclaw.core.clock import Clock
 from goclaw.core.supervise import background, keep_running, result_of, set_within
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import CLOSE_SECONDS
-from goclaw.engine.leases import Held
-from goclaw.engine.shared_lanes import CANCEL, ORDER_SECONDS, SharedLanes
-from goclaw.engine.shared_outbox import SharedOutbox
+from goclaw.engine.lanes import CLOSE_SECONDS, Lanes
+from goclaw.engine.leases import CANCEL, ORDER_SECONDS, Held, Leases
+from goclaw.engine.outbox import Outbox
 from goclaw.engine.statements import OPEN_SESSIONS
 from goclaw.errors import GoclawError, OwnershipLost, StateError
 from goclaw.store.database import Database
-from goclaw.store.ownership import Lease, Order
+from goclaw.store.ownership import Lease, Order, Ownership
 
 log = logging.getLogger(__name__)
 
@@ -71,14 +70,16 @@ class SharedSessions:
         self,
         database: Database,
         journal: Journal,
-        lanes: SharedLanes,
-        outbox: SharedOutbox,
+        lanes: Lanes,
+        leases: Leases,
+        outbox: Outbox,
         memory: SessionMemory,
+        ownership: Ownership,
         clock: Clock,
     ) -> None:
-        self.leases = lanes.leases
+        self.leases = leases
         self._memory = memory
-        self._ownership = outbox.ownership
+        self._ownership = ownership
         self._database = database
         self._journal = journal
         self._lanes = lanes
@@ -199,7 +200,7 @@ class SharedSessions:
             # Answers of before are in the outbox before a turn begins: nothing that it shows may come above them.
             taken = await self._outbox.take_up(held.session, held.lease.fence)
             # What was taken in before an order is in the lane before that is carried out: /stop is to find it.
-            taken += await self._lanes.take_up(held)
+            taken += await self.leases.take_up(held, self._lanes.push)
         held.begun.update(order.id for order in orders)
         for order in orders:
             # Each beside the others: one may wait for another.
@@ -272,9 +273,7 @@ class SharedSessions:
 
 
 @asynccontextmanager
-async def open_shared_sessions(
-    shared: SharedSessions, lanes: SharedLanes, clock: Clock
-) -> AsyncIterator[SharedSessions]:
+async def open_shared_sessions(shared: SharedSessions, lanes: Lanes, clock: Clock) -> AsyncIterator[SharedSessions]:
     """Work on sessions for as long as the block lasts; then their lanes end, and others may take them."""
     async with (
         background(keep_running("sweeping sessions", shared.sweep, clock), "sweeping sessions"),

@@ -6,11 +6,10 @@ Commands never wait for the session's lane, so `/stop` and `/status` work whatev
 import asyncio
 import difflib
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goclaw.approvals.question_messages import chosen, fenced
 from goclaw.auth.audit import AuditEntry
@@ -44,7 +43,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import AccessDenied, StateError, ToolError
-from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
+from goclaw.gateway.commands.base import COMMAND, Command, CommandContext, CommandPorts, Reply
 from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
 from goclaw.schedules.overview import overview
 from goclaw.sessions.overheard import Overheard
@@ -53,7 +52,9 @@ from goclaw.store.blobs import Blobs
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import Transcripts
-from goclaw.turns.status import Details, SessionStatus
+
+if TYPE_CHECKING:
+    from goclaw.gateway.owners import SessionOwners
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +64,6 @@ NO_FILE_ANSWERS = (
     "again."
 )
 
-COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
-"""`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
 STOP = "stop"
 ARTIFACT_SHOWN = 64 << 10
 """Bytes of an artifact that a terminal gets: more than a person reads there, and little enough for one frame."""
@@ -95,6 +94,9 @@ class Gateway:
     outbox: Outbox
     overheard: Overheard
     transcripts: Transcripts
+    with_owners: "Callable[[Gateway], SessionOwners] | None" = None
+    """Finds the owners of sessions, where processes share the store; None: this one has them all."""
+    _owners: "SessionOwners | None" = field(init=False)
     _reader: TranscriptReader = field(init=False)
     _logged: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(10_000))
     _accepting: int = 0
@@ -102,11 +104,12 @@ class Gateway:
 
     def __post_init__(self) -> None:
         self._reader = TranscriptReader(self.database)
+        self._owners = self.with_owners(self) if self.with_owners else None
 
     async def accept(self, inbound: Inbound) -> Acceptance:
         self._accepting += 1
         try:
-            return await self._accept(inbound)
+            return await (self._owners.accept(inbound) if self._owners else self.accept_here(inbound))
         except StateError as error:
             await self.outage.refused(inbound, error)
             raise
@@ -120,7 +123,8 @@ class Gateway:
             self._quiet.clear()
             await self._quiet.wait()
 
-    async def _accept(self, inbound: Inbound) -> Acceptance:
+    async def accept_here(self, inbound: Inbound) -> Acceptance:
+        """Take a message in whose session is this process's, or that any process may take in."""
         session = self.ports.access.session_for(inbound.actor, inbound.session)
         text = storable(inbound.text)
         actor = replace(inbound.actor, name=storable(inbound.actor.name))
@@ -142,7 +146,7 @@ class Gateway:
             return await self._answer_question(inbound, question)
         limit = self.limits.queued_messages
         if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
-            return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
+            return await self.answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
         if not await self.ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
@@ -210,6 +214,8 @@ class Gateway:
         return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
+        if self._owners:
+            self._owners.forget(session)
         return await self.ports.bus.state(session) or await self.ports.inspection.now(session)
 
     async def sessions(
@@ -239,7 +245,7 @@ class Gateway:
         if not self.oversees(actor):
             details = details.without_others()
         details = details.with_schedules(await overview(self.ports.schedules, actor))
-        status = await self._inspected(session, details, actor)
+        status = await (self._owners or self.ports.inspection).status(session, details, actor)
         health = self.ports.compactor.health
         return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
 
@@ -255,18 +261,19 @@ class Gateway:
         return await self.queries.answer(actor, query)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
-        return await self.ports.questions.decide(actor, question, answer)
+        return await (self._owners or self.ports.questions).decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
-        return await self.ports.questions.choose(actor, question, index)
+        return await (self._owners or self.ports.questions).choose(actor, question, index)
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
-        return await self.ports.questions.decline(actor, question)
+        return await (self._owners or self.ports.questions).decline(actor, question)
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions that an actor may answer now, in all sessions."""
-        return self.ports.questions.answerable(actor)
+        elsewhere = await self._owners.answerable(actor) if self._owners else ()
+        return [*self.ports.questions.answerable(actor), *elsewhere]
 
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a message came from."""
@@ -308,9 +315,6 @@ class Gateway:
             return False
         return await self.ports.queue_modes.of(session) == "interrupt"
 
-    async def _inspected(self, session: str, details: Details, actor: Actor) -> SessionStatus:
-        return await self.ports.inspection.status(session, details, actor)
-
     def _may(self, actor: Actor, command: str) -> bool:
         return self.ports.access.authorize(actor, "command.run", command).allowed
 
@@ -332,11 +336,11 @@ class Gateway:
         command = self.known.get(name)
         self._record_command(inbound, name, exists=command is not None)
         if command is None or not self._may(inbound.actor, name):
-            return await self._answer(inbound, self._unknown(inbound.actor, name))
+            return await self.answer(inbound, self._unknown(inbound.actor, name))
         reply: Reply = await command.run(CommandContext(inbound, arguments, self.ports, self))
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
-        answered = await self._answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
+        answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
         return replace(answered, markdown=reply.markdown)
 
     async def _note(self, inbound: Inbound) -> Acceptance:
@@ -371,16 +375,16 @@ class Gateway:
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         # The files of a message that this one answers are no part of what it says.
         if any(attachment.origin is None for attachment in inbound.attachments):
-            return await self._answer(inbound, NO_FILE_ANSWERS)
+            return await self.answer(inbound, NO_FILE_ANSWERS)
         if inbound.forwarded:
-            return await self._answer(inbound, NOT_FORWARDED)
+            return await self.answer(inbound, NOT_FORWARDED)
         answer = chosen(question, inbound.own_words, inbound.address.channel)
         if isinstance(answer, Acceptance):
-            return await self._answer(inbound, answer.text)
+            return await self.answer(inbound, answer.text)
         settled = self.journal.settled(inbound, self.ports.clock.now())
         return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
 
-    async def _answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
+    async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
         """Answer at once: the message is settled and its answer promised in one transaction.
 
         `markdown`: the same for chats, where it differs.

@@ -87,6 +87,8 @@ class Orders(Protocol):
 class Ownership(Protocol):
     """Leases of sessions."""
 
+    replica: str
+    """Name of this process."""
     orders: Orders
     """Their notices set `Lease.has_orders` and `Lease.news`."""
 

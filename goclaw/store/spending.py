@@ -6,7 +6,7 @@ While a request runs, the largest cost that it may have is reserved (`Reservatio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from sqlalchemy import ColumnElement, String, and_, bindparam, func, or_, select, update
 
@@ -124,38 +124,74 @@ class Reservation:
         return self.session.startswith(session + AGENT_MARK) and self.turn.startswith(turn + AGENT_TURN)
 
 
-class Reservations:
-    """Reservations of one process, which is all where no other one uses the store. They end with the process."""
+class ReservationLedger(Protocol):
+    """The open reservations of all processes of a store. Coroutines raise `StateError` where that cannot be reached."""
 
-    def __init__(self) -> None:
+    async def add(self, wanted: Reservation) -> None:
+        """Store a reservation behind all that are open; one of its id is replaced."""
+        ...
+
+    async def before(self, wanted: Reservation) -> Sequence[Reservation]: ...
+
+    async def of_person(self, person: str) -> Sequence[Reservation]: ...
+
+    def settled(self, reservation: str) -> Sequence[BoundStatement]: ...
+
+    def forget(self, reservation: str) -> None:
+        """Note that a reservation of this process is deleted."""
+        ...
+
+    def end(self, reservation: str) -> None:
+        """Delete a reservation of this process without waiting for that."""
+        ...
+
+    async def end_the_dead(self) -> None: ...
+
+    async def prune(self) -> None: ...
+
+
+class Reservations:
+    """Reservations of one process, and with a ledger those of all processes of its store."""
+
+    def __init__(self, ledger: ReservationLedger | None = None) -> None:
+        self.ledger = ledger
         self.own: dict[str, Reservation] = {}
-        """The open ones of this process by id, oldest first."""
+        """The open ones of this process by id, oldest first. Without a ledger they end with the process."""
 
     async def make(self, wanted: Reservation) -> None:
         """Reserve, behind all that are open."""
         self.own.pop(wanted.id, None)
         self.own[wanted.id] = wanted
+        if self.ledger:
+            await self.ledger.add(wanted)
 
     async def before(self, wanted: Reservation) -> Sequence[Reservation]:
         """Return the open ones of the same person that were made before a reservation."""
+        if self.ledger:
+            return await self.ledger.before(wanted)
         earlier = takewhile(lambda each: each.id != wanted.id, self.own.values())
         return [each for each in earlier if each.person == wanted.person]
 
     async def of_person(self, person: str) -> Sequence[Reservation]:
         """Return all open ones of a person."""
+        if self.ledger:
+            return await self.ledger.of_person(person)
         return [each for each in self.own.values() if each.person == person]
 
     def settled(self, reservation: str) -> Sequence[BoundStatement]:
         """Return the statements that end a reservation, for the transaction that books its request."""
-        return ()
+        return self.ledger.settled(reservation) if self.ledger and reservation in self.own else ()
 
     def done(self, reservation: str) -> None:
         """Note that a reservation has ended: that transaction is committed."""
         self.own.pop(reservation, None)
+        if self.ledger:
+            self.ledger.forget(reservation)
 
     def release(self, reservation: str) -> None:
         """End a reservation of which nothing is booked."""
-        self.own.pop(reservation, None)
+        if self.own.pop(reservation, None) and self.ledger:
+            self.ledger.end(reservation)
 
     def leave(self, session: str) -> None:
         """End those of a session's turns, and of their agents: another process works on it from here on."""
@@ -166,23 +202,27 @@ class Reservations:
 
     async def end_the_dead(self) -> None:
         """End those of processes that are gone."""
+        if self.ledger:
+            await self.ledger.end_the_dead()
 
     async def prune(self) -> None:
         """Delete what no reservation needs any more."""
+        if self.ledger:
+            await self.ledger.prune()
 
 
 @record
 class ReservationsPart:
     """The reservations of a store that several processes share, as the catalogue names them."""
 
-    open: Callable[[Database], Reservations]
+    open: Callable[[Database], ReservationLedger]
 
 
 def reservations_of(database: Database) -> Reservations:
     """Return the reservations for a store: in memory where one process uses it, else in its tables."""
     if not database.is_shared:
         return Reservations()
-    return load(catalog.RESERVATIONS["postgres"], ReservationsPart).open(database)
+    return Reservations(load(catalog.RESERVATIONS["postgres"], ReservationsPart).open(database))
 
 
 class Spending:

@@ -29,8 +29,9 @@ and why."""
 
 IDLE_COMMITS = 5.0
 """Of a gateway without work, a second; Postgres counts each look as one, too."""
-LEFT_SECONDS, IDLE_SECONDS = 20.0, 30.0
-"""After an answer, until its conversation has been let go, and Postgres has counted all; and for which is counted."""
+LEFT_SECONDS, IDLE_SECONDS, WAIT_SECONDS = 20.0, 30.0, 60.0
+"""After an answer, until its conversation has been let go, and Postgres has counted all; for which is counted; at most
+for the answer."""
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ async def test_an_idle_gateway_commits_at_most_five_times_a_second(
         for each in gateways:
             await each.start()
         await telegram.world.say("m1 plain", user=ANN)
-        await eventually(lambda: "(end)" in str(telegram.sent(ANN)))
+        await eventually(lambda: "(end)" in str(telegram.sent(ANN)), WAIT_SECONDS)
         await clock.sleep(LEFT_SECONDS)
         before = commits(server)
         await clock.sleep(IDLE_SECONDS)

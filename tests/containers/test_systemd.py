@@ -104,6 +104,8 @@ def machine(engine: Engine) -> Iterator[Machine]:
         made.run(f"{packages} && loginctl enable-linger {USER}", seconds=SET_UP_SECONDS)
         made.copy_checkout(USER)
         made.run(f"{CHECKOUT}/scripts/run version", USER, SET_UP_SECONDS)
+        # Before root installs anything: the machine's unit runs as the folder's owner.
+        made.run(f"mkdir -m 700 {STATE}", USER)
         made.until(f"test -S /run/user/1000/bus || {{ loginctl user-status {USER}; false; }}")
         yield made
 

@@ -4,7 +4,7 @@ import pytest
 
 from goclaw.channels.base import Doubt
 from goclaw.core.events import Address, Delivery
-from goclaw.engine.outbox import DeliveryProgress
+from goclaw.engine.deliveries import DeliveryProgress
 from goclaw.errors import StateError
 from goclaw.store.database import Database
 from tests.parts import Mortal

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,9 +18,9 @@ from goclaw.core.supervise import background, ends_within
 from goclaw.engine import shared_sessions
 from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import open_lanes
-from goclaw.engine.shared_lanes import SharedLanes
-from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.leases import Leases
+from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.errors import DeliveryError, StateError
 from goclaw.store.fencing import HELD, Fence
@@ -58,8 +57,9 @@ class Replica:
         self.obey: Callable[[str, str], Awaitable[str]] = obey
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
-        self.lanes: SharedLanes
-        self.outbox: SharedOutbox
+        self.lanes: Lanes
+        self.leases: Leases
+        self.outbox: Outbox
         self.shared: SharedSessions
 
     async def handle(self, turn: Turn) -> Sequence[Delivery]:
@@ -97,7 +97,7 @@ class Replica:
         return await self.obey(session, body)
 
     def has(self, session: str) -> bool:
-        return self.lanes.leases.of(session) is not None
+        return self.leases.of(session) is not None
 
 
 async def echo(turn: Turn) -> str:
@@ -120,16 +120,17 @@ async def replica(
     async with open_schema(place, clock) as made.database:
         made.ownership = PostgresOwnership(made.database, clock, stall)
         journal, channels = Journal(made.database), {"memory": channel or MemoryChannel(room, clock)}
+        made.leases = Leases(made.database, made.ownership, journal, EVERYWHERE, clock)
         async with (
-            open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
+            open_outbox(made.database, channels, clock, made.ownership) as made.outbox,
             open_lanes(
                 *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
-                partial(SharedLanes, database=made.database, ownership=made.ownership, channels=EVERYWHERE),
-            ) as lanes,
+                made.leases,
+            ) as made.lanes,
         ):
-            assert isinstance(lanes, SharedLanes)
-            made.lanes = lanes
-            made.shared = SharedSessions(made.database, journal, made.lanes, made.outbox, made, clock)
+            made.shared = SharedSessions(
+                made.database, journal, made.lanes, made.leases, made.outbox, made, made.ownership, clock
+            )
             made.shared.serve({"echo": made.echo})
             async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
                 yield made
@@ -235,7 +236,7 @@ async def test_what_a_dead_process_has_begun_goes_on_in_another_one(place: Postg
         ownership, journal = PostgresOwnership(database, clock), Journal(database)
         for number in (1, 2):
             await journal.submit(inbound(number), "message", also=[ownership.wanted("s")])
-        outbox = SharedOutbox(database, {}, clock, ownership)
+        outbox = Outbox(database, {}, clock, ownership)
         await database.write(outbox.row(Delivery("old", Address("memory", "s"), "promised before", session="s")))
         await database.write(
             sql("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '1 hour')"),
@@ -252,14 +253,14 @@ async def test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox(
 ) -> None:
     """Its preview would else stand above an answer that was given before it."""
     room, looking, gate = Room(), asyncio.Event(), asyncio.Event()
-    take_up = SharedOutbox.take_up
+    take_up = Outbox.take_up
 
     async def slow(*parts: Any) -> int:
         looking.set()
         await gate.wait()
         return await take_up(*parts)
 
-    monkeypatch.setattr(SharedOutbox, "take_up", slow)
+    monkeypatch.setattr(Outbox, "take_up", slow)
     async with replica(place, room) as one:
         # As another process does it, whose session this one takes then.
         await Journal(one.database).submit(inbound(1), "message", also=[one.ownership.wanted("s")])
@@ -397,7 +398,7 @@ async def test_an_order_is_carried_out_by_the_owner_under_its_epoch_or_by_who_ta
         two.ownership.take_no_more()
         one.obey = look
         assert await two.shared.ask("s", "echo", "1") == "done 1", "no process had it"
-        held = one.lanes.leases.of("s")
+        held = one.leases.of("s")
         assert held is not None
         assert await two.shared.ask("s", "echo", "2") == "done 2"
         assert await two.shared.is_elsewhere("s") and not await one.shared.is_elsewhere("s")

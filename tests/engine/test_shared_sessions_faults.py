@@ -11,7 +11,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Address, Delivery, Receipt
 from goclaw.engine import shared_sessions
 from goclaw.engine.base import Turn
-from goclaw.engine.shared_outbox import OPEN_OF, SharedOutbox
+from goclaw.engine.outbox import OPEN_OF, Outbox
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.database import BoundStatement, Row
 from tests.acceptance.waiting import PATIENCE, clock, eventually, never
@@ -67,7 +67,7 @@ async def test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_i
             return rows
 
         one.database.read = slow  # type: ignore[method-assign]  # the moment cannot be met otherwise
-        dead = SharedOutbox(one.database, {}, clock, one.ownership)
+        dead = Outbox(one.database, {}, clock, one.ownership)
         await one.database.write(dead.row(told), one.ownership.wanted("s"))
         await looking.wait()
         await one.lanes.submit(inbound(2))

@@ -172,8 +172,8 @@ BUGS: list[Bug] = [
         "a person waits for the checkpoint of a model on this machine",
         "class local models: four minutes for an answer, since one server writes one thing at a time",
         "goclaw/compaction/maintenance.py",
-        "(self._until_a_message_comes(work) if is_free else work)",
-        "work",
+        "        if not all(each.is_free for each in await self.models.summarizers(key)):\n",
+        "        if True:\n",
         "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
     ),
     bug(
@@ -191,6 +191,14 @@ BUGS: list[Bug] = [
         "[message for message in messages if not count_of(message)]",
         "messages",
         f"{_FACTS}but_no_sentence_from_elsewhere",
+    ),
+    bug(
+        "work that a message interrupts is begun again after each turn",
+        "class local models: the server's cache is emptied between any two messages",
+        "goclaw/compaction/maintenance.py",
+        "elif key not in self._interrupted or",
+        "elif True or",
+        "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
     ),
     bug(
         "every summary model is called Ollama",

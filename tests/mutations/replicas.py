@@ -2,10 +2,10 @@
 
 from tests.mutations.bug import Bug, bug
 
-_GATEWAY = "goclaw/gateway/shared_gateway.py"
-_GATEWAYS = "tests/gateway/test_shared_gateway.py"
-_LANES = "goclaw/engine/shared_lanes.py"
-_LANES_TESTS = "tests/engine/test_shared_lanes.py"
+_GATEWAY = "goclaw/gateway/owners.py"
+_GATEWAYS = "tests/gateway/test_owners.py"
+_LANES = "goclaw/engine/leases.py"
+_LANES_TESTS = "tests/engine/test_leases.py"
 _CLIENTS = "tests/app/test_mcp_server_replicas.py"
 _SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_supervise.py"
 
@@ -25,7 +25,7 @@ BUGS: list[Bug] = [
         "goclaw/engine/outbox.py",
         "                    await progress.clearance()  # the next owner of the session sends it\n",
         "                    pass\n",
-        "tests/engine/test_shared_outbox_pause.py"
+        "tests/engine/test_outbox_pause.py"
         "::test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_answer_after_it",
     ),
     bug(
@@ -57,8 +57,8 @@ BUGS: list[Bug] = [
         "a message that arrives at its owner is also taken up from the journal",
         "class replicas: answered twice, when a look falls between the commit and the lane",
         _LANES,
-        "        held.known.add(inbound.id)\n        try:",
-        "        try:",
+        "                held.known.add(inbound.id)\n                try:",
+        "                try:",
         f"{_LANES_TESTS}::test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_done_once",
     ),
     bug(
@@ -82,8 +82,8 @@ BUGS: list[Bug] = [
         "an order overtakes the message that was taken in before it",
         "class replicas: /stop finds nothing, and then the turn begins",
         "goclaw/engine/shared_sessions.py",
-        "            taken += await self._lanes.take_up(held)\n",
-        "            taken += 0 if orders else await self._lanes.take_up(held)\n",
+        "            taken += await self.leases.take_up(held, self._lanes.push)\n",
+        "            taken += 0 if orders else await self.leases.take_up(held, self._lanes.push)\n",
         "tests/engine/test_shared_sessions.py"
         "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
     ),

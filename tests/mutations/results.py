@@ -47,10 +47,10 @@ BUGS: list[Bug] = [
     bug(
         "a gateway of the former version shows JSON for an answer",
         "issue 44: a rolling upgrade",
-        "goclaw/gateway/shared_gateway.py",
+        "goclaw/gateway/owners.py",
         "_ACCEPTANCE.to_json(done) if press.is_coded else done.text",
         "_ACCEPTANCE.to_json(done)",
-        "tests/gateway/test_shared_gateway.py::test_a_press_passes_between_gateways_of_this_and_the_former_version",
+        "tests/gateway/test_owners.py::test_a_press_passes_between_gateways_of_this_and_the_former_version",
     ),
     bug(
         "one MCP tool that cannot be read takes the server's other tools away",

@@ -101,14 +101,14 @@ BUGS: list[Bug] = [
         "the fuzz of three replicas, 2026-11-28: a preview stood above an older answer",
         "goclaw/engine/shared_sessions.py",
         "            taken = await self._outbox.take_up(held.session, held.lease.fence)\n",
-        "            taken = await self._lanes.take_up(held)\n"
+        "            taken = await self.leases.take_up(held, self._lanes.push)\n"
         "            taken += await self._outbox.take_up(held.session, held.lease.fence)\n",
         "tests/engine/test_shared_sessions.py::test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox",
     ),
     bug(
         "what a look for deliveries has passed over is not sent",
         "class delivery: promised again, while its row was there already",
-        "goclaw/engine/shared_outbox.py",
+        "goclaw/engine/outbox.py",
         "        if fence and is_ours and not created:\n",
         "        if False:\n",
         "tests/engine/test_shared_sessions_faults.py::"
@@ -120,7 +120,7 @@ BUGS: list[Bug] = [
         "goclaw/net/client.py",
         "        if clear := BEFORE_SENDING.get():\n",
         "        if clear := None:\n",
-        "tests/engine/test_shared_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
+        "tests/engine/test_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
     ),
     bug(
         "a preview that waited for its connection goes out after a pause",
@@ -142,7 +142,7 @@ BUGS: list[Bug] = [
     bug(
         "a process that was paused begins the turns of the next owner",
         "the fuzz of three replicas, 2026-11-28: the model was asked without the person's message",
-        "goclaw/engine/shared_lanes.py",
+        "goclaw/engine/leases.py",
         "        if turns and not self._ownership.is_sure_of(held.session, held.lease.fence.epoch):\n",
         "        if False:\n",
         "tests/engine/test_shared_sessions.py::"

@@ -28,7 +28,7 @@ BUGS: list[Bug] = [
     bug(
         "a code of the page lets in at each gateway",
         "class replicas: two browsers with one secret are one person's",
-        "goclaw/auth/shared_web_logins.py",
+        "goclaw/auth/web_logins.py",
         "        if not await self._use_up(key):\n            raise LoginOver\n",
         "        await self._use_up(key)\n",
         f"{_LOGINS}::test_of_two_gateways_that_decide_at_once_one_does",
@@ -36,23 +36,15 @@ BUGS: list[Bug] = [
     bug(
         "a gateway whose clock is a moment late takes the page of another one for one from a clock that was set",
         "class replicas: under load codes are gone as soon as they are shown",
-        "goclaw/auth/shared_web_logins.py",
+        "goclaw/auth/web_logins.py",
         " <= now + seconds + APART_SECONDS",
         " <= now + seconds",
         f"{_LOGINS}::test_clocks_of_gateways_that_are_a_moment_apart_change_nothing",
     ),
     bug(
-        "a link of the page lets in at each gateway",
-        "class replicas: a link is looked up, and used up too late",
-        "goclaw/auth/shared_web_logins.py",
-        'let_in if let_in and await self.facts.unlearn(f"{LINKS_FACT}:{digest_of(code)}") else None',
-        "let_in",
-        f"{_LOGINS}::test_a_link_of_one_gateway_lets_in_once_at_any",
-    ),
-    bug(
         "the owner of any machine makes owners of pages on all",
         "class replicas: a guest of another machine asks there",
-        "goclaw/auth/shared_web_logins.py",
+        "goclaw/auth/web_logins.py",
         'is_here = page["here"] == self.gateway',
         'is_here = bool(page["here"])',
         f"{_LOGINS}::test_the_owner_of_one_machine_makes_no_owner_of_a_page_on_another",
@@ -68,10 +60,10 @@ BUGS: list[Bug] = [
     bug(
         "a process that was paused sends what another one has",
         "class replicas: SIGSTOP between the mark and the request",
-        "goclaw/engine/outbox.py",
+        "goclaw/engine/deliveries.py",
         "        if self.clearance is not None:\n",
         "        if False:\n",
-        "tests/engine/test_shared_outbox_pause.py",
+        "tests/engine/test_outbox_pause.py",
     ),
     bug(
         "a duty that has ended stays with its process",

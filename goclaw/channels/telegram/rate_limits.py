@@ -18,15 +18,24 @@ MANY_CHATS = 1_000
 
 
 class SlidingWindow:
-    """At most `count` events in any `seconds`."""
+    """At most `count` events in any `seconds`, or the part of that rate which `share` gives: it changes with the other
+    processes.
 
-    def __init__(self, count: int, seconds: float) -> None:
+    A part is rounded down, so that all parts together are no more than the whole; below one, an event comes less often.
+    """
+
+    def __init__(self, count: int, seconds: float, share: Callable[[], float] | None = None) -> None:
         self._count = count
         self._seconds = seconds
+        self._rate = count / seconds
+        self._share = share
         self._times: deque[float] = deque()
 
     def free(self, now: float) -> int:
-        """Return the number of events that fit now."""
+        """Return the number of events that fit now; less than none where the part has become smaller."""
+        if self._share:
+            rate = self._rate * self._share()
+            self._count, self._seconds = (math.floor(rate), 1.0) if rate >= 1 else (1, 1 / rate)
         while self._times and self._times[0] <= now - self._seconds:
             self._times.popleft()
         return self._count - len(self._times)
@@ -37,7 +46,8 @@ class SlidingWindow:
 
     def wait(self, now: float) -> float:
         """Return the seconds until one fits."""
-        return 0.0 if self.free(now) > 0 else self._times[0] + self._seconds - now
+        free = self.free(now)
+        return 0.0 if free > 0 else self._times[-free] + self._seconds - now
 
     def is_quiet(self, now: float) -> bool:
         """Whether nothing that still counts happened."""
@@ -46,28 +56,6 @@ class SlidingWindow:
     def take(self, now: float) -> None:
         """Count one."""
         self._times.append(now)
-
-
-class SharedWindow(SlidingWindow):
-    """A part of `rate` events a second, as large as `share` says each time: it changes with the other processes.
-
-    Rounded down, so that all parts together are no more than the whole; below one, an event comes less often.
-    """
-
-    def __init__(self, rate: float, share: Callable[[], float]) -> None:
-        super().__init__(1, 1.0)
-        self._rate = rate
-        self._share = share
-
-    def free(self, now: float) -> int:
-        rate = self._rate * self._share()
-        self._count, self._seconds = (math.floor(rate), 1.0) if rate >= 1 else (1, 1 / rate)
-        return super().free(now)
-
-    def wait(self, now: float) -> float:
-        """Return the seconds until one fits; where the part has become smaller, until enough are too old to count."""
-        free = self.free(now)
-        return 0.0 if free > 0 else self._times[-free] + self._seconds - now
 
 
 class RateLimiter:
@@ -85,7 +73,7 @@ class RateLimiter:
         self.on_hold: Callable[[int, float], None] | None = None
         """Called with the chat and the seconds when Telegram asked to wait."""
         rate = settings.messages_per_second
-        self._all = SharedWindow(rate, share) if share else window_of(rate, 1)
+        self._all = window_of(rate, 1, share)
         self._chats: dict[int, list[SlidingWindow]] = {}
         self._owed: set[int] = set()
         self._held: dict[int, float] = {}
@@ -185,10 +173,10 @@ class RateLimiter:
         }
 
 
-def window_of(rate: float, burst: int) -> SlidingWindow:
+def window_of(rate: float, burst: int, share: Callable[[], float] | None = None) -> SlidingWindow:
     """`rate` events a second on average, `burst` of them at once; a high rate allows more at once."""
     count = max(burst, math.ceil(rate))
-    return SlidingWindow(count, count / rate)
+    return SlidingWindow(count, count / rate, share)
 
 
 FAILURES = 3

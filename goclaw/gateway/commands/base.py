@@ -1,5 +1,6 @@
 """The definition of a slash command, and the services it may use."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -27,6 +28,9 @@ from goclaw.store.spending import Spending
 from goclaw.toolkit.tool_docs import ToolListing
 from goclaw.turns.agent_selection import AgentSelector
 from goclaw.turns.status import Details, SessionInspection
+
+COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+"""`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
 
 
 class CommandGateway(Protocol):

@@ -103,6 +103,7 @@ class PostgresOwnership:
         self._database = database
         self._clock = clock
         self._stall = stall_seconds
+        self.replica = database.replica
         self.orders: Orders = PostgresOrders(database, database.notices, clock)
         self._leases: dict[str, Lease] = {}
         self._takes = True

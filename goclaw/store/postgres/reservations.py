@@ -16,7 +16,7 @@ from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.dialect import IS_SEEN, REPLICA, SEEN_SECONDS
 from goclaw.store.fencing import fenced
-from goclaw.store.spending import Reservation, Reservations, ReservationsPart
+from goclaw.store.spending import Reservation, ReservationsPart
 
 log = logging.getLogger(__name__)
 
@@ -73,18 +73,18 @@ _PRUNE = Statement(
 )
 
 
-class SharedReservations(Reservations):
-    """Reservations of all processes of a schema."""
+class PostgresLedger:
+    """Implements `ReservationLedger`."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__()
         self._database = database
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, int | None] = {}
+        """Numbers of the open ones of this process by id; None: it is being made."""
         self._left: set[str] = set()
         """Ids of ended ones whose rows could not be deleted yet."""
 
-    async def make(self, wanted: Reservation) -> None:
-        await super().make(wanted)
+    async def add(self, wanted: Reservation) -> None:
+        self._numbers[wanted.id] = None
         self._left.discard(wanted.id)
         left = frozenset(self._left)
         values = {name: getattr(wanted, name) for name in ("id", "person", "session", "turn", "tokens", "cost")}
@@ -101,33 +101,26 @@ class SharedReservations(Reservations):
         return [Reservation(*row) for row in await self._database.read(_OF_PERSON(person=person))]
 
     def settled(self, reservation: str) -> Sequence[BoundStatement]:
-        return [_END(id=reservation)] if reservation in self.own else ()
+        return [_END(id=reservation)]
 
-    def done(self, reservation: str) -> None:
-        super().done(reservation)
+    def forget(self, reservation: str) -> None:
         self._numbers.pop(reservation, None)
 
-    def release(self, reservation: str) -> None:
-        """Delete the row without waiting for it: what ended the request goes on at once."""
-        if reservation not in self.own:
-            return
-        self.done(reservation)
-        self._end(reservation)
-
-    def _end(self, reservation: str) -> None:
+    def end(self, reservation: str) -> None:
+        self.forget(reservation)
         with fenced(None):  # also where another process has the session
             ending = asyncio.ensure_future(self._database.write(_END(id=reservation)))
         ending.add_done_callback(partial(self._ended, reservation))
 
     def _ended(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
-        if (ending.cancelled() or ending.exception()) and reservation not in self.own:
+        if (ending.cancelled() or ending.exception()) and reservation not in self._numbers:
             self._left.add(reservation)
             ending.get_loop().call_later(RETRY_SECONDS, self._end_again, reservation)
 
     def _end_again(self, reservation: str) -> None:
         if reservation in self._left:
             self._left.discard(reservation)
-            self._end(reservation)
+            self.end(reservation)
 
     async def end_the_dead(self) -> None:
         with fenced(None):
@@ -141,5 +134,5 @@ class SharedReservations(Reservations):
         await self._database.write(_END_THE_DEAD(), _PRUNE())
 
 
-PART = ReservationsPart(SharedReservations)
+PART = ReservationsPart(PostgresLedger)
 """The reservations that `RESERVATIONS` of the catalogue names."""

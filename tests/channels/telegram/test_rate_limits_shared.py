@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.base import Unrecorded
-from goclaw.channels.telegram.rate_limits import RateLimiter, SharedWindow
+from goclaw.channels.telegram.rate_limits import RateLimiter, SlidingWindow
 from goclaw.config.schema import TelegramSettings
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
@@ -119,7 +119,7 @@ def _to(chat: int) -> Delivery:
 
 async def test_a_part_that_shrinks_counts_what_was_sent_before() -> None:
     clock, part = SteppedClock(), 1.0
-    window = SharedWindow(LIMIT, lambda: part)
+    window = SlidingWindow(LIMIT, 1.0, lambda: part)
     for _ in range(LIMIT):
         assert window.wait(clock.monotonic()) == 0
         window.take(clock.monotonic())

@@ -45,7 +45,9 @@ def web_world(
 ) -> World:
     """A world with `http.web`."""
     world = World(folder, answers, users=users, tools=given, http={"port": 0, "web": True, **(http or {})}, **config)
-    world.logins = WebLogins(world.clock, world.audited.append, Told(), limits or LoginLimits())
+    world.open_logins = lambda settings: WebLogins(
+        world.clock, world.audited.append, Told(), settings, limits=limits or LoginLimits()
+    )
     return world
 
 

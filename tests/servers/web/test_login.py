@@ -244,6 +244,7 @@ async def test_codes_of_many_pages_are_bounded_by_caller_and_in_all(tmp_path: Pa
     world = web_world(tmp_path, limits=LoginLimits(per_address=2, in_all=3), http={"trusted_proxies": ["127.0.0.1"]})
     async with world.running() as core, serving_pages(world, core) as pages:
         first, _ = await asked(pages.browser(X_Forwarded_For="192.0.2.1"))
+        world.clock.advance(1)
         second, _ = await asked(pages.browser(X_Forwarded_For="192.0.2.1"))
         await asked(pages.browser(X_Forwarded_For="192.0.2.1"))
         assert "No page" in await by_ann(core, f"/approve {first}"), "a further page of a caller takes its place"

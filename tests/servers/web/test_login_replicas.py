@@ -116,7 +116,7 @@ async def said_by(person: Actor, replica: Replica, text: str) -> str:
 async def waiting(replica: Replica, page: Moving, secret: str) -> "asyncio.Task[Heard]":
     """A page that waits at a gateway, since all were told that it does."""
     task = asyncio.create_task(page.to(replica).post("/web/login/wait", {"secret": secret}))
-    waits = logins(replica)._waits  # type: ignore[attr-defined]  # shared ones
+    waits = logins(replica)._waits
     await eventually(lambda: any(each.is_told for each in waits.values()) or task.done())
     return task
 

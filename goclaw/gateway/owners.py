@@ -1,4 +1,5 @@
-"""The gateway of a process that shares its store: what is a session's own business is done where the session is.
+"""The owners of sessions, for the gateway of a process that shares its store: what is a session's own business is done
+where the session is.
 
 A message whose sender may write there goes one of three ways: it is done here, because
 this process has the session or because it touches no session; it is journaled for the owner, as a plain message that
@@ -8,23 +9,26 @@ begins a turn or waits for one; or it is ordered of the owner, whose gateway acc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from goclaw.approvals.question_messages import answered
 from goclaw.core.codec import Codec
-from goclaw.core.events import Acceptance, Actor, Inbound, QuestionAsked, SessionNow
+from goclaw.core.events import Acceptance, Actor, Inbound, QuestionAsked
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.redact import storable
 from goclaw.engine.shared_sessions import SharedSessions
 from goclaw.engine.statements import MEETS
 from goclaw.errors import NotAnswered, OwnershipLost, StateError
-from goclaw.gateway.gateway import COMMAND, Gateway
+from goclaw.gateway.commands.base import COMMAND
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.sessions.state import QUEUE_MODE
 from goclaw.turns.status import Details, SessionStatus
+
+if TYPE_CHECKING:
+    from goclaw.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -62,16 +66,16 @@ _ACTOR: Codec[Actor] = Codec(Actor)
 _STATUS: Codec[SessionStatus] = Codec(SessionStatus)
 
 
-@dataclass(eq=False, kw_only=True)
-class SharedGateway(Gateway):
-    """The one way in of one process of several."""
+@dataclass(eq=False)
+class SessionOwners:
+    """What a gateway does in a session where that is this process's, and has its owner do elsewhere."""
 
     shared: SharedSessions
+    gateway: "Gateway"
     _asked: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_ASKED))
     """Sessions by the questions that their owners were sent an answer to."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self.shared.serve(
             {
                 ACCEPT: self._accept_for,
@@ -80,26 +84,27 @@ class SharedGateway(Gateway):
             }
         )
 
-    async def _accept(self, inbound: Inbound) -> Acceptance:
-        session = self.ports.access.session_for(inbound.actor, inbound.session)
+    async def accept(self, inbound: Inbound) -> Acceptance:
+        """Take a message in; returns as `Gateway.accept` does."""
+        session = self.gateway.ports.access.session_for(inbound.actor, inbound.session)
         # A stranger never makes an order, and hears the same as where there is one process.
-        is_allowed = self.ports.access.authorize(inbound.actor, "session.write", session).allowed
+        is_allowed = self.gateway.ports.access.authorize(inbound.actor, "session.write", session).allowed
         if not is_allowed:
-            return await super()._accept(inbound)
+            return await self.gateway.accept_here(inbound)
         session, way = await self._session_beside(inbound, session), self._way(inbound)
-        if (accepted := await self._here(session, lambda: Gateway._accept(self, inbound))) is not None:
+        if (accepted := await self._here(session, lambda: self.gateway.accept_here(inbound))) is not None:
             return accepted
         if way == "anywhere" or (way == "turn" and not await self._meets_something(session)):
             if self.shared.leases.is_leaving(session):
                 self.shared.forget(session)  # a question that another process has closed is open here still
-            return await super()._accept(inbound)
+            return await self.gateway.accept_here(inbound)
         try:
             return _ACCEPTANCE.from_json(await self.shared.ask(session, ACCEPT, _INBOUND.to_json(inbound)))
         except NotAnswered as error:
             if way != "command":
                 raise  # it comes again
             log.warning("a command is answered without its reply: %s", error, extra={"session": session})
-            return await self._answer(replace(inbound, session=session), NOT_ANSWERED)
+            return await self.gateway.answer(replace(inbound, session=session), NOT_ANSWERED)
 
     def _way(self, inbound: Inbound) -> Literal["anywhere", "turn", "command", "note"]:
         if inbound.edited or inbound.beside:
@@ -107,15 +112,15 @@ class SharedGateway(Gateway):
         match = None if inbound.forwarded else COMMAND.fullmatch(storable(inbound.text).strip())
         if match is None:
             return "turn"
-        command = self.known.get(match.group(1).lower())
+        command = self.gateway.known.get(match.group(1).lower())
         if command is None:
-            return "turn" if self.ports.agents_for.is_command(inbound) else "anywhere"
+            return "turn" if self.gateway.ports.agents_for.is_command(inbound) else "anywhere"
         return "anywhere" if command.anywhere else "command"
 
     async def _session_beside(self, inbound: Inbound, session: str) -> str:
         """Return the session that a message is about: a reaction is about that of what it is on."""
         if inbound.beside and inbound.beside.on:
-            for delivery in await self.outbox.sent_as(inbound.address, inbound.beside.on):
+            for delivery in await self.gateway.outbox.sent_as(inbound.address, inbound.beside.on):
                 return delivery.session or session
         return session
 
@@ -136,11 +141,11 @@ class SharedGateway(Gateway):
     async def _meets_something(self, session: str) -> bool:
         """Whether a plain message meets what only the owner can judge: a question, a full queue, a turn to stop."""
         looking = MEETS(of_session=session, mode=QUEUE_MODE, pauses=f"{PAUSE_STEP}%")
-        (met,) = await self.database.read(looking)
+        (met,) = await self.gateway.database.read(looking)
         if not met["open"]:
             return False
-        mode = orjson.loads(met["chosen"]) if met["chosen"] else self.ports.queue_modes.default
-        return bool(met["asked"]) or met["open"] > self.limits.queued_messages or mode == "interrupt"
+        mode = orjson.loads(met["chosen"]) if met["chosen"] else self.gateway.ports.queue_modes.default
+        return bool(met["asked"]) or met["open"] > self.gateway.limits.queued_messages or mode == "interrupt"
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         return await self._press(Press(actor, question, "decide", answer))
@@ -152,15 +157,17 @@ class SharedGateway(Gateway):
         return await self._press(Press(actor, question, "decline"))
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
-        parked = await self.journal.parked()
+        """Return the open questions of other processes' sessions that an actor may answer now."""
+        parked = await self.gateway.journal.parked()
         elsewhere = [each for each in parked if self.shared.leases.of(each.session) is None]
-        return [*await super().answerable(actor), *self.ports.questions.answerable_of(actor, elsewhere)]
+        return self.gateway.ports.questions.answerable_of(actor, elsewhere)
 
-    async def now(self, session: str) -> SessionNow:
+    def forget(self, session: str) -> None:
+        """Have a session that is not this process's read anew."""
         self.shared.forget(session)
-        return await super().now(session)
 
-    async def _inspected(self, session: str, details: Details, actor: Actor) -> SessionStatus:
+    async def status(self, session: str, details: Details, actor: Actor) -> SessionStatus:
+        """Return how a session is: by its owner, or by the store where that does not answer."""
         if await self.shared.is_elsewhere(session):
             try:
                 said = await self.shared.ask(session, STATUS, _ACTOR.to_json(actor), LOOK_SECONDS)
@@ -168,7 +175,7 @@ class SharedGateway(Gateway):
             except StateError as error:
                 log.warning("how a session is was not told: %s", error, extra={"session": session})
         self.shared.forget(session)
-        return await super()._inspected(session, details, actor)
+        return await self.gateway.ports.inspection.status(session, details, actor)
 
     async def _press(self, press: Press) -> Acceptance:
         session = await self._session_of(press.question)
@@ -189,22 +196,22 @@ class SharedGateway(Gateway):
 
     async def _session_of(self, question: str) -> str | None:
         """Return the session in which a question is asked, by whatever process; None: none is known."""
-        if session := self.ports.questions.session_of(question) or self._asked.get(question):
+        if session := self.gateway.ports.questions.session_of(question) or self._asked.get(question):
             return session
-        parked = await self.journal.parked()
+        parked = await self.gateway.journal.parked()
         return next((each.session for each in parked if orjson.loads(each.question).get("id") == question), None)
 
     async def _pressed(self, press: Press) -> Acceptance:
         match press.how:
             case "decide":
-                return await super().decide(press.actor, press.question, press.answer)
+                return await self.gateway.ports.questions.decide(press.actor, press.question, press.answer)
             case "choose":
-                return await super().choose(press.actor, press.question, press.index)
+                return await self.gateway.ports.questions.choose(press.actor, press.question, press.index)
             case "decline":
-                return await super().decline(press.actor, press.question)
+                return await self.gateway.ports.questions.decline(press.actor, press.question)
 
     async def _accept_for(self, session: str, body: str) -> str:
-        return _ACCEPTANCE.to_json(await super()._accept(_INBOUND.from_json(body)))
+        return _ACCEPTANCE.to_json(await self.gateway.accept_here(_INBOUND.from_json(body)))
 
     async def _press_for(self, session: str, body: str) -> str:
         press = _PRESS.from_json(body)
@@ -212,4 +219,5 @@ class SharedGateway(Gateway):
         return _ACCEPTANCE.to_json(done) if press.is_coded else done.text
 
     async def _status_for(self, session: str, body: str) -> str:
-        return _STATUS.to_json(await super()._inspected(session, Details({}), _ACTOR.from_json(body)))
+        status = await self.gateway.ports.inspection.status(session, Details({}), _ACTOR.from_json(body))
+        return _STATUS.to_json(status)

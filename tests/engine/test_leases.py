@@ -49,7 +49,7 @@ async def test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_ow
         await eventually(lambda: texts(room) == ["answer 1"])
         one.ownership.take_no_more()
         two.ownership._takes = True
-        held = one.lanes.leases.of("s")
+        held = one.leases.of("s")
         assert held is not None
         fence = await two.database.take("s")  # behind the back of the one that has it
         assert fence.epoch > held.lease.fence.epoch
@@ -65,13 +65,13 @@ async def test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_don
     async with replica(place, room) as one:
         await one.lanes.submit(inbound(1))
         await eventually(lambda: texts(room) == ["answer 1"])
-        held, write, looks = one.lanes.leases.of("s"), one.database.write, list[int]()
+        held, write, looks = one.leases.of("s"), one.database.write, list[int]()
         assert held is not None
 
         async def written_and_looked(*statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
             results = await write(*statements, durable=durable)
             if not looks:
-                looks.append(await one.lanes.take_up(held))
+                looks.append(await one.leases.take_up(held, one.lanes.push))
             return results
 
         one.database.write = written_and_looked  # type: ignore[method-assign]  # the moment cannot be met otherwise
@@ -90,7 +90,7 @@ async def test_a_message_comes_behind_one_that_was_taken_in_elsewhere_before_its
         two.ownership.take_no_more()
         await one.lanes.submit(inbound(1))
         await eventually(lambda: texts(room) == ["answer 1"] and not one.outbox.waiting())
-        held = one.lanes.leases.of("s")
+        held = one.leases.of("s")
         assert held is not None
         heard, held.lease.news = held.lease.news, asyncio.Event()  # what it waits for does not come
         await two.lanes.submit(inbound(2))

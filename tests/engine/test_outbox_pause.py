@@ -13,7 +13,7 @@ from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Delivery, Receipt
-from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import DeliveryError
 from goclaw.net import open_client
 from goclaw.store.database import BoundStatement, StatementResult
@@ -41,13 +41,13 @@ class Slow(MemoryChannel):
         return await super().deliver(delivery, handover)
 
 
-async def begun(outbox: SharedOutbox, channel: Slow, fence: Fence) -> None:
+async def begun(outbox: Outbox, channel: Slow, fence: Fence) -> None:
     """Have a delivery promised and begun."""
     await promised(outbox, fence)
     await channel.began.wait()
 
 
-async def promised(outbox: SharedOutbox, fence: Fence, delivery: Delivery = TOLD) -> None:
+async def promised(outbox: Outbox, fence: Fence, delivery: Delivery = TOLD) -> None:
     """Have a delivery promised under the lease of a process that was just seen."""
     ownership = outbox.ownership
     assert isinstance(ownership, PostgresOwnership)
@@ -63,7 +63,7 @@ async def test_after_a_pause_only_what_is_still_its_own_is_sent(place: PostgresP
     channel = Slow(room)
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
         ownership = PostgresOwnership(one, at)
-        async with open_shared_outbox(one, {"memory": channel}, at, ownership) as outbox:
+        async with open_outbox(one, {"memory": channel}, at, ownership) as outbox:
             await begun(outbox, channel, await one.take("s"))
             states = await two.read(sql("SELECT state FROM deliveries"))
             assert [row["state"] for row in states] == ["sending"], "it was marked before"
@@ -83,7 +83,7 @@ async def test_what_was_promised_right_before_a_pause_is_not_sent_after_it(
     channel = Slow(room)
     channel.goes_on.set()
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
-        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+        async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
             write, fence = one.write, await one.take("s")
 
             async def paused(*statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
@@ -126,7 +126,7 @@ async def test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_
 
     channel = Flooded(room, paused)
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
-        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+        async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
             closing = Delivery("d", Address("memory", "s"), "closed", session="s", action="edit", message_id="1")
             await promised(outbox, await one.take("s"), closing)
             await eventually(lambda: outbox.counts["memory", "retried"])
@@ -172,7 +172,7 @@ async def test_a_request_asks_once_more_when_it_has_its_connection(place: Postgr
     app.router.add_post("/", answer)
     async with TestServer(app) as server, open_schema(place, clock) as one, open_schema(place, clock) as two:
         channel = Calling(Room(), str(server.make_url("/")), paused)
-        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+        async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
             await promised(outbox, await one.take("s"))
             assert await outbox.flush(10)
     assert asked == ([] if is_taken else [b"an answer"])
@@ -182,7 +182,7 @@ async def test_without_a_pause_it_is_not_asked_again(place: PostgresPlace) -> No
     room, at = Room(), SteppedClock()
     channel = Slow(room)
     async with open_schema(place, clock) as one, asyncio.timeout(30):
-        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+        async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
             await begun(outbox, channel, await one.take("s"))
             before = one.counts["commits"]
             channel.goes_on.set()
