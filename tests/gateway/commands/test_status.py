@@ -266,7 +266,7 @@ async def test_memory_takes_two_lines_and_counts_what_all_people_have_for_admins
         numbers = (await core.gateway.status(ANNA.key, ANNA))["memory"]
     assert block(boss, "Memory") == ("Memory\n  Searched: 1 file, 2,000 conversations\n  Mode: keyword: words alone")
     assert block(anna, "Memory") == "Memory\n  Mode: keyword: words alone"
-    assert numbers == {"embedder": "", "trouble": "", "coming": "", "details": ()}
+    assert numbers == {"embedder": "", "trouble": "", "coming": "", "details": (), "enabled": True}
 
 
 async def test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only(tmp_path: Path) -> None:
