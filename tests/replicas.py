@@ -24,6 +24,7 @@ from goclaw.engine.lanes import Lanes
 from goclaw.engine.leases import Leases
 from goclaw.engine.shared_sessions import SharedSessions
 from goclaw.gateway.gateway import Gateway
+from goclaw.gateway.owners import SessionOwners
 from goclaw.store.postgres.ownership import PostgresOwnership
 
 SESSION = "memory:here"
@@ -56,7 +57,7 @@ class Replica:
     @property
     def shared(self) -> SharedSessions:
         owners = self.gateway._owners
-        assert owners is not None
+        assert isinstance(owners, SessionOwners)
         return owners.shared
 
     @property

@@ -296,7 +296,7 @@ class Foundation:
     files: "SharedFiles | None" = None
     """The files of the state folder that the store has, too; None: the folder is all there is."""
     sharing: "StoreSharing | None" = None
-    """What this process has in common with others that share the store; None: there are none."""
+    """Shared with the other processes of the store; None: there are none."""
 
 
 @record

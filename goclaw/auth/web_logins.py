@@ -122,7 +122,7 @@ class _Wait:
 
 
 class News(Protocol):
-    """What processes of one store tell each other; a word may get lost."""
+    """Messages between the processes of one store; one may get lost."""
 
     def hear(self, kind: str, listener: Callable[[str], None], /) -> None: ...
 

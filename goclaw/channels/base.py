@@ -202,7 +202,7 @@ class ChannelPorts:
     begun: object = None
     """What the channel's `begin` yielded."""
     sharing: "ChannelSharing | None" = None
-    """What this process has in common with others that share the store; None: there are none."""
+    """Shared with the other processes of the store; None: there are none."""
     agree: Callable[[str, bytes], Awaitable[bytes]] | None = None
     """Keeps a small private file in the state folder (by its path below it), and in the store unless that has one,
     which is returned. None: the folder is all there is."""

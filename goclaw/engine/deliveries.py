@@ -1,4 +1,4 @@
-"""One delivery: its progress, what its chat is shown of it, and the notice where it was refused."""
+"""One delivery: its progress, the form that its chat sees, and the notice where it was refused."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace

@@ -19,9 +19,8 @@ from goclaw.core.events import Delivery, Inbound
 from goclaw.core.supervise import ends_within, goes_on
 from goclaw.engine.base import Handler, LaneState, Prepare, RunningTurn, TurnKind, continues, unprepared
 from goclaw.engine.journal import Journal, JournaledTurn
-from goclaw.engine.lane import Lane
+from goclaw.engine.lane import Lane, Owner, SoleOwner
 from goclaw.engine.outbox import Outbox
-from goclaw.engine.ownership import Owner, SoleOwner
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.health.stuck_tasks import task_stacks
 from goclaw.store.database import BoundStatement

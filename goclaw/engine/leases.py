@@ -9,8 +9,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Inbound
 from goclaw.engine.base import LaneState, TurnKind
 from goclaw.engine.journal import Journal
-from goclaw.engine.lane import Lane
-from goclaw.engine.ownership import Push, Submission
+from goclaw.engine.lane import Lane, Push, Submission
 from goclaw.engine.statements import QUEUE
 from goclaw.errors import OwnershipLost
 from goclaw.store.database import BoundStatement, Database
@@ -68,7 +67,7 @@ class Leases:
         self._clock = clock
         self._held: dict[str, Held] = {}
         self.ending = False
-        """The process winds down: who waits for the end of what is done has to hear of it."""
+        """The process winds down: those who wait for the end of an action are woken."""
 
     def of(self, session: str) -> Held | None:
         """Return a session of this process; None: it is not, or another one has taken it over."""

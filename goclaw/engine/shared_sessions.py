@@ -51,7 +51,7 @@ class SessionMemory(Protocol):
         ...
 
     def leave(self, session: str) -> None:
-        """Take it that the session is not this process's any more: what is known of it may change elsewhere."""
+        """Note that the session is not this process's any more: its state may change elsewhere."""
         ...
 
     def forget(self, session: str) -> None:

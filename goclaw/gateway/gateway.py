@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from goclaw.approvals.question_messages import chosen, fenced
 from goclaw.auth.audit import AuditEntry
@@ -52,9 +52,7 @@ from goclaw.store.blobs import Blobs
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import Transcripts
-
-if TYPE_CHECKING:
-    from goclaw.gateway.owners import SessionOwners
+from goclaw.turns.status import Details, SessionStatus
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +67,24 @@ ARTIFACT_SHOWN = 64 << 10
 """Bytes of an artifact that a terminal gets: more than a person reads there, and little enough for one frame."""
 IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however often."""
+
+
+class Owners(Protocol):
+    """The owners of sessions, where processes share the store (`gateway.owners`); methods as those of `Gateway`."""
+
+    async def accept(self, inbound: Inbound) -> Acceptance: ...
+
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance: ...
+
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance: ...
+
+    async def decline(self, actor: Actor, question: str) -> Acceptance: ...
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]: ...
+
+    async def status(self, session: str, details: Details, actor: Actor) -> SessionStatus: ...
+
+    def forget(self, session: str) -> None: ...
 
 
 @dataclass(eq=False)
@@ -94,9 +110,9 @@ class Gateway:
     outbox: Outbox
     overheard: Overheard
     transcripts: Transcripts
-    with_owners: "Callable[[Gateway], SessionOwners] | None" = None
+    with_owners: "Callable[[Gateway], Owners] | None" = None
     """Finds the owners of sessions, where processes share the store; None: this one has them all."""
-    _owners: "SessionOwners | None" = field(init=False)
+    _owners: "Owners | None" = field(init=False)
     _reader: TranscriptReader = field(init=False)
     _logged: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(10_000))
     _accepting: int = 0

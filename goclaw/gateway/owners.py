@@ -9,7 +9,7 @@ begins a turn or waits for one; or it is ordered of the owner, whose gateway acc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -23,12 +23,10 @@ from goclaw.engine.shared_sessions import SharedSessions
 from goclaw.engine.statements import MEETS
 from goclaw.errors import NotAnswered, OwnershipLost, StateError
 from goclaw.gateway.commands.base import COMMAND
+from goclaw.gateway.gateway import Gateway
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.sessions.state import QUEUE_MODE
 from goclaw.turns.status import Details, SessionStatus
-
-if TYPE_CHECKING:
-    from goclaw.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +66,10 @@ _STATUS: Codec[SessionStatus] = Codec(SessionStatus)
 
 @dataclass(eq=False)
 class SessionOwners:
-    """What a gateway does in a session where that is this process's, and has its owner do elsewhere."""
+    """Acts in sessions of this process, and has the owners of others act in theirs."""
 
     shared: SharedSessions
-    gateway: "Gateway"
+    gateway: Gateway
     _asked: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_ASKED))
     """Sessions by the questions that their owners were sent an answer to."""
 

@@ -146,7 +146,7 @@ class Unattended:
     asked: bool = False
     """Whether a person ordered it or set its very time: quiet hours do not hold its result back."""
     awaited: bool = False
-    """Whether a program made it that waits for the answer: it gets that as it is, and nobody else is told."""
+    """Whether a program made it that waits for the answer: the program alone gets it, unchanged."""
 
 
 @record
@@ -259,7 +259,7 @@ class Acceptance:
     markdown: bool = False
     """Whether `text` is Markdown with headings and tables, not plain lines."""
     refusal: AnswerRefusal | None = None
-    """Why it does not count as an answer; None: it counts, or is none."""
+    """Reason that it does not count as an answer; None: it counts, or it is no answer."""
 
 
 @record
