@@ -177,6 +177,15 @@ BUGS: list[Bug] = [
         "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
     ),
     bug(
+        "a turn whose results fill a small window goes on without its question",
+        "class local models: the model answers something that nobody asked",
+        "goclaw/agent/context/compaction.py",
+        "    if asked := cut_summary(_left_question(window, split), tokens // ASKED_SHARE):",
+        "    if asked := None:",
+        "tests/agent/context/test_compaction.py"
+        "::test_a_question_whose_results_fill_the_room_stands_below_the_stub_until_it_is_answered",
+    ),
+    bug(
         "a summary keeps no decisions",
         "class summary: what people agreed on is lost",
         "goclaw/agent/context/compaction.py",

@@ -31,9 +31,14 @@ FIRST_SHARE = 0.6
 CHECKPOINT_SHARE = 0.5
 """Share of the context's tokens that a checkpoint must cover to serve as its summary."""
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
+ASKED = "The person's message that you are answering: {text}"
+"""Below a stub that also stands for that message: the results of its turn fill the room that there is."""
+ASKED_SHARE = 3
+"""The message has at most a third of what a summary may have."""
 PROSE_SHARE = 0.9
 """Share of a summary that is too long for its text; the rest is for the names that are kept word for word."""
 _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summary of them could be made yet\.")
+_ASKED = re.compile(f"^{ASKED.format(text='(.+)')}$", re.MULTILINE)
 
 _OUR_LINE = re.compile(r"\A<context>[^\n]*</context>\n")
 
@@ -329,4 +334,18 @@ def _stub(window: Window, split: int, tokens: int) -> str:
     if window.owed and (earlier := _STUB.search(told_before)):
         count += int(earlier[1].replace(",", ""))
         told_before = told_before[: earlier.start()]
-    return _above(told_before, STUB.format(count=count), tokens)
+    lines = [STUB.format(count=count)]
+    if asked := cut_summary(_left_question(window, split), tokens // ASKED_SHARE):
+        lines.append(ASKED.format(text=asked))
+    return _above(told_before, "\n".join(lines), tokens)
+
+
+def _left_question(window: Window, split: int) -> str:
+    """Return the person's own words, in one line, that the running turn answers if a split leaves them out."""
+    if any(isinstance(entry.message, UserMessage) for entry in window.entries[split:]):
+        return ""
+    left = (entry.message for entry in reversed(window.entries[:split]))
+    if asked := next((message for message in left if isinstance(message, UserMessage)), None):
+        return "" if asked.foreign else " ".join(_OUR_LINE.sub("", asked.text).split())
+    earlier = _ASKED.search(window.summary)
+    return earlier[1] if earlier else ""

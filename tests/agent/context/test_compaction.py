@@ -1,7 +1,7 @@
 """Compaction: which model writes the summary, what is kept, and what happens when none can."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -183,6 +183,22 @@ async def test_two_emergencies_are_counted_together_and_the_stub_is_not_piled_up
     assert done.summary.count("not shown here") == 1 and done.summary.startswith("Anna is the boss.\n\n")
     kept = len(desk.window.entries)
     assert f"{40 - kept} earlier messages are not shown here" in done.summary
+
+
+@pytest.mark.promise("P-context-fits")
+async def test_a_question_whose_results_fill_the_room_stands_below_the_stub_until_it_is_answered() -> None:
+    desk, down = Desk(conversation(4)), Answer(error=ModelErrorKind.NETWORK)
+    call, result = ToolCall("c1", "read", {"path": "plan.md"}), ToolResult("c1", "read", "long " * 200)
+    turn: list[Message] = [UserMessage("What is in\nthe plan?"), AssistantMessage("", (call,)), result]
+    desk.window.entries += [ContextEntry(5 + at, message) for at, message in enumerate(turn)]
+    done = await desk.compact(says(down), says(down), budget=200)
+    line = "\nThe person's message that you are answering: What is in the plan?"
+    assert done and [entry.row for entry in desk.window.entries] == [6, 7] and done.summary.endswith(line)
+    again: list[Message] = [AssistantMessage("", (replace(call, id="c2"),)), replace(result, call_id="c2")]
+    desk.window.entries += [ContextEntry(8 + at, message) for at, message in enumerate(again)]
+    done = await desk.compact(says(down), says(down), budget=200)
+    assert done and [entry.row for entry in desk.window.entries] == [8, 9]
+    assert done.summary.endswith(line) and done.summary.count("What is in the plan?") == 1
 
 
 async def test_a_stub_is_never_summarised_but_what_it_stands_for() -> None:
