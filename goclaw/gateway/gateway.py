@@ -357,7 +357,7 @@ class Gateway:
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
         answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
-        return replace(answered, markdown=reply.markdown)
+        return replace(answered, markdown=reply.markdown, refusal=reply.refusal)
 
     async def _note(self, inbound: Inbound) -> Acceptance:
         """Accept an edit, a reaction or a message to others: never a turn, a command or an answer of its own."""

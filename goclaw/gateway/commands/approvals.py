@@ -27,7 +27,8 @@ async def _approve(context: CommandContext) -> Reply:
     if not question or more.strip().lower() not in ("", ALWAYS):
         return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
     answer = ALWAYS if more else ALLOW
-    return Reply((await context.gateway.decide(context.actor, question.lower(), answer)).text)
+    answered = await context.gateway.decide(context.actor, question.lower(), answer)
+    return Reply(answered.text, refusal=answered.refusal)
 
 
 APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
@@ -38,7 +39,8 @@ async def _deny(context: CommandContext) -> Reply:
         return await _page(context, logins, is_welcome=False)
     if not context.arguments:
         return Reply("Which one? Send /deny ID with the ID from the question.")
-    return Reply((await context.gateway.decline(context.actor, context.arguments.lower())).text)
+    answered = await context.gateway.decline(context.actor, context.arguments.lower())
+    return Reply(answered.text, refusal=answered.refusal)
 
 
 DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)

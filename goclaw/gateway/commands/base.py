@@ -11,7 +11,7 @@ from goclaw.auth.web_logins import WebLogins
 from goclaw.compaction.compacting import Compactor
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
-from goclaw.core.events import Acceptance, Actor, CommandInfo, Inbound, SessionInfo
+from goclaw.core.events import Acceptance, Actor, AnswerRefusal, CommandInfo, Inbound, SessionInfo
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.execution.tasks.base import Tasks
@@ -121,6 +121,8 @@ class Reply:
     """Whether the text's lines are indented on purpose: a chat shows them as they are, in one width."""
     markdown: bool = False
     """Whether the text has headings and tables: a terminal shows them as it shows an answer."""
+    refusal: AnswerRefusal | None = None
+    """Reason that the command does not count as an answer to a question; None: it counts, or it is no answer."""
 
 
 @record
