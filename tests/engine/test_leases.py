@@ -114,7 +114,7 @@ async def test_how_far_a_session_is_is_known_where_it_is_not(place: PostgresPlac
         assert await two.lanes.queue("s") == LaneState("", 0)
         for number in (1, 2, 3):
             await one.lanes.submit(inbound(number))
-        await eventually(lambda: one.acted)
+        await eventually(lambda: one.acted and one.lanes.waiting("s") == 2)
         assert await two.lanes.queue("s") == await one.lanes.queue("s") == LaneState("m1", 2)
         assert await two.lanes.cancel("s", 0.0)
         await eventually(lambda: one.lanes.running("s") == "m2")

@@ -69,6 +69,7 @@ def test_a_code_is_approved_by_a_person_elsewhere_and_by_no_other_page(browser: 
         known.sign_in(daemon.token(BOB))
         new.open()
         new.button("Show me a code").tap()
+        expect(new.page.locator(".pairing code")).to_be_visible()
         (order,) = seen_texts(new.page.locator(".pairing code"))
         known.say(order)
         expect(known.page.locator("note-line").last).to_be_visible()
