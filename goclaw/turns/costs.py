@@ -152,8 +152,7 @@ class Costs:
         rules = account.rules
         spent = await self.spending.of_turn(account.session, account.turn)
         for passed in _passed(spent, rules.tokens, rules.cost):
-            reason = f"this turn took {passed}"
-            raise LimitReached(f"I stopped: {reason}.", reason)
+            raise LimitReached(f"I stopped: this turn took {passed}.", f"this turn took {passed}")
         its = [each for each in before if each.is_of(account.session, account.turn)]
         return not any(_passed(_with(spent, its), rules.tokens, rules.cost))
 
@@ -162,8 +161,11 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _passed(spent, tokens, dollar):
-            reason = f"your requests of today took {passed}. I can go on after midnight"
-            raise LimitReached(f"I stopped: {reason}.", reason)
+            took = f"your requests of today took {passed}"
+            raise LimitReached(
+                f"I stopped: your requests of today took {passed}. I can go on after midnight.",
+                f"{took}. I can go on after midnight",
+            )
         return not any(_passed(_with(spent, before), tokens, dollar))
 
     async def today(self, person: str) -> Spent:
