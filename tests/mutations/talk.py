@@ -222,7 +222,7 @@ BUGS: list[Bug] = [
         "terminals are not told that the answer of a command is Markdown",
         "seen: `**Network**` in the client",
         "goclaw/gateway/gateway.py",
-        "        return replace(answered, markdown=reply.markdown)\n",
+        "        return replace(answered, markdown=reply.markdown, refusal=reply.refusal)\n",
         "        return answered\n",
         "tests/gateway/commands/test_agents_tools.py::test_terminals_are_told_that_a_page_is_markdown_and_a_sentence_none",
     ),
