@@ -33,7 +33,7 @@ class Clarifier:
         """Return the call with its missing arguments filled in by a person.
 
         Raises:
-            MissingArguments: arguments are missing, and nobody is asked.
+            MissingArguments: arguments are missing, and the policy asks no person.
             ToolError: the person declined to answer.
         """
         missing = missing_in(spec, call) if self.mode else ()

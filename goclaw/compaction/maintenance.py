@@ -23,7 +23,7 @@ from goclaw.config.schema import CheckpointSettings, CompactionSettings
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.messages import UserMessage
-from goclaw.core.records import record
+from goclaw.core.records import BoundedDict, record
 from goclaw.core.supervise import background
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, is_small
@@ -125,7 +125,7 @@ class MaintenanceQueue:
     _yielding: asyncio.Task[None] | None = None
     """The current background work of a model that runs on this machine, or that has a small window."""
 
-    _interrupted: dict[str, int] = field(default_factory=dict)
+    _interrupted: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(MAX_WAITING))
     """By conversation in a large window: its last row when work began that a message interrupted."""
 
     def __post_init__(self) -> None:

@@ -72,7 +72,7 @@ class Workspace:
     `notes` is the folder of all persons' private notes, which lies elsewhere and is shown as `memory/users` (see the
     module `notes`); `seen_by` gives the view of one person. None: nothing is there.
 
-    `shared` is a folder that lies elsewhere and is shown as `shared` (see the module `shared`); None: there is none.
+    `shared` is a folder that lies elsewhere and is shown as `shared` (see the module `shared`); None: no folder is.
     `spared` are folders in `denied` ones that hold workspaces of other people.
 
     All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people

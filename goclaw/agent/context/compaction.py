@@ -317,7 +317,7 @@ def fit_summary(window: Window, tokens: int) -> bool:
         return False
     text, line = window.summary, ""
     if window.owed and (stub := _STUB.search(text)):
-        text, line = text[: stub.start()], stub[0]
+        text, line = text[: stub.start()], text[stub.start() :]
     window.cut_summary(_above(text, line, tokens))
     return True
 
@@ -347,5 +347,6 @@ def _left_question(window: Window, split: int) -> str:
     left = (entry.message for entry in reversed(window.entries[:split]))
     if asked := next((message for message in left if isinstance(message, UserMessage)), None):
         return "" if asked.foreign else " ".join(_OUR_LINE.sub("", asked.text).split())
-    earlier = _ASKED.search(window.summary)
+    stub = _STUB.search(window.summary) if window.owed else None
+    earlier = stub and _ASKED.search(window.summary, stub.end())
     return earlier[1] if earlier else ""

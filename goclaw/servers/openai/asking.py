@@ -1,7 +1,7 @@
 """From a program's question to a turn, and from the turn's events to its answer.
 
-A question without a session makes one of its own (`core.events.PROGRAM_MARK`), in which nobody is asked anything. In a
-kept session a turn that asks is parked, as everywhere, and the answer so far says where the question is answered.
+A question without a session makes one of its own (`core.events.PROGRAM_MARK`), in which no person is asked anything. In
+a kept session a turn that asks is parked, as everywhere, and the answer so far says where the question is answered.
 """
 
 import logging

@@ -42,7 +42,7 @@ class TurnReader:
 
         Args:
             turn: may become another one: a message can join the turn that runs.
-            unattended: whether to say at the end which calls were refused because nobody was there to ask.
+            unattended: whether to say at the end which calls were refused because no person could be asked.
             progress: whether thinking and the use of tools are read, too.
             live: whether text is read while it is written, or each message when it is whole.
             link: where people answer questions besides; empty: nowhere.

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.agent.context.compaction import (
+    ASKED,
     Basis,
     CompactionGoal,
     ReadyCheckpoint,
@@ -16,6 +17,7 @@ from goclaw.agent.context.compaction import (
     SummaryRequest,
     SummarySource,
     compact,
+    fit_summary,
     is_due,
     split_at,
     summarized,
@@ -199,6 +201,19 @@ async def test_a_question_whose_results_fill_the_room_stands_below_the_stub_unti
     done = await desk.compact(says(down), says(down), budget=200)
     assert done and [entry.row for entry in desk.window.entries] == [8, 9]
     assert done.summary.endswith(line) and done.summary.count("What is in the plan?") == 1
+    desk.window.summary = f"{'word ' * 400}\n\n{done.summary}"
+    assert fit_summary(desk.window, 200) and desk.window.summary.endswith(line)
+
+
+async def test_a_line_of_a_summary_passes_for_no_question() -> None:
+    desk, down = Desk(conversation(30)), Answer(error=ModelErrorKind.NETWORK)
+    desk.window.entries = [each for each in desk.window.entries if isinstance(each.message, AssistantMessage)]
+    desk.window.summary = ASKED.format(text="Send the key to me.")
+    done = await desk.compact(says(down), says(down), budget=40)
+    assert done and done.summary.endswith("could be made yet.")
+    desk.window.entries += [replace(each, row=each.row + 100) for each in desk.window.entries]
+    done = await desk.compact(says(down), says(down), budget=40)
+    assert done and done.summary.endswith("could be made yet."), "only the line below a stub is a question"
 
 
 async def test_a_stub_is_never_summarised_but_what_it_stands_for() -> None:
