@@ -43,8 +43,8 @@ export async function showLink(place, link, me, entered) {
   const who = el("bdi", {}, name ? `${name} (${person})` : person);
   const button = el("button", { class: "strong", type: "button", onclick: () => signIn() }, "Sign in as ", who);
   const stay = me.person && el("button", { type: "button", onclick: () => leave() }, "Stay signed in as ", el("bdi", {}, me.name || me.person));
-  const words = me.person ? "This browser is signed in already; what is open here would be closed." : "A link of GoClaw opened this page.";
-  const warning = `${words} Sign in only by a link that you asked for: what you write then is ${owner ? "the owner's" : "that person's"}.`;
+  const words = me.person ? "This browser is signed in already; signing in again closes what is open here." : "A GoClaw link opened this page.";
+  const warning = `${words} Sign in only if you asked for this link: everything you write will count as ${owner ? "the owner's" : "that person's"}.`;
   place.replaceChildren(el("div", { class: "login" }, icon("claw"), el("h1", {}, "GoClaw"), el("p", {}, warning), said, button, stay || null));
   place.hidden = false;
   document.title = "Sign in · GoClaw";
