@@ -24,7 +24,8 @@ _OWN_BEGUN = re.compile(r"<\s*/?\s*([\w\s-]{0,17})(?:\s[^<>]{0,300})?\Z")
 _OWN_NAMES = ("systemreminder", "material", "toolresponse", "context")
 _EMPTIED = {"c": "context", "s": r"system[\s_-]*reminder"}
 """By the first letter of their name: the marks that go with what stands in them."""
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})([^\n`]*)\Z")
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}(?=[^`]*\Z)|~{3,})(.*)\Z")
+"""The first line of a block of code; behind its backticks, unlike its tildes, stands no other backtick (CommonMark)."""
 _FENCE_BEGUN = re.compile(r"[ \t]{0,3}(`{1,2}|~{1,2})?\Z")
 _CLOSING = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*\Z")
 _INFOS = frozenset({"", "json", "jsonc", "json5", "tool_call", "tool_calls", "toolcall", "tool_code", "xml", "text"})
@@ -111,7 +112,8 @@ class _Scan:
 
     def _open_fence(self, at: int, next_line: int, fence: re.Match[str], is_complete: bool) -> int:
         info = fence.group(2).strip().lower()
-        if not is_complete and not self.is_whole and any(known.startswith(info) for known in _INFOS):
+        may_change = fence.group(1)[0] == "`" or any(known.startswith(info) for known in _INFOS)
+        if may_change and not is_complete and not self.is_whole:
             self.stopped = at
             return at
         if info in _INFOS and self._holds(at, may_be_call(self.text[next_line:].lstrip(), self.knows)):

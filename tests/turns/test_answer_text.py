@@ -25,6 +25,8 @@ TEXTS = [
     "a < b and c <d> e [link](http://x) and [1, 2]",
     f"x\n``` js\n{CALL}\n```",
     "~~~\ncode\n~~~\n<Context.Provider>x</Context.Provider>",
+    "a <material x>~~~<context>`",
+    "````<context>`",
 ]
 
 
