@@ -130,8 +130,8 @@ async def _open_ground(
         open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )
     http = await stack.enter_async_context(open_client())
-    sharing = load(catalog.SHARING, SharingPart).open_store(database, clock) if database.is_shared else None
-    bus = sharing.bus if sharing else Bus(clock)
+    bus = Bus(clock)
+    sharing = load(catalog.SHARING, SharingPart).open_store(database, bus, clock) if database.is_shared else None
     return Foundation(
         config=config,
         clock=clock,

@@ -74,6 +74,7 @@ from goclaw.workspace import USERS as NOTE_PATH
 if TYPE_CHECKING:
     from goclaw.channels.sharing import ChannelSharing
     from goclaw.engine.leases import Leases
+    from goclaw.engine.views.remote_sessions import RemoteSessions
     from goclaw.gateway.owners import SessionOwners
     from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
@@ -266,8 +267,8 @@ class StoreSharing:
     """Says which sessions this process works on."""
     channels: "ChannelSharing"
     """For the channels."""
-    bus: Bus
-    """Spreads the events of sessions that other processes work on, too."""
+    remote_sessions: "RemoteSessions"
+    """Exchanges the events of sessions with the other processes."""
 
 
 @record
@@ -339,7 +340,7 @@ class Shared:
 class SharingPart:
     """How the daemon works beside others on one store, as the catalogue names it."""
 
-    open_store: Callable[[Database, Clock], StoreSharing]
+    open_store: Callable[[Database, Bus, Clock], StoreSharing]
     leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""

@@ -14,6 +14,7 @@ from goclaw.app.shared_folders import look_at_folders
 from goclaw.auth.audit import fact_of
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
+from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
@@ -22,8 +23,8 @@ from goclaw.core.supervise import background, keep_running
 from goclaw.engine.absent_gateways import AbsentGateways
 from goclaw.engine.journal import Journal
 from goclaw.engine.leases import Leases
-from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.engine.views.remote_sessions import RemoteSessions
 from goclaw.gateway.owners import SessionOwners
 from goclaw.store.database import Database
 from goclaw.store.exchange import ExchangePart
@@ -40,12 +41,12 @@ SUMMARIES = "summaries"
 """Topic of the notices that the summary of a session, which was owed, is written."""
 
 
-def _open_store(database: Database, clock: Clock) -> StoreSharing:
+def _open_store(database: Database, bus: Bus, clock: Clock) -> StoreSharing:
     part = load(catalog.OWNERSHIPS["postgres"], OwnershipPart)
     ownership = part.open(database, clock)
     exchange = load(catalog.EXCHANGES["postgres"], ExchangePart).open(database)
-    bus = SharedBus(database, exchange, ownership.wanted_if_idle, clock)
-    return StoreSharing(ownership, part.channels(database, ownership, clock), bus)
+    remote = RemoteSessions(bus, database, exchange, ownership.wanted_if_idle, clock)
+    return StoreSharing(ownership, part.channels(database, ownership, clock), remote)
 
 
 def _leases(
@@ -59,22 +60,22 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     """Work on sessions for as long as the block lasts.
 
     Raises:
-        TypeError: outbox, lanes, bus or database are not such that were opened for this.
+        TypeError: lanes or database were not opened for this.
     """
-    outbox, leases, sharing, bus = app.outbox, app.leases, app.foundation.sharing, _shared_bus(app)
+    outbox, leases, sharing = app.outbox, app.leases, app.foundation.sharing
     if leases is None or sharing is None:
         raise TypeError("the store is not shared")
     database, clock, ownership = app.foundation.database, app.foundation.clock, sharing.ownership
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} has no notices")
-    shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app), ownership, clock)
+    shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app, sharing), ownership, clock)
     retries = app.sessions.summary_retries
     retries.works_on = lambda session: ownership.fence_of(session) is not None
     retries.telling = lambda session: [database.notices.told(SUMMARIES, session)]
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
     app.sessions.external_runs.ownership = ownership
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(bus.open(app.sessions.inspection.now))
+        await stack.enter_async_context(sharing.remote_sessions.open(app.sessions.inspection.now))
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
         old_audits = keep_running("old audit logs", partial(_prune_audits, app), clock)
         await stack.enter_async_context(background(old_audits, "old audit logs"))
@@ -98,35 +99,29 @@ async def _prune_audits(app: App) -> None:
         await clock.sleep(PRUNE_SECONDS)
 
 
-def _shared_bus(app: App) -> SharedBus:
-    if not isinstance(app.foundation.bus, SharedBus):
-        raise TypeError("the bus is not shared")
-    return app.foundation.bus
-
-
 @record
 class _Memory:
     """Implements `SessionMemory` on the parts of the daemon."""
 
     app: App
+    sharing: StoreSharing
 
     async def take(self, session: str) -> None:
         self.leave(session)
         app = self.app
         await app.sessions.pauses.reload(session)
         await app.foundation.environment.tasks.restore()
-        if sharing := app.foundation.sharing:
-            for take in sharing.channels.takes:
-                await take(session)
+        for take in self.sharing.channels.takes:
+            await take(session)
         parked = [each for each in await app.journal.parked() if each.session == session]
         app.sessions.ports.questions.restore(parked)
         if fence := HELD.get():
-            await _shared_bus(app).taken(fence)
+            await self.sharing.remote_sessions.taken(fence)
 
     def leave(self, session: str) -> None:
         self.forget(session)
         self.app.sessions.costs.reservations.leave(session)
-        _shared_bus(self.app).left(session)
+        self.sharing.remote_sessions.left(session)
 
     def forget(self, session: str) -> None:
         self.app.sessions.contexts.forget(session)

@@ -5,14 +5,16 @@ that comes late reads the rows and the current partial answer, then listens.
 
 For a client with a name that was cut off, what it has not acknowledged is kept for a while (`replay_buffer`): it
 continues there.
+
+Where several processes share the store, `OtherProcesses` carries events between them.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from goclaw.core.clock import Clock
 from goclaw.core.events import (
@@ -106,30 +108,66 @@ class _View:
         return SessionNow(self.turn, self.since, "".join(self.text), "".join(self.thinking))
 
 
+class OtherProcesses(Protocol):
+    """The processes that share the store, which follow sessions of this one and own sessions that are followed here."""
+
+    def publish(self, event: TurnEvent) -> None:
+        """Send an event, which was shown here, to the processes that follow its session."""
+        ...
+
+    def send_notice(self, text: str, code: str) -> None:
+        """Have a line shown to the admins in every session that is being watched elsewhere."""
+        ...
+
+    def reading(self, session: str) -> AbstractAsyncContextManager[None]:
+        """Have the owner of a session send its events for as long as the block lasts.
+
+        Raises:
+            DiskError: the store cannot be read.
+        """
+        ...
+
+    async def state(self, session: str) -> SessionNow | None:
+        """See `Bus.state`."""
+        ...
+
+
 class Bus:
     """Spreads events. Publishing never waits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._others: OtherProcesses | None = None
         self._subscriptions: set[_Subscription] = set()
         self._watchers: dict[type, list[Callable[[Any], None]]] = {}
         self._views: dict[str, _View] = {}
         self._pasts: dict[str, ReplayBuffer] = {}
         """Buffers of sessions that a named client follows, or did until lately."""
 
+    @contextmanager
+    def connected_to(self, others: OtherProcesses) -> Iterator[None]:
+        """Exchange events with other processes for as long as the block lasts."""
+        self._others = others
+        try:
+            yield
+        finally:
+            self._others = None
+
     def publish(self, event: TurnEvent) -> None:
-        """Send an event to all subscribers of its session."""
+        """Send an event to all subscribers of its session, in every process."""
+        self.publish_here(event)
+        if self._others is not None:
+            self._others.publish(event)
+
+    def publish_here(self, event: TurnEvent) -> None:
+        """Send an event to the subscribers in this process only."""
         self._keep(event)
         for watcher in self._watchers.get(type(event), ()):
             try:
                 watcher(event)
             except Exception:  # no turn fails because of what merely watches it
                 log.exception("a watcher of events failed")
-        buffer = self._pasts.get(event.session)
-        numbered = buffer.add(event) if buffer else Numbered(0, event, self._clock.monotonic())
-        for subscription in list(self._subscriptions):
-            if subscription.session in (None, event.session) and not subscription.offer(numbered):
-                self._subscriptions.discard(subscription)
+        self._offer(event, None, event.session)
 
     def show(self, event: TurnEvent, since: float = 0.0) -> None:
         """Send an event of a turn that another process runs to the subscribers of its session, and to no others.
@@ -141,10 +179,13 @@ class Bus:
         self._keep(event)
         if since and (view := self._views.get(event.session)):
             view.since = since
+        self._offer(event, event.session)
+
+    def _offer(self, event: TurnEvent, *sessions: str | None) -> None:
         buffer = self._pasts.get(event.session)
         numbered = buffer.add(event) if buffer else Numbered(0, event, self._clock.monotonic())
         for subscription in list(self._subscriptions):
-            if subscription.session == event.session and not subscription.offer(numbered):
+            if subscription.session in sessions and not subscription.offer(numbered):
                 self._subscriptions.discard(subscription)
 
     def watch(self, kind: type[EventT], watcher: Callable[[EventT], None]) -> None:
@@ -156,9 +197,14 @@ class Bus:
 
     def notice(self, text: str, *, code: str = "") -> None:
         """Show a line to the admins in every session that is being watched. `code`: see `Notice`."""
-        watched = {subscription.session for subscription in self._subscriptions}
-        for session in filter(None, watched):
-            self.publish(Notice(session, text, for_admins=True, code=code))
+        for session in self.subscribed_sessions():
+            self.publish_here(Notice(session, text, for_admins=True, code=code))
+        if self._others is not None:
+            self._others.send_notice(text, code)
+
+    def subscribed_sessions(self) -> set[str]:
+        """Return the sessions that have a subscriber of their own in this process."""
+        return {subscription.session for subscription in self._subscriptions if subscription.session is not None}
 
     def now(self, session: str) -> SessionNow:
         """Return the turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""
@@ -173,17 +219,22 @@ class Bus:
         Raises:
             DiskError: it has to be asked for, and the store cannot be reached.
         """
-        return None
+        return await self._others.state(session) if self._others is not None else None
 
     @asynccontextmanager
     async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:
-        """Subscribe to events of one session or of all; the stream ends when the subscriber lags too far behind."""
+        """Subscribe to events of one session or of all; the stream ends when the subscriber lags too far behind.
+
+        Raises:
+            DiskError: the session may be another process's, and the store cannot be read.
+        """
         subscription = _Subscription(session)
-        self._subscriptions.add(subscription)
-        try:
-            yield subscription.events()
-        finally:
-            self._subscriptions.discard(subscription)
+        async with self._reading(session):
+            self._subscriptions.add(subscription)
+            try:
+                yield subscription.events()
+            finally:
+                self._subscriptions.discard(subscription)
 
     @asynccontextmanager
     async def follow(self, session: str, client: str = "", position: Position = NOWHERE) -> AsyncIterator[Following]:
@@ -192,8 +243,21 @@ class Bus:
         Args:
             client: the client's own name, the same after every break; empty: it will not go on where it was.
             position: where it is in the events, if it knows.
+
+        Raises:
+            DiskError: the session may be another process's, and the store cannot be read.
         """
-        self._forget_pasts()
+        # Waits for nothing where `state` was asked for before: no event comes between the two.
+        async with self._reading(session):
+            with self._following(session, client, position) as following:
+                yield following
+
+    def _reading(self, session: str | None) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._others is None or session is None else self._others.reading(session)
+
+    @contextmanager
+    def _following(self, session: str, client: str, position: Position) -> Iterator[Following]:
+        self.forget_pasts()
         subscription = _Subscription(session)
         buffer = self._pasts.setdefault(session, ReplayBuffer(self._clock)) if client else None
         missed = buffer.since(position) if buffer else None
@@ -213,8 +277,17 @@ class Bus:
         if buffer := self._pasts.get(session):
             buffer.acknowledge(client, number)
 
-    def _forget_pasts(self) -> None:
-        """Give up what is kept for clients that do not come back."""
+    def has_past(self, session: str) -> bool:
+        """Return whether events of a session are kept for a client that was cut off."""
+        return session in self._pasts
+
+    def forget(self, session: str) -> None:
+        """Drop what is known of a session that this process neither owns nor follows."""
+        self._views.pop(session, None)
+        self._pasts.pop(session, None)
+
+    def forget_pasts(self) -> None:
+        """Drop the events kept for clients that do not come back."""
         for session, buffer in list(self._pasts.items()):
             if buffer.is_over():
                 del self._pasts[session]
@@ -230,7 +303,7 @@ class Bus:
         match event:
             case TurnStarted():
                 self._views[event.session] = _View(event.turn, self._clock.now(), self._clock.monotonic())
-                self._forget_pasts()
+                self.forget_pasts()
             case TurnFinished():
                 self._views.pop(event.session, None)
             case TextStreamed() | ThinkingStreamed() | MessageStored() | StreamRestarted():

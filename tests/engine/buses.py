@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from goclaw.config.values import PostgresPlace
+from goclaw.core.bus import Bus
 from goclaw.core.events import (
     LOCAL,
     Address,
@@ -24,7 +25,7 @@ from goclaw.core.events import (
 from goclaw.core.messages import AssistantMessage
 from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.supervise import background, keep_running
-from goclaw.engine.shared_bus import SharedBus
+from goclaw.engine.views.remote_sessions import RemoteSessions
 from goclaw.store.fencing import Fence
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.exchange import PostgresExchange
@@ -44,7 +45,8 @@ class Process:
         self.exchange = PostgresExchange(database)
         self.transcripts = Transcripts(database)
         ownership = PostgresOwnership(database, clock)
-        self.bus = SharedBus(database, self.exchange, ownership.wanted_if_idle, clock)
+        self.bus = Bus(clock)
+        self.remote = RemoteSessions(self.bus, database, self.exchange, ownership.wanted_if_idle, clock)
         self.questions: tuple[Question, ...] = ()
         self.todos: tuple[Todo, ...] = ()
         self.turn = ""
@@ -54,9 +56,9 @@ class Process:
 
     async def take(self, session: str = "s") -> Fence:
         """Own a session from here on; the owner before hears of it later, or never."""
-        self.bus.left(session)
+        self.remote.left(session)
         fence = await self.database.take(session)
-        await self.bus.taken(fence)
+        await self.remote.taken(fence)
         return fence
 
     async def begin(self, turn: str = "t", session: str = "s") -> None:
@@ -96,7 +98,7 @@ async def processes(place: PostgresPlace, count: int = 2) -> AsyncIterator[Seque
         for _ in range(count):
             database = await stack.enter_async_context(open_schema(place, clock))
             process = Process(database)
-            await stack.enter_async_context(process.bus.open(process.inspect))
+            await stack.enter_async_context(process.remote.open(process.inspect))
             listening = keep_running("notices", database.notices.run, clock)
             await stack.enter_async_context(background(listening, "notices"))
             made.append(process)
@@ -172,7 +174,7 @@ class Reader:
 
 def owner_of(made: Sequence[Process], session: str = "s") -> Process | None:
     for process in made:
-        if process.bus._remote.owns(session):
+        if process.remote._remote.owns(session):
             return process
     return None
 

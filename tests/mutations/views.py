@@ -2,12 +2,12 @@
 
 from tests.mutations.bug import Bug, Patch, bug
 
-_TESTS = "tests/engine/test_shared_bus.py"
-_RANDOM = "tests/engine/test_shared_bus_random.py"
-_MIRRORS = "goclaw/engine/mirrors.py"
-_WATCHERS = "goclaw/engine/watchers.py"
-_PARCELS = "goclaw/engine/event_parcels.py"
-_BUS = "goclaw/engine/shared_bus.py"
+_TESTS = "tests/engine/test_remote_sessions.py"
+_RANDOM = "tests/engine/test_remote_sessions_random.py"
+_MIRRORS = "goclaw/engine/views/mirrors.py"
+_WATCHERS = "goclaw/engine/views/watchers.py"
+_PARCELS = "goclaw/engine/views/parcels.py"
+_BUS = "goclaw/engine/views/remote_sessions.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -61,7 +61,7 @@ BUGS: list[Bug] = [
     bug(
         "a row that is stored and not told yet does not end the text that is written",
         "class views: an answer stands there twice",
-        "goclaw/engine/stored_views.py",
+        "goclaw/engine/views/stored_views.py",
         "    return last.row - 1 if is_being_written else last.row",
         "    return last.row",
         f"{_TESTS}::test_a_row_that_is_stored_and_not_published_yet_is_not_shown_twice",
@@ -94,8 +94,8 @@ BUGS: list[Bug] = [
         "what is kept for a client that was cut off has gaps",
         "class views: it goes on, and lacks what nobody heard meanwhile",
         _BUS,
-        "                    self._pasts.pop(session, None)\n            if gone:",
-        "            if gone:",
+        "                    self._bus.forget(session)\n            if gone:",
+        "                    pass\n            if gone:",
         f"{_TESTS}::test_a_session_that_nobody_reads_any_more_is_not_sent",
     ),
 ]

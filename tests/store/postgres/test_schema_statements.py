@@ -24,7 +24,7 @@ _ONE_ROW = re.compile(r"^SELECT (count|min|max|coalesce|sum|EXISTS|\(EXISTS)\b",
 SETS = {
     "goclaw.engine.statements.KNOWN": "one row",
     "goclaw.engine.statements.STEPS": "a mapping by the step's name",
-    "goclaw.engine.stored_views._STATE": "one row",
+    "goclaw.engine.views.stored_views._STATE": "one row",
     "goclaw.engine.statements.MEETS": "one row",
     "goclaw.engine.outbox._ONE": "one row",
     "goclaw.engine.outbox._OF_MESSAGE": "asked whether any of them asks a question",

@@ -1,28 +1,27 @@
-"""The bus of a store that several processes share: readers of one follow a session that another one owns.
+"""Carries the events of sessions between the processes that share a store.
 
-A process with readers of a session says so (a watch), and the session's owner sends it what it publishes, behind the
-state of the session. Without readers elsewhere an owner sends nothing. Subscribers of all sessions, and those who count
-(`watch`), see what this process does, as ever; that a session is forgotten is published by every process.
+A process with readers of a session says so (a watch); the owner of the session then sends its state, and after that
+every event. Without readers elsewhere an owner sends nothing. Subscribers of all sessions, and watchers (`Bus.watch`),
+see only the events of their own process; that a session was forgotten is published by every process.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
-from goclaw.core.bus import Bus, Following
+from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
-from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.supervise import background, keep_running, set_within
-from goclaw.engine.event_parcels import BESIDE, NOTICE, PARCEL, RETRY_SECONDS, UNWATCH, WATCH, Parcel
-from goclaw.engine.mirrors import Mirror
-from goclaw.engine.stored_views import StoredViews
-from goclaw.engine.watchers import Inspect, Watchers
+from goclaw.engine.views.mirrors import Mirror
+from goclaw.engine.views.parcels import BESIDE, NOTICE, PARCEL, RETRY_SECONDS, UNWATCH, WATCH, Parcel
+from goclaw.engine.views.stored_views import StoredViews
+from goclaw.engine.views.watchers import Inspect, Watchers
 from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database
 from goclaw.store.exchange import EVERYONE, Exchange
@@ -46,14 +45,20 @@ END_SECONDS = 1.0
 """Seconds for what waits to be sent when the process ends."""
 
 
-class SharedBus(Bus):
-    """Implements `Bus` for one of several processes. Nothing of others is heard outside `open`."""
+class RemoteSessions:
+    """Implements `OtherProcesses`. Events are exchanged only within `open`."""
 
     def __init__(
-        self, database: Database, exchange: Exchange, wanted_if_idle: Callable[[str], BoundStatement], clock: Clock
+        self,
+        bus: Bus,
+        database: Database,
+        exchange: Exchange,
+        wanted_if_idle: Callable[[str], BoundStatement],
+        clock: Clock,
     ) -> None:
-        """`wanted_if_idle`: returns the statement that has a session taken which none owns, for what it waits for."""
-        super().__init__(clock)
+        """`wanted_if_idle`: returns the statement that requests an owner for a session without one."""
+        self._bus = bus
+        self._clock = clock
         self._database = database
         self._exchange = exchange
         self._wanted_if_idle = wanted_if_idle
@@ -69,7 +74,7 @@ class SharedBus(Bus):
 
     @asynccontextmanager
     async def open(self, inspect: Inspect) -> AsyncIterator[None]:
-        """Show sessions of other processes, and tell those of this one's, for as long as the block lasts."""
+        """Exchange events for as long as the block lasts. `inspect`: returns the state of a session of this process."""
         self._remote.inspect = inspect
         self._exchange.hear(self._heard, self._missed)
         queue = self._remote.queue
@@ -77,7 +82,8 @@ class SharedBus(Bus):
         watching = keep_running("events of other processes", self._keep_watching, self._clock)
         try:
             async with background(sending, "sending events"), background(watching, "watching sessions"):
-                yield
+                with self._bus.connected_to(self):
+                    yield
             with suppress(TimeoutError, StateError):
                 async with asyncio.timeout(END_SECONDS):
                     await queue.flush()
@@ -86,7 +92,6 @@ class SharedBus(Bus):
             await self._end_tasks()
 
     def publish(self, event: TurnEvent) -> None:
-        super().publish(event)
         if mirror := self._mirrors.get(event.session):
             mirror.note(event)
         is_for_everyone = isinstance(event, SessionForgotten)
@@ -95,14 +100,11 @@ class SharedBus(Bus):
         if is_for_everyone:
             self._remote.queue.tell_everyone(BESIDE, event.session, event)
 
-    def notice(self, text: str, *, code: str = "") -> None:
-        """Show a line to the admins in every session that is being watched, here and elsewhere."""
-        for session in self._watched_here():
-            super().publish(Notice(session, text, for_admins=True, code=code))
+    def send_notice(self, text: str, code: str) -> None:
         self._remote.queue.tell_everyone(NOTICE, text=text, code=code)
 
     async def taken(self, fence: Fence) -> None:
-        """Take it that this process owns a session from here on; to be called before anything is published for it.
+        """Mark a session as owned by this process. Call it before anything is published for the session.
 
         Raises:
             DiskError: the store cannot be read.
@@ -117,15 +119,14 @@ class SharedBus(Bus):
                 self._remote.took_agent(mirror.session, fence.session)
 
     def left(self, session: str) -> None:
-        """Take it that this process does not own a session any more."""
+        """Mark a session as no longer owned by this process."""
         for each in self._remote.left(session):
             if (mirror := self._mirrors.get(each)) is not None:
                 # What readers know is right until there is another owner.
                 mirror.is_watched = False
                 self._changed.set()
             else:
-                self._views.pop(each, None)
-                self._pasts.pop(each, None)
+                self._bus.forget(each)
 
     async def state(self, session: str) -> SessionNow | None:
         mirror = await self._mirror(session)
@@ -143,26 +144,10 @@ class SharedBus(Bus):
         return mirror.now()
 
     @asynccontextmanager
-    async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:
-        if session is None:
-            async with super().subscribe(session) as events:
-                yield events
-            return
-        with self._reading(await self._mirror(session)):
-            async with super().subscribe(session) as events:
-                yield events
-
-    @asynccontextmanager
-    async def follow(self, session: str, client: str = "", position: Position = NOWHERE) -> AsyncIterator[Following]:
-        # Waits for nothing where `state` was asked for before: no event comes between the two.
-        with self._reading(await self._mirror(session)):
-            async with super().follow(session, client, position) as following:
-                yield following
-
-    @contextmanager
-    def _reading(self, mirror: Mirror) -> Iterator[None]:
+    async def reading(self, session: str) -> AsyncIterator[None]:
+        mirror = await self._mirror(session)
         mirror.readers += 1
-        if not self._remote.owns(mirror.session) and not mirror.is_watched:
+        if not self._remote.owns(session) and not mirror.is_watched:
             self._changed.set()
         try:
             yield
@@ -179,7 +164,7 @@ class SharedBus(Bus):
         mirror = self._mirrors.get(session)
         if mirror is None:
             mirror = self._mirrors[session] = Mirror(
-                session, self._stored, self._clock, self._show_of_others, partial(self.now, session)
+                session, self._stored, self._clock, self._show_of_others, partial(self._bus.now, session)
             )
             owned = partial(self._remote.owns, session)
             showing = keep_running(f"events of {session}", partial(mirror.run, owned, self._changed.set), self._clock)
@@ -240,15 +225,14 @@ class SharedBus(Bus):
 
     async def _drop_unread(self) -> None:
         """Stop watching sessions that have had no reader for a while; who comes back reads the rows."""
-        self._forget_pasts()
+        self._bus.forget_pasts()
         async with self._talking:
             gone = [session for session, mirror in self._mirrors.items() if self._is_unread(mirror)]
             for session in gone:
                 del self._mirrors[session]
                 self._showing.pop(session).cancel()
                 if not self._remote.owns(session):
-                    self._views.pop(session, None)
-                    self._pasts.pop(session, None)
+                    self._bus.forget(session)
             if gone:
                 await self._exchange.unwatch(gone)
                 await self._exchange.send([(EVERYONE, self._word(UNWATCH, session)) for session in gone])
@@ -257,7 +241,7 @@ class SharedBus(Bus):
         if mirror.readers or mirror.unread_since > self._clock.monotonic() - GRACE_SECONDS:
             return False
         # What its owner publishes is kept for clients that were cut off.
-        return not (mirror.session in self._pasts and self._remote.owns(mirror.session))
+        return not (self._bus.has_past(mirror.session) and self._remote.owns(mirror.session))
 
     def _word(self, kind: str, session: str) -> str:
         return PARCEL.to_json(Parcel(kind, self._exchange.replica, session=session))
@@ -277,18 +261,18 @@ class SharedBus(Bus):
         elif parcel.kind == UNWATCH:
             self._remote.remove(parcel.session, parcel.sender)
         elif parcel.kind == NOTICE:
-            for session in self._watched_here():
-                self.show(Notice(session, parcel.text, for_admins=True, code=parcel.code))
+            for session in self._bus.subscribed_sessions():
+                self._bus.show(Notice(session, parcel.text, for_admins=True, code=parcel.code))
         elif mirror is not None:
             mirror.hear(parcel)
         elif parcel.kind == BESIDE and isinstance(event := parcel.event, SessionForgotten):
-            super().publish(event)
+            self._bus.publish_here(event)
 
     def _show_of_others(self, event: TurnEvent, since: float) -> None:
         if isinstance(event, SessionForgotten):
-            super().publish(event)
+            self._bus.publish_here(event)
         else:
-            self.show(event, since)
+            self._bus.show(event, since)
 
     def _missed(self) -> None:
         for mirror in self._elsewhere():
@@ -304,9 +288,6 @@ class SharedBus(Bus):
             except StateError as error:
                 log.debug("who watches what cannot be read: %s", error)
             await self._clock.sleep(RETRY_SECONDS)
-
-    def _watched_here(self) -> set[str]:
-        return {subscription.session for subscription in self._subscriptions if subscription.session is not None}
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         task = asyncio.create_task(work, name=name)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from goclaw.config.values import PostgresPlace
-from goclaw.engine import shared_bus
+from goclaw.engine.views import remote_sessions
 from tests.acceptance.waiting import clock, eventually
 from tests.engine.buses import Process, Reader, cut_listener, processes
 
@@ -61,7 +61,7 @@ class Session:
         self.owner = to
         await to.begin(turn)
         if before is not to:
-            before.bus.left("s")
+            before.remote.left("s")
 
     def is_right(self, reader: Reader) -> None:
         """What stands on a reader's screen at any moment is the beginning of an answer, and its rows are in order."""
@@ -79,7 +79,7 @@ async def shows(reader: Reader, session: Session) -> None:
 async def test_readers_have_what_was_said_whatever_happens(
     place: PostgresPlace, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_bus, "RENEW_SECONDS", 0.5)
+    monkeypatch.setattr(remote_sessions, "RENEW_SECONDS", 0.5)
     chance = random.Random(seed)
     async with processes(place, 3) as made, AsyncExitStack() as rest:
         session = Session(chance, made[0])

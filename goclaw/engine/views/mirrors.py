@@ -28,8 +28,8 @@ from goclaw.core.events import (
     TurnEvent,
     TurnStarted,
 )
-from goclaw.engine.event_parcels import BESIDE, NOW, ROW, Parcel
-from goclaw.engine.stored_views import StoredViews
+from goclaw.engine.views.parcels import BESIDE, NOW, ROW, Parcel
+from goclaw.engine.views.stored_views import StoredViews
 from goclaw.errors import StateError
 from goclaw.store.fencing import Fence
 

@@ -26,7 +26,7 @@ from goclaw.core.events import (
     TurnStarted,
 )
 from goclaw.core.replay_buffer import NOWHERE
-from goclaw.engine import shared_bus
+from goclaw.engine.views import remote_sessions
 from goclaw.errors import DiskError, DiskFault
 from goclaw.store.exchange import Watch
 from goclaw.store.fencing import fenced
@@ -38,14 +38,14 @@ from tests.postgres import Server, fresh_place
 
 @pytest.fixture(autouse=True)
 def times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_bus, "STATE_SECONDS", 20.0)  # an owner on a busy machine is waited for
-    monkeypatch.setattr(shared_bus, "RENEW_SECONDS", 0.5)
+    monkeypatch.setattr(remote_sessions, "STATE_SECONDS", 20.0)  # an owner on a busy machine is waited for
+    monkeypatch.setattr(remote_sessions, "RENEW_SECONDS", 0.5)
 
 
 @pytest.fixture
 def no_owner(times: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session is read that none owns: its state is asked for in vain."""
-    monkeypatch.setattr(shared_bus, "STATE_SECONDS", 0.5)
+    monkeypatch.setattr(remote_sessions, "STATE_SECONDS", 0.5)
 
 
 async def test_a_reader_elsewhere_has_every_word_of_an_answer_and_its_row(place: PostgresPlace) -> None:
@@ -290,7 +290,7 @@ async def test_two_readers_who_come_at_once_have_no_row_twice_when_the_look_of_o
         await b.take()
         first, second, slow = Reader(a), Reader(a), asyncio.Event()
         looked = list[int]()
-        last_row = a.bus._stored.last_row
+        last_row = a.remote._stored.last_row
 
         async def slow_once(session: str) -> int:
             row = await last_row(session)
@@ -299,7 +299,7 @@ async def test_two_readers_who_come_at_once_have_no_row_twice_when_the_look_of_o
                 await slow.wait()
             return row
 
-        a.bus._stored.last_row = slow_once  # type: ignore[method-assign]  # the moment cannot be met otherwise
+        a.remote._stored.last_row = slow_once  # type: ignore[method-assign]  # the moment cannot be met otherwise
         async with AsyncExitStack() as stack:
             coming = [asyncio.ensure_future(stack.enter_async_context(each.reading())) for each in (first, second)]
             await eventually(lambda: len(looked) == 2 and any(each.done() for each in coming))
@@ -320,7 +320,7 @@ async def test_an_owner_learns_of_readers_also_where_the_first_look_for_them_fai
         async with Reader(a).reading() as reader:
             await b.begin()
             await eventually(lambda: reader.turn == "t")
-            c.bus._remote.remove("s", a.exchange.replica)  # it was away when that was told
+            c.remote._remote.remove("s", a.exchange.replica)  # it was away when that was told
             watches, refused = c.exchange.watches, list[str]()
 
             async def refused_once() -> Sequence[Watch]:
@@ -332,7 +332,7 @@ async def test_an_owner_learns_of_readers_also_where_the_first_look_for_them_fai
             c.exchange.watches = refused_once  # type: ignore[method-assign]  # Postgres is full at that moment
             await cut_listener(c)
             await eventually(lambda: refused)
-            b.bus.left("s")
+            b.remote.left("s")
             await c.take()
             await c.begin()
             c.stream("words")
@@ -382,7 +382,7 @@ async def test_a_client_that_comes_back_to_another_process_reads_the_rows_and_ha
 async def test_a_session_that_nobody_reads_any_more_is_not_sent(
     place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_bus, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(remote_sessions, "GRACE_SECONDS", 0.1)
     async with processes(place) as (a, b):
         await b.take()
         await b.begin()
@@ -390,8 +390,8 @@ async def test_a_session_that_nobody_reads_any_more_is_not_sent(
         async with reader.reading("me"):
             b.stream("one ")
             await eventually(lambda: reader.text == "one ")
-        await eventually(lambda: not b.bus._remote._told and not a.bus._mirrors)
-        assert not b.bus._remote.are_there
+        await eventually(lambda: not b.remote._remote._told and not a.remote._mirrors)
+        assert not b.remote._remote.are_there
         b.stream("two ")
         async with reader.reading("me", reader.position):
             assert not reader.went_on, "what came meanwhile was heard by no one here"
@@ -424,9 +424,9 @@ async def test_a_watch_of_a_process_that_died_ends(place: PostgresPlace, monkeyp
             sql("INSERT INTO session_watches VALUES ('s', 'dead', clock_timestamp() + make_interval(secs => 60))")
         )
         async with Reader(a).reading():
-            await eventually(lambda: b.bus._remote._told.get("s") == frozenset({"dead", a.exchange.replica}))
+            await eventually(lambda: b.remote._remote._told.get("s") == frozenset({"dead", a.exchange.replica}))
             await b.database.write(sql("UPDATE session_watches SET until = clock_timestamp() WHERE replica = 'dead'"))
-            await eventually(lambda: b.bus._remote._told.get("s") == frozenset({a.exchange.replica}))
+            await eventually(lambda: b.remote._remote._told.get("s") == frozenset({a.exchange.replica}))
             async with asyncio.timeout(10):
                 while await b.database.read(sql("SELECT 1 FROM session_watches WHERE replica = 'dead'")):
                     await clock.sleep(0.05)

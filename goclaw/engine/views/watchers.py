@@ -10,8 +10,8 @@ from typing import Any
 
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK, Address, MessageStored, SessionNow, TurnEvent, TurnStarted
-from goclaw.engine.event_parcels import RETRY_SECONDS, ParcelQueue
-from goclaw.engine.stored_views import StoredViews, published_to
+from goclaw.engine.views.parcels import RETRY_SECONDS, ParcelQueue
+from goclaw.engine.views.stored_views import StoredViews, published_to
 from goclaw.errors import StateError
 from goclaw.store.exchange import Exchange
 from goclaw.store.fencing import HELD, Fence

@@ -1,0 +1,1 @@
+"""What clients of one process see of sessions that another process owns."""
