@@ -41,7 +41,7 @@ FACTS = {
     "web logins": Locality.SHARED,
     "written": Locality.LOCAL,
 }
-"""Every fact of the daemon, up to a ":" in its name; docs/architecture.md says which process changes it.
+"""Every fact of the daemon, up to a ":" in its name; docs/shared-store.md says which process changes it.
 
 `alerts`, `pairing`, `pairing tries`, `owed deletions`, `text_calls`, `token_scales`, `served_models`, `audit head`,
 `forgotten`, `mcp questions` and those of the web page have a row for each of their parts. `published` and `version` are

@@ -2,8 +2,8 @@
 
 from tests.mutations.bug import Bug, Patch, bug
 
-_TESTS = "tests/engine/test_remote_sessions.py"
-_RANDOM = "tests/engine/test_remote_sessions_random.py"
+_TESTS = "tests/engine/views/test_remote_sessions.py"
+_RANDOM = "tests/engine/views/test_remote_sessions_random.py"
 _MIRRORS = "goclaw/engine/views/mirrors.py"
 _WATCHERS = "goclaw/engine/views/watchers.py"
 _PARCELS = "goclaw/engine/views/parcels.py"
