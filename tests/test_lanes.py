@@ -56,6 +56,7 @@ def run(folder: Path, source: str, *options: str) -> "subprocess.CompletedProces
     return subprocess.run(command, **given)  # type: ignore[call-overload,no-any-return]  # one dictionary for both
 
 
+@pytest.mark.long  # pytest runs once more, or several times
 def test_a_worker_that_hangs_shows_where_it_stands_and_is_replaced(folder: Path) -> None:
     done = run(folder, HANGS + MARKED, "-n", "1", "--timeout=1", "-o", "faulthandler_timeout=3")
     assert done.returncode == 1
@@ -63,11 +64,13 @@ def test_a_worker_that_hangs_shows_where_it_stands_and_is_replaced(folder: Path)
     assert "crashed while running" in done.stdout and "2 failed, 2 passed" in done.stdout
 
 
+@pytest.mark.long  # pytest runs once more, or several times
 def test_a_thread_that_outlives_the_tests_does_not_outlive_pytest_by_much(folder: Path) -> None:
     done = run(folder, STAYS, "-o", "faulthandler_timeout=4")  # within which the summary is written
     assert "1 passed" in done.stdout and "Timeout (0:00:04)!" in done.stderr
 
 
+@pytest.mark.long  # pytest runs once more, or several times
 def test_a_commit_runs_what_is_not_long_and_the_long_lane_what_is_long_or_deep(folder: Path) -> None:
     assert "2 passed, 1 deselected" in run(folder, MARKED).stdout
     assert "2 passed, 1 deselected" in run(folder, MARKED, "-m", "long or deep").stdout
@@ -89,6 +92,7 @@ def test_a_table_tries_every_row_and_names_those_that_fail(tmp_path: Path, monke
     assert [error.__notes__ for error in failed.value.exceptions] == [["row 1: second"], ["row 2: number=3, word='c'"]]
 
 
+@pytest.mark.long  # pytest runs once more, or several times
 def test_few_tests_need_the_terminal_client_on_a_screen() -> None:
     options = ["-p", "no:cacheprovider", "--collect-only", "-qq", "-m", "screen and not long", "tests/tui"]
     short_lane = {**os.environ, "TESTS_LONG": ""}

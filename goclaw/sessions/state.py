@@ -275,14 +275,14 @@ class Contexts:
             kept = {id(entry.message) for entry in window.entries}
         return sum(id(message) not in kept for message in before)
 
-    async def clear(self, key: str, running_turn: str) -> None:
-        """Start an empty context. What the turn that runs has said so far stays, so that it can go on."""
+    async def clear(self, key: str) -> None:
+        """Start an empty context. The rows of a turn that has not ended stay, so that it can go on."""
         if known := self._loaded.get(key):
             # Before the store is asked: a summary that is stored after this is not taken, one before it is hidden.
             known.cleared += 1
             known.overheard = ()
         await self._stored.set(key, HEARD, None)
-        last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
+        last = await self._transcripts.clear(key, at=self._clock.now())
         _, stored = await self._transcripts.context(key)
         self._changed += 1
         known = self._loaded.get(key)

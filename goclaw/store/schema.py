@@ -7,7 +7,20 @@ and conversations that were ordered to be forgotten (`/forget`, `retention.days`
 The `sqlite_where` of an index holds for both stores; SQLAlchemy's option for Postgres would import its dialect.
 """
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, Table, UniqueConstraint, text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    Select,
+    Table,
+    UniqueConstraint,
+    bindparam,
+    select,
+    text,
+)
 
 from goclaw.config.state import Locality
 from goclaw.store.dialect import NAME, ROW_ID, TEXT
@@ -266,3 +279,8 @@ held_messages = Table(
     Index("held_messages_by_until", "until", sqlite_where=text("until IS NOT NULL")),
     info=_SHARED,
 )
+
+
+def open_turns(session: str) -> Select[tuple[str]]:
+    """Return a selection of the ids of turns that have not ended. `session`: the name of the parameter."""
+    return select(inbox.c.id).where(inbox.c.session == bindparam(session), inbox.c.state != "done")

@@ -29,7 +29,7 @@ from goclaw.core.messages import (
 )
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_if, insert_into
-from goclaw.store.schema import compactions, messages, sessions
+from goclaw.store.schema import compactions, messages, open_turns, sessions
 
 LAST_ROW = 2**63 - 1
 """SQLite numbers rows up to this."""
@@ -51,7 +51,7 @@ _CLEAR = Statement(
 _LAST_ROW = Statement(
     select(func.max(messages.c.id))
     .where(messages.c.session == bindparam("session"))
-    .where(messages.c.turn != bindparam("but"))
+    .where(messages.c.turn.not_in(open_turns("session")))
 )
 _ROWS_FROM = Statement(
     select(messages)
@@ -468,12 +468,14 @@ class Transcripts:
         rows = await self._database.read(_SESSIONS(at=at, key=key, limit=LAST_ROW if limit is None else limit))
         return [SessionInfo(*row) for row in rows]
 
-    async def clear(self, session: str, *, but_turn: str, at: float) -> int:
-        """Hide everything so far from the model (not from the store), but for the turn that runs.
+    async def clear(self, session: str, *, at: float) -> int:
+        """Hide everything so far from the model (not from the store), except for turns that have not ended.
+
+        Which turns those are is read together with the rows: the next turn may begin while a caller waits.
 
         Returns the last row that is hidden.
         """
-        rows = await self._database.read(_LAST_ROW(session=session, but=but_turn))
+        rows = await self._database.read(_LAST_ROW(session=session))
         last = int(rows[0][0] or 0)
         await self._database.write(
             self.ensure_session(session, at),

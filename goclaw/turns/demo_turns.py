@@ -50,7 +50,7 @@ class DemoTurns:
 
     async def _leave_out(self, session: Session, turn: str, since: DemoSince) -> None:
         if since.is_whole:
-            await self._contexts.clear(session.key, turn)
+            await self._contexts.clear(session.key)
             return
         async with session.lock:
             window = session.window

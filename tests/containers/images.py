@@ -5,11 +5,14 @@ same: Python is Debian's (of the pinned minor version) instead of one built from
 tests use anyway (a wheel), Caddy is Debian's. Each root folder is kept as a tar file in `.tools/containers`.
 """
 
+import fcntl
 import hashlib
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,6 +119,21 @@ def ensure_tar(base: Base) -> Path:
         return base.tar
     check_machine()
     prepare_cache()
+    with _alone():
+        if not base.tar.exists():
+            _make_tar(base)
+    return base.tar
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Make workers wait for each other: two calls of debootstrap spoil the folder of packages that they share."""
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make_tar(base: Base) -> None:
     folder = Path(tempfile.mkdtemp(prefix="root-", dir=CACHE))
     try:
         root = folder / "root"
@@ -132,7 +150,6 @@ def ensure_tar(base: Base) -> Path:
         part.rename(base.tar)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return base.tar
 
 
 def bootstrap(base: Base, root: Path) -> None:

@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.timeout(1800
 USER = f"goclaw-{os.getpid()}"
 """A user of this run: one that was killed leaves its own."""
 HOME = Path(tempfile.gettempdir(), USER)
-ENVIRONMENT = (f"HOME={HOME}", f"XDG_RUNTIME_DIR={HOME}/run", "STORAGE_DRIVER=overlay")
+# The machine's TMPDIR may be closed to the user.
+ENVIRONMENT = (f"HOME={HOME}", f"TMPDIR={HOME}", f"XDG_RUNTIME_DIR={HOME}/run", "STORAGE_DRIVER=overlay")
 PROGRAMS = ("podman", "buildah", "newuidmap", "fuse-overlayfs", "useradd")
 IMAGE, NAME = "localhost/goclaw:rootless", "goclaw-rootless"
 BUILD_SECONDS = 1_200
@@ -37,16 +38,17 @@ class PlainUser:
 
     name: str
 
-    def run(self, *command: str, seconds: float = 120, text: str = "") -> str:
-        """What a command prints that this user runs.
+    def run(self, *command: str, seconds: float = 120, content: bytes = b"") -> str:
+        """Run a command as this user, with `content` as its input; return what it prints.
 
         Raises:
             AssertionError: it failed.
         """
         words = ["runuser", "-u", self.name, "--", "env", *ENVIRONMENT, *command]
-        done = subprocess.run(words, cwd=HOME, input=text, capture_output=True, text=True, timeout=seconds, check=False)
-        assert done.returncode == 0, f"{command} exited {done.returncode}\n{done.stdout[-3_000:]}{done.stderr[-3_000:]}"
-        return done.stdout
+        done = subprocess.run(words, cwd=HOME, input=content, capture_output=True, timeout=seconds, check=False)
+        said, errors = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+        assert done.returncode == 0, f"{command} exited {done.returncode}\n{said[-3_000:]}{errors[-3_000:]}"
+        return said
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +77,9 @@ def image(user: PlainUser) -> str:
         packed = ensure_tar(base)
     except Missing as missing:
         pytest.skip(str(missing))
-    with packed.open("rb") as file:
-        command = ["runuser", "-u", USER, "--", "env", *ENVIRONMENT]
-        importing = [*command, "podman", "import", "-", "localhost/files-of-python"]
-        subprocess.run(importing, cwd=HOME, stdin=file, check=True, capture_output=True, timeout=BUILD_SECONDS)
+    user.run("podman", "import", "-", "localhost/files-of-python", content=packed.read_bytes(), seconds=BUILD_SECONDS)
     lines = "\n".join(("FROM localhost/files-of-python", *base.instructions))
-    user.run("buildah", "bud", "--tag", f"localhost/{base.name}", "-", text=lines)
+    user.run("buildah", "bud", "--tag", f"localhost/{base.name}", "-", content=lines.encode())
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     packing = ["tar", "--create", f"--file={HOME}/checkout.tar", "--ignore-failed-read", "--null", "--files-from=-"]
     subprocess.run(packing, cwd=ROOT, input=listed, check=True)

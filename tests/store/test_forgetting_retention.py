@@ -113,7 +113,7 @@ async def test_what_clear_hid_stays_hidden(database: Database, retention: Retent
     story = Story(database)
     await story.turn("a", "a:1", 10.0, UserMessage("old"))
     await story.turn("a", "a:2", 200.0, UserMessage("hidden"))
-    await story.transcripts.clear("a", but_turn="", at=250.0)
+    await story.transcripts.clear("a", at=250.0)
     await retention.prune("a", 100.0, at=300.0)
     assert await story.transcripts.context("a") == (None, [])
     assert await words(story) == ["hidden"]

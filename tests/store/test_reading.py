@@ -44,7 +44,7 @@ async def test_the_outline_says_what_the_model_is_shown(database: Database) -> N
     told = CompactionRecord(rows[3], "told", "LLM", 90, 9, 5.0)
     outline = await reader.outline("a")
     assert (outline.shown_from, outline.summary, outline.compactions) == (rows[3], told, (told,))
-    await story.transcripts.clear("a", but_turn="", at=6.0)
+    await story.transcripts.clear("a", at=6.0)
     await story.turn("a", "a:2", 7.0, UserMessage("anew"))
     outline = await reader.outline("a")
     assert (outline.shown_from, outline.cleared_to, outline.summary, outline.rows) == (6, 5, None, 6)

@@ -16,5 +16,5 @@ async def test_a_picture_that_a_tool_read_survives_the_store_and_the_sweep(datab
     assert stored.message == SEEN
     assert await NeededMedia(database).keys() == {"ab" * 32}
 
-    await transcripts.clear("s", but_turn="", at=3.0)
+    await transcripts.clear("s", at=3.0)
     assert await NeededMedia(database).keys() == frozenset()

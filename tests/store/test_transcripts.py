@@ -7,6 +7,7 @@ import pytest
 from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import Database
 from goclaw.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of
+from tests.parts import sql
 
 CONVERSATION: list[Message] = [
     UserMessage("look at this", (Image("ab" * 32, "image/png"),)),
@@ -61,17 +62,21 @@ async def test_history_gives_the_last_rows_oldest_first(database: Database) -> N
 async def test_clear_hides_what_was_said_and_deletes_nothing(database: Database) -> None:
     transcripts = Transcripts(database)
     await store(database, CONVERSATION)
-    await transcripts.clear("s", but_turn="", at=1.0)
+    await transcripts.clear("s", at=1.0)
     assert (await transcripts.context("s"))[1] == []
     assert await transcripts.count("s") == 8
 
 
-async def test_clear_spares_the_turn_that_runs(database: Database) -> None:
+async def test_clear_spares_turns_that_have_not_ended(database: Database) -> None:
     transcripts = Transcripts(database)
-    await store(database, [UserMessage("old")], turn="old")
-    await store(database, [UserMessage("running")], turn="now")
-    await transcripts.clear("s", but_turn="now", at=1.0)
-    assert [item.message for item in (await transcripts.context("s"))[1]] == [UserMessage("running")]
+    states = {"old": "done", "now": "stopping", "next": "new"}
+    for turn, state in states.items():
+        values = "(:id, 's', 'message', '{}', :state, 0)"
+        into = "INSERT INTO inbox (id, session, kind, body, state, received_at) VALUES "
+        await database.write(sql(into + values, id=turn, state=state))
+        await store(database, [UserMessage(turn)], turn=turn)
+    await transcripts.clear("s", at=1.0)
+    assert [item.message for item in (await transcripts.context("s"))[1]] == [UserMessage("now"), UserMessage("next")]
 
 
 async def test_a_compaction_stands_for_what_came_before_it(database: Database) -> None:
@@ -89,7 +94,7 @@ async def test_clear_hides_the_summary_too(database: Database) -> None:
     transcripts = Transcripts(database)
     rows = await store(database, CONVERSATION)
     await transcripts.add_compaction("s", StoredCompaction("a summary", "LLM", rows[4], 1000, 10, at=5.0))
-    await transcripts.clear("s", but_turn="", at=6.0)
+    await transcripts.clear("s", at=6.0)
     assert await transcripts.context("s") == (None, [])
 
 

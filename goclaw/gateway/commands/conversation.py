@@ -34,8 +34,8 @@ CLEARED = "The conversation was cleared: the agent no longer sees the messages a
 
 async def clear(context: CommandContext) -> Reply:
     """Shared with `/new`."""
-    running = context.ports.engine.running(context.session) or ""
-    await context.ports.contexts.clear(context.session, running)
+    running = context.ports.engine.running(context.session)
+    await context.ports.contexts.clear(context.session)
     context.ports.bus.publish(Notice(context.session, CLEARED, context.inbound.id))
     text = "Conversation cleared. The transcript keeps the old messages."
     if running:
