@@ -13,8 +13,10 @@ from tests.real_model.talk import saying
 
 WINDOW = 8_192
 SMALL, SAID_TO_BE = 4_096, 32_768
-OVERFLOWING = 24
-"""Turns of `saying` after which a window of 4,096 has overflowed."""
+OVERFLOWING = 60
+"""Turns of `saying` at most; a window of 4,096 overflows after about twenty."""
+AFTERWARDS = 3
+"""Turns that must go well once it has overflowed."""
 PAUSE_SECONDS = 20.0
 BEGIN_SECONDS = 300.0
 """Until an answer begins, on two busy cores."""
@@ -70,16 +72,19 @@ async def load(play: Stage) -> Ran:
 async def overflow(folder: Path) -> dict[str, Any]:
     """Talk until the window is full of a server that has an eighth of what the configuration says."""
     problems, began = list[str](), clock.monotonic()
+    turn = after = 0
     async with real_server(CODER, SMALL, folder.with_suffix(".log")) as server:
         async with stage(folder, server, max_output=SHORT_ANSWER, context_window=SAID_TO_BE) as play:
-            for turn in range(1, OVERFLOWING + 1):
+            while turn < OVERFLOWING and after < AFTERWARDS:
+                turn += 1
                 problems += _shortcomings(await play.send(saying(turn)), f"turn {turn}")
+                after += bool(play.line.invalid)
             refused = len(play.line.invalid)
             play.line.save(folder / "exchanges")
     if not refused:
         problems.append("the window never overflowed: nothing was tried")
     seconds = round(clock.monotonic() - began)
-    return {"blow": "overflow", "seconds": seconds, "refused": refused, "problems": problems}
+    return {"blow": "overflow", "seconds": seconds, "turns": turn, "refused": refused, "problems": problems}
 
 
 async def _deal(blow: Callable[[Stage], Awaitable[Ran]], play: Stage) -> dict[str, Any]:
