@@ -110,6 +110,7 @@ async def test_a_daemon_that_is_told_to_end_hands_its_conversations_over_at_once
 
 
 @pytest.mark.promise("P-one-daemon")
+@pytest.mark.long
 async def test_what_needs_the_store_for_itself_is_refused_while_a_daemon_runs_anywhere(
     replicas: list[Installation], telegram: FakeTelegram
 ) -> None:

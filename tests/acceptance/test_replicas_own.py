@@ -61,6 +61,7 @@ async def test_a_conversation_waits_for_the_gateway_that_has_its_files_and_its_p
 
 
 @pytest.mark.promise("P-replicas-agree")
+@pytest.mark.long
 async def test_a_gateway_that_is_set_otherwise_does_not_start_and_says_why(
     kitchen_and_hall: list[Installation], telegram: FakeTelegram
 ) -> None:

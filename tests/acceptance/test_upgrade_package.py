@@ -79,6 +79,7 @@ async def run(*command: str | Path, **variables: str) -> str:
 
 
 @pytest.mark.promise("P-upgrade")
+@pytest.mark.long
 async def test_a_package_of_pip_is_upgraded_and_what_else_is_in_its_environment_stays(home: Home) -> None:
     beside = home.root / "lib" / "mine.txt"
     beside.write_text("mine")
@@ -98,6 +99,7 @@ async def test_a_package_of_pip_is_upgraded_and_what_else_is_in_its_environment_
 
 
 @pytest.mark.promise("P-upgrade")
+@pytest.mark.long
 async def test_a_package_that_cannot_be_installed_leaves_the_old_one(home: Home, wheels: Wheels) -> None:
     index = home.folder / "index"
     index.mkdir()

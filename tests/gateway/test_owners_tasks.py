@@ -33,7 +33,11 @@ def running(*replicas: Replica) -> Sequence[int]:
     return [replica.app.foundation.environment.tasks.count(SESSION) for replica in replicas]
 
 
-@pytest.mark.parametrize("call", [COMMAND, AGENT, TEAM], ids=["command", "agent", "team"])
+@pytest.mark.parametrize(
+    "call",
+    [COMMAND, *(pytest.param(call, marks=pytest.mark.long) for call in (AGENT, TEAM))],
+    ids=["command", "agent", "team"],
+)
 async def test_a_conversation_stays_where_its_tasks_run_and_goes_elsewhere_behind_their_end(
     place: PostgresPlace, folder: Path, model: EchoModel, call: str
 ) -> None:

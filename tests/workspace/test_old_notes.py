@@ -114,6 +114,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.promise("P-memory-own-notes")
+@pytest.mark.long
 def test_kill_9_at_any_change_of_the_disk_loses_no_note(tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(house.ROOT)}
     done = subprocess.run(

@@ -53,6 +53,7 @@ class Noting(Unrecorded):
 
 
 @pytest.mark.promise("P-telegram-replicas")
+@pytest.mark.long
 async def test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves(
     place: PostgresPlace, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from goclaw.execution.sandbox.bubblewrap import Bubblewrap, open_bubblewrap
 from goclaw.execution.sandbox.configuration_copy import ConfigurationCopy, open_configuration_copy
 from tests.descriptors import open_descriptors
 from tests.execution.sandbox.probes import INSIDE_PATH
+from tests.lanes import repeats
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.promise("P-exec-never-open")]
 
@@ -70,12 +71,13 @@ def descriptors(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.deep
 async def test_without_descriptors_nothing_runs_and_none_is_lost(sandbox: Sandbox, tmp_path: Path) -> None:
     assert await attempt(sandbox, tmp_path) == "ran"
     gc.collect()  # what earlier tests left open would be closed in the middle of this one
     before, children = open_descriptors(), len(psutil.Process().children())
     outcomes = []
-    for more in range(40):
+    for more in (*range(0, 39, repeats(6, 1)), 39):
         with descriptors(more):
             outcomes.append(await attempt(sandbox, tmp_path))
         for _ in range(10):  # a loop closes what it was given in one of its next rounds

@@ -178,6 +178,7 @@ def test_git_is_held_at_its_commit_until_it_is_updated(state: Path, tmp_path: Pa
     assert (before.version, after.version) == ("1.0", "2.0") and after.pinned.endswith(f"@{second}")
 
 
+@pytest.mark.long
 def test_of_an_index_the_version_and_its_files_stay_until_an_update(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_of_an_index_the_version_and_its_files_stay_until_an_update(
     assert known(state) == {"garden-tools": "1.5"}
 
 
+@pytest.mark.long
 async def test_a_folder_is_taken_again_as_it_is_now(state: Path, tmp_path: Path) -> None:
     source = project(tmp_path / "garden")
     add(state, source)
@@ -276,6 +278,7 @@ with installing.open_plugins(Path(state), print) as plugins:
 """
 
 
+@pytest.mark.long
 async def test_a_kill_at_every_step_leaves_the_old_or_the_new(state: Path, tmp_path: Path) -> None:
     source = project(tmp_path / "garden")
     add(state, source)
@@ -301,6 +304,7 @@ async def test_a_kill_at_every_step_leaves_the_old_or_the_new(state: Path, tmp_p
     assert len(folders(state)) == 1, "what the kills left behind is gone"
 
 
+@pytest.mark.long
 async def test_an_editable_folder_is_used_where_it_is(state: Path, tmp_path: Path) -> None:
     source = project(tmp_path / "garden")
     (added,) = add(state, source, editable=True)

@@ -129,6 +129,7 @@ async def test_a_session_that_a_process_gets_after_it_was_told_to_take_no_more_i
         assert one.done == []
 
 
+@pytest.mark.long
 async def test_a_process_without_work_sends_few_statements_between_two_beats() -> None:
     with running(settings=LOGGED) as server:
         async with process(fresh_place(server), stall=3.0) as idle:
