@@ -36,7 +36,7 @@ def test_the_rooms_stand_in_the_order_of_the_layers() -> None:
 
 
 @pytest.mark.parametrize(
-    "page, functions", [("architecture.md", {"engine.submit", "gateway.accept"}), ("shared-store.md", set())]
+    ("page", "functions"), [("architecture.md", {"engine.submit", "gateway.accept"}), ("shared-store.md", set())]
 )
 def test_every_module_that_is_named_exists(page: str, functions: set[str]) -> None:
     text = (house.ROOT / "docs" / page).read_text("utf-8")

@@ -17,11 +17,11 @@ from typing import Any
 from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, entities_of, rendered, send_text
 from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
 from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
 from goclaw.channels.telegram.request import Flood, Unanswered, call
-from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.core.clock import Clock, Timer
 from goclaw.core.events import Todo
 from goclaw.core.messages import AssistantMessage, Message
@@ -359,7 +359,8 @@ class Previews:
         view.shown = None  # until it is sure
         try:
             if view.message_id is None:
-                is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
+                said = chunk.text.removesuffix(f"\n\n{view.line()}")
+                is_noted = await self._message_ids.intend(view.turn, view.session, said)
             else:
                 is_noted = await self._message_ids.keep(view.turn)
             if not is_noted or not self._goes_on(view):
@@ -382,7 +383,7 @@ class Previews:
             view.lost = True
             raise
         if not view.abandoned:
-            await self._message_ids.remember(view.turn, sent)
+            await self._message_ids.remember(view.turn, view.session, sent)
         return sent
 
     def _failed(self, view: TurnView, error: TelegramError, *, draft: bool) -> None:
