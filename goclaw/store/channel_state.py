@@ -224,7 +224,7 @@ class ChannelRows:
             _REMAINING(name=name, quiet=quiet),
             durable=True,
         )
-        return max(0.0, *(float(row["remaining"]) for row in result.rows)) if result.rows else 0.0
+        return max((float(row["remaining"]) for row in result.rows), default=0.0)
 
     async def messages(self, name: str, *, handed_over: bool = False) -> Sequence[Any]:
         rows = await self._database.read(_CONTENT(name=name, handed=handed_over))

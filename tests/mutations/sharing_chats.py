@@ -13,7 +13,7 @@ BUGS: list[Bug] = [
         "goclaw/store/channel_state.py",
         'age_of(media_groups.c.changed_at) >= bindparam("quiet", type_=Float)',
         'bindparam("quiet", type_=Float) >= 0.0',
-        f"{_UPDATES}::test_an_album_whose_pictures_reach_two_processes_is_one_message_with_all_in_order",
+        f"{_UPDATES}::test_a_process_waits_for_the_parts_that_another_one_gets",
     ),
     bug(
         "what a process gathered that died is left",
@@ -35,8 +35,8 @@ BUGS: list[Bug] = [
         "each process sends as much as the bot may",
         "class replicas: thirty messages a second times the processes",
         "goclaw/channels/telegram/channel.py",
-        "others.share if others else None",
-        "None",
+        "ports.clock, processes.share)",
+        "ports.clock, None)",
         f"{_LIMITS}::test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves",
     ),
     bug(

@@ -43,7 +43,7 @@ from tests.store.saying import Story
 pytestmark = pytest.mark.sqlite("copies between both stores in every run")
 
 JOB = insert_into(schedules, "name", "person", "body", "state", "made_at")
-LAST = "usage"
+LAST = "media_parts"
 """The table that is copied last: all others have come then."""
 
 
@@ -67,6 +67,14 @@ async def fill(database: Database) -> None:
     await Settings(database).learn("summary_health", {"share": 0.1, "names": ["a", "b"]})
     made = [await database.write(JOB(name=name, person="p", body="{}", state="done", made_at=1.0)) for name in "ab"]
     await database.write(sql("DELETE FROM schedules WHERE id = :id", id=made[1][0].lastrowid))
+    channels = ChannelRows(database)
+    for name in ("open", "ended", "handed over"):
+        for part in (-1, 2**40):
+            await channels.gather(name, -1005, 5, part, b"{}")
+    for name in ("ended", "handed over"):
+        await channels.end_group(name, 0.0, 0)
+    await channels.hand_over("handed over", keep=False)
+    await channels.note_preview("telegram", "telegram:5", "a:1", 7)
 
 
 @asynccontextmanager

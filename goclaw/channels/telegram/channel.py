@@ -11,7 +11,6 @@ from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
-from goclaw.channels.processes import Processes
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.connection import PollHealth
@@ -81,14 +80,14 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._line,
         )
-        others: Processes | None = None if ports.processes.is_alone else ports.processes
-        limiter = RateLimiter(settings, ports.clock, others.share if others else None)
+        processes = ports.processes
+        limiter = RateLimiter(settings, ports.clock, processes.share)
         self._health = PollHealth(ports.clock, ports.alerts)
         self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
-        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock, others.holds if others else None)
+        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock, processes.holds)
         self._listening: Listening = ListeningAlone(self._lock, self._health, ports.clock)
-        if others:
-            self._listening = ListeningAmongOthers(others, ports.state, limiter, self._health, ports.clock)
+        if not processes.is_alone:
+            self._listening = ListeningAmongOthers(processes, ports.state, limiter, self._health, ports.clock)
         self._blocked = BlockedChats(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:

@@ -71,7 +71,7 @@ class LiveViews:
         limiter: RateLimiter,
         message_ids: LiveMessageIds,
         clock: Clock,
-        holds: Callable[[str], bool] | None = None,
+        holds: Callable[[str], bool],
     ) -> None:
         """`holds`: see `Previews`."""
         self._bot = bot

@@ -71,8 +71,6 @@ class MediaGroups:
         self._open: dict[str, _OpenGroup] = {}
         self._parts: BoundedDict[tuple[int, int], None] = BoundedDict(MANY_PARTS)
         """Chats and ids of messages that are parts, where this process is alone."""
-        self._arriving: dict[int, set[asyncio.Future[tuple[str, int]]]] = {}
-        """Parts that are being written, by chat."""
 
     async def load(self) -> None:
         """Read what a former run has gathered.
@@ -90,26 +88,20 @@ class MediaGroups:
         return [(name, group.chat) for name, group in self._open.items()]
 
     async def gather(self, name: str, chat: int, sender: int, message: Json) -> str:
-        """Keep a part; on disk when this returns. Parts that come at the same time are written together.
+        """Keep a part; on disk when this returns.
 
         Returns the outcome as `ChannelState.gather` does.
 
         Raises:
             DiskError: it cannot be written; the part must come again.
         """
-        part, group = number(message["message_id"]), self._expect(name, chat)
+        part, is_new = number(message["message_id"]), name not in self._open
+        group = self._expect(name, chat)
         self._parts[chat, part] = None
-        writing = asyncio.ensure_future(self._state.gather(name, chat, sender, part, orjson.dumps(message)))
-        arriving = self._arriving.setdefault(chat, set())
-        arriving.add(writing)
-        try:
-            outcome, count = await writing
-        finally:
-            arriving.discard(writing)
-            if not arriving:
-                self._arriving.pop(chat, None)
+        outcome, count = await self._state.gather(name, chat, sender, part, orjson.dumps(message))
         if outcome != "gathered":
-            self._open.pop(name, None)
+            if is_new:
+                self._open.pop(name, None)
             return outcome
         group.last_at = self._clock.monotonic()
         if count >= MAX_PARTS or (name.startswith(TEXTS) and not is_long(message)):
@@ -123,8 +115,6 @@ class MediaGroups:
         Raises:
             DiskError: the store cannot be read.
         """
-        if arriving := self._arriving.get(chat):
-            await asyncio.wait(arriving)
         is_known = (chat, part) in self._parts or any(group.chat == chat for group in self._open.values())
         return await self._state.around(chat, part) if is_known or not self._is_alone else ()
 
@@ -205,6 +195,13 @@ def text_of(message: Json, groups: Sequence[Group], sender: int) -> str | None:
         if each["sender"] == sender and not each["has_ended"] and same_topic:
             return str(each["name"])
     return f"{TEXTS}{number(message['chat']['id'])}:{number(message['message_id'])}" if is_long(message) else None
+
+
+def is_ended_by(group: Group, sender: int, message: Json) -> bool:
+    """Whether a message ends a group: its sender's next one does. Parts of a group behind it may be there already."""
+    if group["is_handed_over"] or group["sender"] != sender:
+        return False
+    return group["first"] is None or orjson.loads(group["first"])["message_id"] < number(message["message_id"])
 
 
 def is_plain(message: Json) -> bool:

@@ -213,9 +213,9 @@ class Previews:
         limiter: RateLimiter,
         message_ids: LiveMessageIds,
         clock: Clock,
-        holds: Callable[[str], bool] | None = None,
+        holds: Callable[[str], bool],
     ) -> None:
-        """`holds`: whether this process works on a session, where several share a store: only that one shows it."""
+        """`holds`: whether this process works on a session: only that one shows it."""
         self._bot = bot
         self._holds = holds
         self._limiter = limiter
@@ -272,8 +272,7 @@ class Previews:
 
     def guard(self, view: TurnView) -> None:
         """Have what the current task sends of a turn refused at the last moment where another process shows it."""
-        if self._holds is not None:
-            BEFORE_SENDING.set(partial(self._refuse, view.session))
+        BEFORE_SENDING.set(partial(self._refuse, view.session))
 
     async def _refuse(self, session: str) -> None:
         if not self.is_ours(session):
@@ -281,7 +280,7 @@ class Previews:
 
     def is_ours(self, session: str) -> bool:
         """Whether this process shows the turns of a session."""
-        return self._holds is None or self._holds(session)
+        return self._holds(session)
 
     def _goes_on(self, view: TurnView) -> bool:
         """Whether this process shows a turn. To be asked behind each wait: the process may have been paused in it."""

@@ -20,7 +20,7 @@ from telegram.error import InvalidToken, TelegramError
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.live import LiveViews
-from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_of, text_of
+from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_ended_by, is_of, text_of
 from goclaw.channels.telegram.message_content import body_of, covered
 from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.updates import (
@@ -218,17 +218,30 @@ class UpdateHandler:
             await self.migrations.remember(move.old, move.new)
         elif is_group(message["chat"]) and not is_heard:
             self.unlisted.heard(chat)
-        elif person and not (is_heard and album and await self._gather(album, chat, sender, message)):
+        elif person and album and is_heard:
+            # Begun before it is this message's turn: the parts of an album wait for the disk together.
+            gathering = asyncio.ensure_future(self._gather(album, chat, sender, message))
+            try:
+                async with self._order_of(chat):
+                    if not await gathering:
+                        await self._take_single(update, sender, await self._around(chat, part))
+            finally:
+                gathering.cancel()
+        elif person:
             async with self._order_of(chat):
                 around = await self._around(chat, part)
                 with reading():
-                    text = None if album or not is_heard else text_of(message, around, sender)
-                if text and await self._gather(text, chat, sender, message):
-                    return
-                for group in around:
-                    if group["sender"] == sender and not group["is_handed_over"]:
-                        await self._settle(str(group["name"]))
-                await self._accept(single_of(update, await self._terms(message)))
+                    text = text_of(message, around, sender) if is_heard else None
+                if text is None or not await self._gather(text, chat, sender, message):
+                    await self._take_single(update, sender, around)
+
+    async def _take_single(self, update: Json, sender: int, around: Sequence[Group]) -> None:
+        """Take a message that stands for itself, behind the groups of its sender, which it ends."""
+        message = update["message"]
+        for group in around:
+            if is_ended_by(group, sender, message):
+                await self._settle(str(group["name"]))
+        await self._accept(single_of(update, await self._terms(message)))
 
     async def _around(self, chat: int, part: int) -> Sequence[Group]:
         try:

@@ -226,6 +226,44 @@ async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
             assert waiting.done() is over
 
 
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_a_part_that_comes_late_does_not_let_the_next_message_pass_an_album_that_cannot_be_taken_in() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        stage.gateway.errors = [StateError("the disk is full")]
+        first, *_ = await stage.telegram.world.album(*PICTURES[:2], text="look")
+        await end_album(stage, clock)
+        await stage.gateway.wait_begun(1)
+        late = {"media_group_id": first["message"]["media_group_id"]}
+        await stage.telegram.world.say("late", photo=PICTURES[2], **late)
+        await stage.telegram.world.say("and?")
+        accepted = await stage.gateway.wait_accepted(3)
+        assert [inbound.text for inbound in accepted] == ["look", "late", "and?"]
+
+
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_an_album_comes_behind_what_was_said_ahead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gather, kept = ChannelRows.gather, list[str]()
+
+    async def counted(*given: Any) -> tuple[str, int]:
+        outcome = await gather(*given)
+        kept.append(outcome[0])
+        return outcome
+
+    monkeypatch.setattr(ChannelRows, "gather", counted)
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        gate = stage.gateway.gates["one"] = asyncio.Event()
+        for text in ("one", "two"):
+            await stage.telegram.world.say(text)
+        await stage.gateway.wait_begun(1)
+        await stage.telegram.world.album(*PICTURES, text="look")
+        await passing(clock, lambda: len(kept) == len(PICTURES))
+        gate.set()
+        await passing(clock, lambda: len(stage.gateway.accepted) == 3)
+        assert [inbound.text for inbound in stage.gateway.accepted] == ["one", "two", "look"]
+
+
 async def test_a_plain_message_asks_the_store_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def asked(*_: object) -> None:
         raise AssertionError("there is no group in this chat")

@@ -95,6 +95,18 @@ async def test_an_album_whose_pictures_reach_two_processes_is_one_message_with_a
 
 
 @pytest.mark.promise("P-telegram-replicas")
+async def test_a_process_waits_for_the_parts_that_another_one_gets(place: PostgresPlace, tmp_path: Path) -> None:
+    async with pair(place, tmp_path) as both:
+        album = await both.telegram.world.album(*PICTURES, text="look")
+        await both.post(album[0])
+        for update in album[1:]:
+            await never(lambda: both.inbox.accepted, 1.4)
+            await both.post(update, first=1)
+        await both.texts(1)
+        assert len(both.inbox.accepted[0].attachments) == len(PICTURES)
+
+
+@pytest.mark.promise("P-telegram-replicas")
 async def test_parts_that_a_process_took_which_is_gone_are_handed_over_by_another(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
