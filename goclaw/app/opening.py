@@ -15,6 +15,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.users import open_users
 from goclaw.channels.base import Channel, ChannelPorts, Routes
 from goclaw.channels.open import open_channels
+from goclaw.channels.processes import SoleProcess
 from goclaw.compaction.flush import works_alone
 from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
@@ -38,6 +39,7 @@ from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
+from goclaw.store.channel_state import ChannelRows
 from goclaw.store.open import former_store, note_store, open_database, open_shared_files
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
@@ -236,13 +238,13 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         ports.http,
         ports.clock,
         ports.load_image,
+        ChannelRows(foundation.database, sharing.ownership.fence_of if sharing else None),
         foundation.alerts,
         foundation.routes,
         foundation.access.is_admin,
         begun,
-        sharing.channels if sharing else None,
+        sharing.channels if sharing else SoleProcess(),
         files.agree if files else None,
-        Settings(foundation.database).facts,
     )
 
 

@@ -72,7 +72,7 @@ from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move
 from goclaw.workspace import USERS as NOTE_PATH
 
 if TYPE_CHECKING:
-    from goclaw.channels.sharing import ChannelSharing
+    from goclaw.channels.processes import Processes
     from goclaw.engine.leases import Leases
     from goclaw.engine.views.remote_sessions import RemoteSessions
     from goclaw.gateway.owners import SessionOwners
@@ -265,7 +265,7 @@ class StoreSharing:
 
     ownership: "Ownership"
     """Says which sessions this process works on."""
-    channels: "ChannelSharing"
+    channels: "Processes"
     """For the channels."""
     remote_sessions: "RemoteSessions"
     """Exchanges the events of sessions with the other processes."""

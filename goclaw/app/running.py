@@ -51,6 +51,7 @@ from goclaw.schedules.configured import follow_configuration
 from goclaw.schedules.requests import Schedules
 from goclaw.servers.socket_file import open_socket
 from goclaw.sessions.media_sweep import MediaSweep
+from goclaw.store.channel_state import ChannelRows
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
 from goclaw.toolkit.base import LivePrompt
@@ -407,6 +408,7 @@ async def _prune(app: App, schedules: Schedules) -> None:
             await app.journal.prune(app.foundation.clock.now())
             await app.outbox.prune()
             await _remove_old_outputs(app)
+            await ChannelRows(app.foundation.database).prune()
             await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
             await app.sessions.costs.prune()

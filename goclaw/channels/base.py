@@ -1,13 +1,15 @@
 """The interface between the gateway and chat channels."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import aiohttp
 
+from goclaw.channels.processes import Processes, SoleProcess
+from goclaw.channels.state import ChannelState
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, NoAlerts, Receipt
@@ -15,8 +17,6 @@ from goclaw.core.records import record
 
 if TYPE_CHECKING:  # imported before the first poll, which needs no HTTP server
     from aiohttp import web
-
-    from goclaw.channels.sharing import ChannelSharing
 
 
 def waits_first(delivery: Delivery) -> bool:
@@ -194,6 +194,8 @@ class ChannelPorts:
     clock: Clock
     load_blob: Callable[[str], Awaitable[bytes]]
     """Bytes of a blob by its key, for files that go out."""
+    state: ChannelState
+    """What the channel keeps over restarts."""
     alerts: Alerts = field(default_factory=NoAlerts)
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)
@@ -201,13 +203,11 @@ class ChannelPorts:
     """Whether to show an actor how the channel is set up. Not for rights: those are checked by the gateway."""
     begun: object = None
     """What the channel's `begin` yielded."""
-    sharing: "ChannelSharing | None" = None
-    """Shared with the other processes of the store; None: there are none."""
+    processes: Processes = field(default_factory=SoleProcess)
+    """The processes that use the store."""
     agree: Callable[[str, bytes], Awaitable[bytes]] | None = None
     """Keeps a small private file in the state folder (by its path below it), and in the store unless that has one,
     which is returned. None: the folder is all there is."""
-    facts: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
-    """Returns what the database has below a name, by the parts (`config.state.SharedFacts`). None: it has nothing."""
 
 
 @record

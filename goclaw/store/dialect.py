@@ -7,7 +7,7 @@ Text columns have the collation "C" on Postgres, as SQLite compares bytes: the r
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Insert, Integer, String, Text
+from sqlalchemy import ARRAY, BigInteger, Boolean, ColumnElement, DateTime, Float, Insert, Integer, String, Text
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.base import SyntaxExtension
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -21,6 +21,10 @@ NAME = String().with_variant(String(collation="C"), "postgresql")
 """Keys, names and states: compared by their bytes."""
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Texts of people and models, and JSON: compared by their bytes."""
+MOMENT = Float().with_variant(DateTime(timezone=True), "postgresql")
+"""A time by the store's own clock (`store_time`): seconds since the epoch in SQLite."""
+NUMBERS = Text().with_variant(ARRAY(BigInteger), "postgresql")
+"""Several whole numbers in one value (`numbers_of`): JSON in SQLite."""
 
 
 class OnConflict(SyntaxExtension, ClauseElement):
@@ -63,6 +67,76 @@ def _contains_in_sqlite(element: contains, compiler: SQLCompiler, **options: Any
 @compiles(contains, "postgresql")
 def _contains_in_postgres(element: contains, compiler: SQLCompiler, **options: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **options)}) > 0"
+
+
+class store_time(FunctionElement[float]):
+    """The time by the store's clock, which all processes on Postgres have in common; a `MOMENT`."""
+
+    type = MOMENT
+    inherit_cache = True
+
+
+@compiles(store_time, "sqlite")
+def _store_time_in_sqlite(element: store_time, compiler: SQLCompiler, **options: Any) -> str:
+    return "round((julianday('now') - 2440587.5) * 86400.0, 3)"
+
+
+@compiles(store_time, "postgresql")
+def _store_time_in_postgres(element: store_time, compiler: SQLCompiler, **options: Any) -> str:
+    return "clock_timestamp()"
+
+
+class age_of(FunctionElement[float]):
+    """The seconds that have passed since a column's `MOMENT`."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(age_of, "sqlite")
+def _age_of_in_sqlite(element: age_of, compiler: SQLCompiler, **options: Any) -> str:
+    return f"({_store_time_in_sqlite(store_time(), compiler)} - {compiler.process(element.clauses, **options)})"
+
+
+@compiles(age_of, "postgresql")
+def _age_of_in_postgres(element: age_of, compiler: SQLCompiler, **options: Any) -> str:
+    return f"extract(epoch FROM clock_timestamp() - {compiler.process(element.clauses, **options)})::float8"
+
+
+class numbers_of(FunctionElement[Any]):
+    """All values of a column of whole numbers, in no order, as `NUMBERS`."""
+
+    type = NUMBERS
+    inherit_cache = True
+
+
+@compiles(numbers_of, "sqlite")
+def _numbers_of_in_sqlite(element: numbers_of, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_group_array({compiler.process(element.clauses, **options)})"
+
+
+@compiles(numbers_of, "postgresql")
+def _numbers_of_in_postgres(element: numbers_of, compiler: SQLCompiler, **options: Any) -> str:
+    return f"array_agg({compiler.process(element.clauses, **options)})"
+
+
+class has_number(FunctionElement[bool]):
+    """Whether a column of `NUMBERS` has a number: `has_number(column, number)`; false where the column is NULL."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(has_number, "sqlite")
+def _has_number_in_sqlite(element: has_number, compiler: SQLCompiler, **options: Any) -> str:
+    column, number = (compiler.process(each, **options) for each in element.clauses)
+    return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE json_each.value = {number})"  # noqa: S608  # our own
+
+
+@compiles(has_number, "postgresql")
+def _has_number_in_postgres(element: has_number, compiler: SQLCompiler, **options: Any) -> str:
+    column, number = (compiler.process(each, **options) for each in element.clauses)
+    return f"coalesce({number} = ANY ({column}), false)"
 
 
 class utc_day(FunctionElement[str]):

@@ -34,6 +34,7 @@ from goclaw.store.schema import (
     deliveries,
     held_messages,
     inbox,
+    media_parts,
     messages,
     schedule_runs,
     schedules,
@@ -88,6 +89,12 @@ _EMPTY_INBOX = Statement(
     update(inbox).where(inbox.c.session == bindparam("of_session"), inbox.c.state == "done").values(body="")
 )
 _EMPTY_ANSWERS = Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body=""))
+# A group of messages is named by the id of the message that it became.
+_FORGET_PARTS = Statement(
+    delete(media_parts).where(
+        media_parts.c.name.in_(select(inbox.c.id).where(inbox.c.session == bindparam("of_session")))
+    )
+)
 
 _AGENTS = Statement(
     select(sessions.c.key)
@@ -148,6 +155,13 @@ _OLD_INBOX = Statement(
     update(inbox)
     .where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before"), inbox.c.body != "")
     .values(body="")
+)
+_OLD_PARTS = Statement(
+    delete(media_parts).where(
+        media_parts.c.name.in_(
+            select(inbox.c.id).where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before"))
+        )
+    )
 )
 
 
@@ -252,6 +266,7 @@ class Forgetting:
             # Their ids stay, so that nothing is taken or sent twice.
             _EMPTY_ANSWERS(of_session=session),
             _EMPTY_INBOX(of_session=session),
+            _FORGET_PARTS(of_session=session),
             owed=PendingDeletion(media, outputs, True, True, frozenset({session})),
         )
 
@@ -394,7 +409,9 @@ class Retention:
         """Empty messages and answers that ended before a moment; their ids stay, so that none is processed twice."""
         sent = await self._database.read(_OLD_SENT(before=before))
         owed = await self._forgetting.owed() | PendingDeletion(media_of(row[0] for row in sent))
-        await self._forgetting.owe(owed, _OLD_INBOX(before=before), _OLD_ANSWERS(before=before))
+        await self._forgetting.owe(
+            owed, _OLD_INBOX(before=before), _OLD_PARTS(before=before), _OLD_ANSWERS(before=before)
+        )
 
     async def _boundary(self, session: str, before: float, last: int) -> int:
         """Return the row where the first turn to stay begins; beyond the last row when none stays."""

@@ -181,4 +181,4 @@ class OwnershipPart:
 
     open: Callable[[Database, Clock], Ownership]
     channels: Callable[[Database, Ownership, Clock], Any]
-    """Opens what the channels of all processes have in common: a `channels.sharing.ChannelSharing`."""
+    """Opens what the channels of all processes have in common: a `channels.processes.Processes`."""

@@ -2,7 +2,8 @@
 
 Times are seconds since the epoch; what is JSON is kept as text. Nothing here is ever deleted by the daemon but `steps`
 (a turn's scratch journal, gone when the turn has ended), settled rows of `inbox` and `deliveries` past their keep time,
-and conversations that were ordered to be forgotten (`/forget`, `retention.days`).
+what channels keep for a few days (`store.channel_state`), and conversations that were ordered to be forgotten
+(`/forget`, `retention.days`).
 
 The `sqlite_where` of an index holds for both stores; SQLAlchemy's option for Postgres would import its dialect.
 """
@@ -11,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    ForeignKey,
     Index,
     Integer,
     MetaData,
@@ -23,7 +25,7 @@ from sqlalchemy import (
 )
 
 from goclaw.config.state import Locality
-from goclaw.store.dialect import NAME, ROW_ID, TEXT
+from goclaw.store.dialect import MOMENT, NAME, NUMBERS, ROW_ID, TEXT, store_time
 
 metadata = MetaData()
 
@@ -277,6 +279,40 @@ held_messages = Table(
     Column("until", Float, doc="When quiet hours end; empty: it has gone."),
     UniqueConstraint("id", name="held_messages_id"),
     Index("held_messages_by_until", "until", sqlite_where=text("until IS NOT NULL")),
+    info=_SHARED,
+)
+
+media_groups = Table(
+    "media_groups",
+    metadata,
+    Column("name", NAME, primary_key=True, doc="The id of the message that it becomes."),
+    Column("chat", ROW_ID, nullable=False),
+    Column("sender", ROW_ID, nullable=False),
+    Column("members", NUMBERS, doc="The ids of its messages, once these are decided."),
+    Column("is_handed_over", Boolean, nullable=False, server_default="0", doc="Whether the inbox has it, or nobody."),
+    Column("changed_at", MOMENT, nullable=False, server_default=store_time()),
+    Index("media_groups_of_chat", "chat"),
+    info=_SHARED,
+)
+
+media_parts = Table(
+    "media_parts",
+    metadata,
+    Column("name", NAME, ForeignKey("media_groups.name", ondelete="CASCADE"), primary_key=True),
+    Column("part", ROW_ID, primary_key=True, doc="The id of the message."),
+    Column("message", TEXT, nullable=False, doc="As its channel got it, as JSON."),
+    info=_SHARED,
+)
+
+previews = Table(
+    "previews",
+    metadata,
+    Column("channel", NAME, primary_key=True),
+    Column("key", NAME, primary_key=True, doc="A turn, or one of its deliveries."),
+    Column("session", NAME, nullable=False),
+    Column("message", ROW_ID, nullable=False, doc="The message that shows it, or a mark of the channel's."),
+    Column("noted_at", MOMENT, nullable=False, server_default=store_time()),
+    Index("previews_of_session", "session"),
     info=_SHARED,
 )
 

@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,7 @@ class Summing:
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take the next rows."""
         for row in rows:
-            # True and 1 are one value: SQLite has no other. Postgres can keep no NUL.
-            values = [int(value) if isinstance(value, bool) else _without_nul(value) for value in row]
+            values = [_common(value) for value in row]
             self._digest.update(orjson.dumps(values) + b"\n")
             self._rows += 1
 
@@ -47,8 +47,18 @@ class Summing:
         return TableSum(self._rows, self._digest.hexdigest())
 
 
-def _without_nul(value: Any) -> Any:
-    return value.replace("\0", "") if isinstance(value, str) else value
+def _common(value: Any) -> Any:
+    """Return what both stores can keep: SQLite has no True but 1, and Postgres no NUL."""
+    if isinstance(value, str):
+        return value.replace("\0", "")
+    return int(value) if isinstance(value, bool) else in_sqlite(value)
+
+
+def in_sqlite(value: Any) -> Any:
+    """Return a value of Postgres as SQLite keeps it: `store.dialect.MOMENT` and `NUMBERS`."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return orjson.dumps(value).decode() if isinstance(value, list) else value
 
 
 def rows_in_order(table: Table) -> str:

@@ -51,8 +51,8 @@ _EVENTS: Mapping[tuple[str, str, str], str] = {
 """What is said by verb, table and the state that a row gets."""
 _METHODS: Mapping[str, str] = {
     "turn": "goclaw.turns.service:Sessions.run",
-    "preview intent": "goclaw.channels.telegram.state_files:LiveMessageIds.intend",
-    "remember": "goclaw.channels.telegram.state_files:LiveMessageIds.remember",
+    "preview intent": "goclaw.channels.telegram.live_message_ids:LiveMessageIds.intend",
+    "remember": "goclaw.channels.telegram.live_message_ids:LiveMessageIds.remember",
     "shutdown turns": "goclaw.engine.lanes:Lanes.idle",
     "shutdown flush": "goclaw.engine.outbox:Outbox.flush",
     "shutdown lanes": "goclaw.engine.lanes:Lanes.close",

@@ -206,14 +206,7 @@ async def test_an_answer_that_began_to_grow_in_a_group_is_finished_in_the_same_m
     gate = model.gate("m1", streamed=2)
     await telegram.world.say("@claw_bot m1 plain", user=ANN, chat=GROUP)
     (begun,) = await telegram.wait_sent(GROUP)
-    grown = home.state / "telegram-grown.json"
-
-    def is_noted() -> bool:
-        if home.store_environment:
-            return home.read("SELECT message FROM previews") == [(begun.message_id,)]
-        return grown.exists() and f":{begun.message_id}}}" in grown.read_text()
-
-    await eventually(is_noted)
+    await eventually(lambda: home.read("SELECT message FROM previews") == [(begun.message_id,)])
     gate.opened.set()
     async with restarted(home, telegram):
         await eventually(lambda: telegram.sent(GROUP)[-1].text == "answer m1 (end)")

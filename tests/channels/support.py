@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from goclaw.approvals.question_messages import answered
@@ -20,6 +22,16 @@ from goclaw.core.events import (
     SessionPlace,
     TurnEvent,
 )
+from goclaw.store.channel_state import ChannelRows
+from goclaw.store.open import open_database
+
+
+@asynccontextmanager
+async def open_state(folder: Path | None = None) -> AsyncIterator[ChannelRows]:
+    """What a channel keeps in the store of this state folder; None: of one that is nowhere afterwards."""
+    with nullcontext(folder) if folder else TemporaryDirectory() as found:
+        async with open_database(Path(found) / "goclaw.db") as database:
+            yield ChannelRows(database)
 
 
 class RecordingGateway:

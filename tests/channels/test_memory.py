@@ -15,7 +15,7 @@ from goclaw.core.events import AcceptKind, Address, Choice, Delivery, ToolStarte
 from goclaw.core.plugins import load
 from goclaw.core.supervise import background
 from goclaw.errors import ConfigError, DeliveryError
-from tests.channels.support import RecordingGateway
+from tests.channels.support import RecordingGateway, open_state
 
 PART = load(CHANNELS["memory"], ChannelPart)
 
@@ -26,8 +26,8 @@ async def no_blob(key: str) -> bytes:
 
 @pytest.fixture
 async def ports() -> AsyncIterator[ChannelPorts]:
-    async with aiohttp.ClientSession() as session:
-        yield ChannelPorts(session, SteppedClock(), no_blob)
+    async with aiohttp.ClientSession() as session, open_state() as state:
+        yield ChannelPorts(session, SteppedClock(), no_blob, state)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from goclaw.core.plugins import load
 from goclaw.engine.outbox import open_outbox
 from goclaw.errors import DeliveryError
 from goclaw.store.open import open_database
+from tests.channels.support import open_state
 
 DELIVERY = Delivery("webhook:ci:1:deliver:1", Address("notify", "ops"), "Build 7 failed.\nSee the log.")
 
@@ -67,8 +68,8 @@ async def no_blob(key: str) -> bytes:
 @asynccontextmanager
 async def channel(config: Config, clock: SteppedClock | None = None) -> AsyncIterator[Channel]:
     part = load(catalog.CHANNELS_OF_SECTIONS["notify"], ChannelPart)
-    async with ClientSession() as http:
-        async with part.open(config, ChannelPorts(http, clock or SteppedClock(), no_blob)) as opened:
+    async with ClientSession() as http, open_state() as state:
+        async with part.open(config, ChannelPorts(http, clock or SteppedClock(), no_blob, state)) as opened:
             yield opened
 
 
@@ -136,8 +137,8 @@ async def test_an_unknown_target_is_named() -> None:
 
 
 async def test_without_targets_there_is_no_such_channel() -> None:
-    async with ClientSession() as http:
-        ports = ChannelPorts(http, SteppedClock(), no_blob)
+    async with ClientSession() as http, open_state() as state:
+        ports = ChannelPorts(http, SteppedClock(), no_blob, state)
         async with open_channels(Config(), lambda _: ports, {}) as channels:
             assert "notify" not in channels
         async with told() as service, open_channels(settings(service), lambda _: ports, {}) as channels:

@@ -2,32 +2,32 @@
 
 from tests.mutations.bug import Bug, bug
 
-_UPDATES = "tests/channels/telegram/test_shared_updates.py"
+_UPDATES = "tests/channels/telegram/test_media_groups_processes.py"
 _LIMITS = "tests/channels/telegram/test_rate_limits_shared.py"
-_STATE = "tests/channels/telegram/test_shared_state.py"
+_PREVIEWS = "tests/channels/telegram/test_live_message_ids.py"
 
 BUGS: list[Bug] = [
     bug(
         "an album is handed over by the process that has not got its last part",
         "class replicas: each gathers in its own memory",
-        "goclaw/store/postgres/channel_schema.py",
-        "    IF remaining > 0 AND (SELECT",
-        "    IF false AND (SELECT",
-        f"{_UPDATES}::test_an_album_whose_pictures_reach_two_processes_is_one_message_with_all_in_order",
+        "goclaw/store/channel_state.py",
+        'age_of(media_groups.c.changed_at) >= bindparam("quiet", type_=Float)',
+        'bindparam("quiet", type_=Float) >= 0.0',
+        f"{_UPDATES}::test_a_process_waits_for_the_parts_that_another_one_gets",
     ),
     bug(
         "what a process gathered that died is left",
         "class replicas: parts are acknowledged, and no process hands them over",
-        "goclaw/channels/telegram/shared_updates.py",
-        "            for name, chat in await self.sharing.left(LEFT_SECONDS):",
+        "goclaw/channels/telegram/update_handler.py",
+        "            for name, chat in await self.albums.left(LEFT_SECONDS):",
         "            for name, chat in ():",
         f"{_UPDATES}::test_the_one_with_the_duty_hands_over_what_nothing_follows",
     ),
     bug(
         "a group that moved begins a new conversation on another process",
         "class replicas: migrations are in the memory of the process that heard of them",
-        "goclaw/channels/telegram/shared_updates.py",
-        "            await self.moved.look(chat, is_message=MEMBERSHIP not in update)",
+        "goclaw/channels/telegram/update_handler.py",
+        "            await self.migrations.look(chat, is_message=MEMBERSHIP not in update)",
         "            pass",
         f"{_UPDATES}::test_a_group_that_moved_goes_on_in_the_session_that_it_had_on_every_process",
     ),
@@ -35,8 +35,8 @@ BUGS: list[Bug] = [
         "each process sends as much as the bot may",
         "class replicas: thirty messages a second times the processes",
         "goclaw/channels/telegram/channel.py",
-        "sharing.share if sharing else None",
-        "None",
+        "ports.clock, processes.share)",
+        "ports.clock, None)",
         f"{_LIMITS}::test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves",
     ),
     bug(
@@ -69,15 +69,15 @@ BUGS: list[Bug] = [
         "goclaw/store/postgres/state_files.py",
         "            return await self._stored.data(name, entry)",
         "            return data",
-        f"{_STATE}::test_a_secret_of_before_stays_and_one_that_lost_is_replaced",
+        "tests/channels/telegram/test_webhook_secret.py::test_a_secret_of_before_stays_and_one_that_lost_is_replaced",
     ),
     bug(
         "the preview of a process that died stays beside the answer",
         "class replicas: live messages are in the memory of one process",
-        "goclaw/channels/telegram/shared_state.py",
+        "goclaw/channels/telegram/live_message_ids.py",
         "        self._messages |= known",
         "        pass",
-        f"{_STATE}::test_the_process_that_takes_a_session_finds_the_preview_of_the_one_before",
+        f"{_PREVIEWS}::test_the_next_process_knows_which_message_grew_for_which_turn",
     ),
     bug(
         "a process polls before it has the duty",
@@ -85,16 +85,15 @@ BUGS: list[Bug] = [
         "goclaw/channels/telegram/first_poll.py",
         " or isinstance(place, PostgresPlace):",
         ":",
-        "tests/channels/telegram/test_shared_channel.py::test_no_process_on_postgres_polls_before_it_has_the_duty",
+        "tests/channels/telegram/test_listening.py::test_no_process_on_postgres_polls_before_it_has_the_duty",
     ),
     bug(
         "a process that was paused replaces what the next owner knows of a preview",
         "the fuzz of three replicas, 2026-11-28: an answer came twice, and was not marked",
-        "goclaw/store/postgres/channel_state.py",
+        "goclaw/store/channel_state.py",
         "        with fenced(fence):\n",
         "        with fenced(None):\n",
-        "tests/channels/telegram/test_shared_state.py::"
-        "test_a_process_that_was_paused_does_not_replace_what_the_next_owner_knows_of_a_preview",
+        f"{_PREVIEWS}::test_a_process_that_was_paused_does_not_replace_what_the_next_owner_knows_of_a_preview",
     ),
     bug(
         "a turn of a session that was taken begins before the answers that were promised before it",
@@ -128,7 +127,7 @@ BUGS: list[Bug] = [
         "goclaw/channels/telegram/live.py",
         "        self._previews.guard(view)\n        while not view.ended.is_set():\n",
         "        while not view.ended.is_set():\n",
-        "tests/channels/telegram/test_shared_channel_live.py::"
+        "tests/channels/telegram/test_live_owners.py::"
         "test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more",
     ),
     bug(

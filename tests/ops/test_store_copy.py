@@ -13,8 +13,7 @@ import psycopg
 import pytest
 
 from goclaw.app import open_app
-from goclaw.channels.telegram.channel import MIGRATIONS_FILE
-from goclaw.channels.telegram.state_files import MOVED_FROM, ChatMigrations
+from goclaw.channels.telegram.chat_migrations import MOVED_FROM, ChatMigrations
 from goclaw.config.schema import Config
 from goclaw.config.state import locality_of, open_state
 from goclaw.config.values import PostgresPlace
@@ -24,6 +23,7 @@ from goclaw.engine.journal import Journal
 from goclaw.errors import StateError
 from goclaw.ops.store_copy import FOLDER, Place, StoreCopied, copy_store
 from goclaw.store.blobs import open_blobs
+from goclaw.store.channel_state import ChannelRows
 from goclaw.store.database import Database, insert_into
 from goclaw.store.open import open_database
 from goclaw.store.postgres import connecting
@@ -43,7 +43,7 @@ from tests.store.saying import Story
 pytestmark = pytest.mark.sqlite("copies between both stores in every run")
 
 JOB = insert_into(schedules, "name", "person", "body", "state", "made_at")
-LAST = "usage"
+LAST = "media_parts"
 """The table that is copied last: all others have come then."""
 
 
@@ -67,6 +67,14 @@ async def fill(database: Database) -> None:
     await Settings(database).learn("summary_health", {"share": 0.1, "names": ["a", "b"]})
     made = [await database.write(JOB(name=name, person="p", body="{}", state="done", made_at=1.0)) for name in "ab"]
     await database.write(sql("DELETE FROM schedules WHERE id = :id", id=made[1][0].lastrowid))
+    channels = ChannelRows(database)
+    for name in ("open", "ended", "handed over"):
+        for part in (-1, 2**40):
+            await channels.gather(name, -1005, 5, part, b"{}")
+    for name in ("ended", "handed over"):
+        await channels.end_group(name, 0.0, 0)
+    await channels.hand_over("handed over", keep=False)
+    await channels.note_preview("telegram", "telegram:5", "a:1", 7)
 
 
 @asynccontextmanager
@@ -138,8 +146,9 @@ async def test_a_group_that_moved_while_postgres_had_the_database_stays_one_conv
     async with FakeTelegram() as telegram:
         bot = {"token": telegram.token, "base_url": telegram.base_url}
         values = {"state_dir": config.state_dir, "models": {"agent": ["demo"]}, "telegram": bot}
-        async with open_app(Config.model_validate(values)):
-            moved = ChatMigrations(config.state_dir / MIGRATIONS_FILE)
+        async with open_app(Config.model_validate(values)) as app:
+            moved = ChatMigrations(ChannelRows(app.foundation.database), is_alone=True)
+            await moved.load()
             assert (moved.origin(-1006), moved.current(-5)) == (-5, -1006)
 
 

@@ -1,8 +1,8 @@
 """Telegram, through python-telegram-bot's typed Bot API. This file and the
 first poll are all that is imported while it is switched off.
 
-An interim text in a chat takes over the live message that already shows it: `state_files` assigns that message to the
-delivery, on disk before the edit, and the turn continues in a new live message.
+An interim text in a chat takes over the live message that already shows it: `live_message_ids` assigns that message
+to the delivery, on disk before the edit, and the turn continues in a new live message.
 """
 
 from contextlib import AbstractAsyncContextManager

@@ -3,59 +3,49 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.connection import PollHealth
 from goclaw.channels.telegram.first_poll import FirstPoll
+from goclaw.channels.telegram.former_files import import_files
+from goclaw.channels.telegram.listening import Listening, ListeningAlone, ListeningAmongOthers
 from goclaw.channels.telegram.live import LiveViews
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.media_groups import MediaGroups
 from goclaw.channels.telegram.message_content import limit_of
-from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
+from goclaw.channels.telegram.poll_lock import only_poller
 from goclaw.channels.telegram.polling import Poller
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sender import Sender
-from goclaw.channels.telegram.state_files import MOVED_FROM, ChatMigrations, LiveMessageIds
 from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.channels.telegram.webhook import Webhook, agreed_secret, is_kept, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
 from goclaw.core.events import Attachment, Delivery, GatewayPort, Receipt
-from goclaw.core.plugins import load
 from goclaw.core.records import record
 from goclaw.core.redact import remember
 from goclaw.errors import ConfigError, DeliveryError, StateError
 
-if TYPE_CHECKING:
-    from goclaw.channels.telegram.shared_channel import SharedListening
-
 log = logging.getLogger(__name__)
 
 MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
-MESSAGE_IDS_FILE = "telegram-grown.json"
-MIGRATIONS_FILE = "telegram-moved.json"
-MEDIA_GROUPS_FILE = "telegram-albums.json"
-"""File names in the state folder; see `state_files` and `media_groups`."""
-SHARED = "goclaw.channels.telegram.shared_channel:SharedListening"
-"""Loaded where several processes share the store."""
-LOCK_SECONDS = 5.0
-"""Seconds between two checks whether another GoClaw has released the bot."""
 MAX_SUMMARY = 256
 """Maximum characters in the description of a command (Bot API, BotCommand)."""
 
 
 @record
-class ChannelState:
-    """The channel's stored state of earlier runs."""
+class Memory:
+    """What the channel knows of earlier runs, and other processes of each other."""
 
     folder: Path
     """The state folder."""
@@ -64,8 +54,6 @@ class ChannelState:
     albums: MediaGroups
     secret: str = ""
     """The secret in Telegram's webhook calls; empty: polling."""
-    shared: "SharedListening | None" = None
-    """Where several processes share the store: what this one does beside the others."""
 
 
 class TelegramChannel:
@@ -73,7 +61,7 @@ class TelegramChannel:
 
     name = CHANNEL
 
-    def __init__(self, settings: TelegramSettings, token: str, memory: ChannelState, ports: ChannelPorts) -> None:
+    def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
         actions = frozenset({"send", "react", "edit", "delete"})
         chosen, interim = settings.artifacts, settings.interim == "separate"
         files, diffs = chosen != "none", chosen == "files"
@@ -92,13 +80,14 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._line,
         )
-        sharing = ports.sharing
-        limiter = RateLimiter(settings, ports.clock, sharing.share if sharing else None)
+        processes = ports.processes
+        limiter = RateLimiter(settings, ports.clock, processes.share)
         self._health = PollHealth(ports.clock, ports.alerts)
         self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
-        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock, sharing.holds if sharing else None)
-        if memory.shared:
-            memory.shared.connect(limiter, self._live)
+        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock, processes.holds)
+        self._listening: Listening = ListeningAlone(self._lock, self._health, ports.clock)
+        if not processes.is_alone:
+            self._listening = ListeningAmongOthers(processes, ports.state, limiter, self._health, ports.clock)
         self._blocked = BlockedChats(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
@@ -127,7 +116,7 @@ class TelegramChannel:
                 group.create_task(self._live.run(gateway), name="telegram live views"),
             ]
             try:
-                await self._listen(intake)
+                await self._listening.run(intake, self._webhook, self._poller)
             finally:
                 intake.end()
                 for task in others:
@@ -152,19 +141,6 @@ class TelegramChannel:
     def health(self) -> str:
         return (self._webhook and self._webhook.line()) or self._health.line()
 
-    async def _listen(self, intake: UpdateHandler) -> None:
-        """Poll or be called, once no other process of this machine does; returns when the token is refused."""
-        if shared := self._memory.shared:
-            return await shared.run(self._webhook, self._poller, self._health)
-        source, take = self._webhook or self._poller(), intake.take
-        while True:
-            try:
-                with self._lock():
-                    return await source.run(take)
-            except BotInUse as error:
-                self._health.locked(str(error), LOCK_SECONDS)
-            await self._clock.sleep(LOCK_SECONDS)
-
     def _poller(self) -> Poller:
         return Poller(self._bot, self._line, self._clock, self._health, self._settings.poll_seconds)
 
@@ -176,8 +152,7 @@ class TelegramChannel:
         return only_poller(self._token, self._settings.base_url, self._memory.folder)
 
     def _update_handler(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdateHandler:
-        make = self._memory.shared.handler if self._memory.shared else UpdateHandler
-        return make(
+        return UpdateHandler(
             self._settings,
             gateway=gateway,
             bot=self._bot,
@@ -221,34 +196,33 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
 
     secret = await _secret(config, ports) if config.telegram.mode == "webhook" else ""
 
-    def remembered() -> ChannelState:
-        albums = MediaGroups(folder / MEDIA_GROUPS_FILE, ports.clock)
-        ids, moved = folder / MESSAGE_IDS_FILE, folder / MIGRATIONS_FILE
-        if ports.sharing:
-            shared: SharedListening = load(SHARED, type)(ports.sharing, ids, moved, ports.clock)
-            return ChannelState(folder, shared.ids, shared.moved, albums, secret, shared)
-        return ChannelState(folder, LiveMessageIds(ids), ChatMigrations(moved), albums, secret)
-
-    memory = await asyncio.to_thread(remembered)
-    if ports.facts and not ports.sharing:
-        await _recall(memory.migrations, ports.facts)
-    yield TelegramChannel(config.telegram, token, memory, ports)
+    yield TelegramChannel(config.telegram, token, await _remember(folder, secret, ports), ports)
 
 
-async def _recall(migrations: ChatMigrations, facts: Callable[[str], Awaitable[Mapping[str, Any]]]) -> None:
-    """Take in the migrations of when several processes shared the database: a copy of it, or a backup, brings them."""
+async def _remember(folder: Path, secret: str, ports: ChannelPorts) -> Memory:
+    """Read what the store has of earlier runs. Where it cannot be read, nothing is known, and the log says so."""
+    state, is_alone = ports.state, ports.processes.is_alone
+    ids, migrations = LiveMessageIds(state), ChatMigrations(state, is_alone=is_alone)
+    albums = MediaGroups(state, ports.clock, is_alone=is_alone)
+    await import_files(folder, state)
     try:
-        await migrations.learn(await facts(MOVED_FROM))
+        await ids.load(None if is_alone else "")
+        await migrations.load()
+        if is_alone:
+            await albums.load()
     except StateError as error:
-        log.warning("telegram: groups that moved while Postgres had the database are not known: %s", error)
+        log.warning("telegram: what was there before this start is not known: %s", error)
+    ports.processes.takes.append(ids.take)
+    return Memory(folder, ids, migrations, albums, secret)
 
 
 async def _secret(config: Config, ports: ChannelPorts) -> str:
     """Return the secret of the webhook: the configured one, or one that is made once for all processes."""
     given, folder = config.telegram.webhook.secret, config.state_dir
     secret = given.get_secret_value() if given else ""
-    if ports.sharing and ports.agree and (not secret or await asyncio.to_thread(is_kept, secret, folder)):
-        secret = await agreed_secret(folder, ports.agree)
+    agree = None if ports.processes.is_alone else ports.agree
+    if agree and (not secret or await asyncio.to_thread(is_kept, secret, folder)):
+        secret = await agreed_secret(folder, agree)
     secret = secret or await asyncio.to_thread(kept_secret, folder)
     remember(secret)
     return secret

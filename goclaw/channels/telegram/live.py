@@ -12,12 +12,12 @@ from typing import Any
 from telegram import Bot
 from telegram.error import TelegramError
 
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.outgoing import ChatTarget, Part, target_of
 from goclaw.channels.telegram.previews import Preview, Previews, TurnView, draft_id
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, call
-from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core.clock import Clock
 from goclaw.core.events import (
@@ -71,7 +71,7 @@ class LiveViews:
         limiter: RateLimiter,
         message_ids: LiveMessageIds,
         clock: Clock,
-        holds: Callable[[str], bool] | None = None,
+        holds: Callable[[str], bool],
     ) -> None:
         """`holds`: see `Previews`."""
         self._bot = bot
@@ -116,11 +116,6 @@ class LiveViews:
     def turn_of_draft(self, draft: int) -> str:
         """Return the turn that is shown in the draft with this id; empty for none."""
         return next((turn for turn in self._views if draft_id(turn) == draft), "")
-
-    def session_of(self, turn: str) -> str:
-        """Return the session of a turn that is shown here; empty for none."""
-        view = self._views.get(turn)
-        return view.session if view else ""
 
     async def claim(self, delivery: Delivery) -> Preview | None:
         """End a turn's view because what it shows goes out now; a turn that goes on has another one from then on.
@@ -178,7 +173,7 @@ class LiveViews:
         except TimeoutError:
             # In either case it may arrive after the answer, so the answer must not be in the same message.
             view.abandoned = True
-            await self._message_ids.intend(view.turn)
+            await self._message_ids.intend(view.turn, view.session)
             log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
         return view.shown
 

@@ -4,23 +4,26 @@ Telegram sends each picture of an album as a message of its own, and clients cut
 disk before it is acknowledged, and acknowledged before the next one comes: Telegram calls a webhook with
 one message of a chat at a time, so waiting for the whole album would never end. The members of an album are
 decided once, and on disk before it is handed over: a later part is a message of its own, also after a kill.
+
+The parts are in the store, as the next one may come to another process: nothing binds a chat to a process. Where this
+one is alone, its memory says whether the store has to be asked, and when a group is whole.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
-from pydantic import TypeAdapter
+import orjson
 
-from goclaw.channels.telegram import state_files
+from goclaw.channels.state import ChannelState
 from goclaw.channels.telegram.render import units
-from goclaw.channels.telegram.updates import CHANNEL, UNREADABLE, Json, number
+from goclaw.channels.telegram.updates import CHANNEL, Json, number
 from goclaw.core.clock import Clock
 from goclaw.core.records import BoundedDict
 from goclaw.core.supervise import set_within
-from goclaw.errors import DiskError
+from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
@@ -35,168 +38,170 @@ MAX_PARTS = 10
 """Maximum parts of an album (Bot API, sendMediaGroup)."""
 TEXTS = f"{CHANNEL}:text:"
 """Prefix of the names of long texts."""
+ALBUMS = f"{CHANNEL}:album:"
+"""Prefix of the names of albums."""
 MAX_NAME = 64
 """Maximum characters of a `media_group_id`; Telegram's own have about twenty."""
-KEPT = 200
-"""Maximum albums whose parts are remembered over restarts: Telegram can repeat far fewer."""
-KEPT_WHOLE = 20
-"""Maximum albums remembered with their content, so that an edited caption finds its pictures."""
+MANY_PARTS = 5_000
+"""Messages that are known to be parts of a group, at most: Telegram can repeat far fewer, and few are edited."""
+
+Group = Mapping[str, Any]
+"""A group as `ChannelState.around` returns it."""
 
 
-@dataclass(slots=True)
-class _OnDisk:
-    """The file. Of strangers' albums, too, as who may write is decided later; only until they are handed over."""
+@dataclass(eq=False, slots=True)
+class _OpenGroup:
+    """A group that this process hands over."""
 
-    open: Mapping[str, Sequence[Json]] = field(default_factory=dict)
-    """The messages of those that were not handed over yet, by name."""
-    ended: dict[str, list[int]] = field(default_factory=dict)
-    """The ids of the messages of those that have ended."""
-
-
-_ON_DISK = TypeAdapter(_OnDisk)
-
-
-@dataclass(eq=False)
-class MediaGroup:
-    """One that is being gathered."""
-
-    name: str
     chat: int
-    sender: int
     last_at: float
-    parts: dict[int, Json] = field(default_factory=dict)
-    """Messages by their ids, in the order in which they came."""
+    """When it got its latest part here."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no more parts are waited for."""
 
-    async def whole(self, clock: Clock) -> None:
-        """Return when it has ended."""
-        quiet = TEXT_SECONDS if self.name.startswith(TEXTS) else QUIET_SECONDS
-        while not self.closed.is_set() and (left := self.last_at + quiet - clock.monotonic()) > 0:
-            await set_within(self.closed, clock, left)
-        self.closed.set()
-
 
 class MediaGroups:
-    """Those that are open, and what is remembered of those that ended."""
+    """The groups of all chats."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        """Reads the file: call this in a thread."""
+    def __init__(self, state: ChannelState, clock: Clock, *, is_alone: bool) -> None:
+        """`is_alone`: no other process uses the store; `load` comes first then."""
+        self._state = state
         self._clock = clock
-        found = state_files.read_file(path, _ON_DISK, _OnDisk())
-        self._ended = BoundedDict(KEPT, found.ended)
-        self._file = state_files.JsonFile(path, flush=True)
-        self._open: dict[str, MediaGroup] = {}
-        self._recent: BoundedDict[str, list[Json]] = BoundedDict(KEPT_WHOLE)
-        for name, messages in found.open.items():
-            for message in messages:
-                try:
-                    self.gather(name, message)
-                except UNREADABLE:
-                    continue  # the file was edited
+        self._is_alone = is_alone
+        self._open: dict[str, _OpenGroup] = {}
+        self._parts: BoundedDict[tuple[int, int], None] = BoundedDict(MANY_PARTS)
+        """Chats and ids of messages that are parts, where this process is alone."""
 
-    def gather(self, name: str, message: Json) -> MediaGroup | None:
-        """Put a part where it belongs; None when its album has ended without it."""
-        part = number(message["message_id"])
-        if part not in self._ended.get(name, [part]):
-            return None
-        album = self._open.get(name)
-        if album is None:
-            chat, sender = number(message["chat"]["id"]), number(message["from"]["id"])
-            album = self._open[name] = MediaGroup(name, chat, sender, self._clock.monotonic())
-        if part not in album.parts:
-            album.last_at = self._clock.monotonic()
-        album.parts[part] = message
-        if len(album.parts) >= MAX_PARTS or (name.startswith(TEXTS) and not is_long(message)):
-            album.closed.set()
-        return album
+    async def load(self) -> None:
+        """Read what a former run has gathered.
 
-    def text_of(self, message: Json) -> str | None:
-        """Return the long text that a message begins, continues or belongs to; None: it stands for itself."""
-        chat, part = number(message["chat"]["id"]), number(message["message_id"])
-        mine = f"{TEXTS}{chat}:"
-        known = (name for name, parts in self._ended.items() if name.startswith(mine) and part in parts)
-        if found := next(known, None):
-            return found
-        if not is_plain(message):
-            return None
-        for album in self.open_of(chat, number(message["from"]["id"])):
-            first = next(iter(album.parts.values()))
-            same_topic = first.get("message_thread_id") == message.get("message_thread_id")
-            if album.name.startswith(mine) and (part in album.parts or (same_topic and not album.closed.is_set())):
-                return album.name
-        return f"{mine}{part}" if is_long(message) else None
+        Raises:
+            DiskError: the store cannot be read.
+        """
+        for name, chat, is_handed_over, parts in reversed(await self._state.recent()):
+            self._parts |= {(chat, part): None for part in parts}
+            if not is_handed_over:
+                self._open[name] = _OpenGroup(chat, self._clock.monotonic())
 
-    async def keep(self) -> None:
-        """Write the gathered parts to disk.
+    def open(self) -> Sequence[tuple[str, int]]:
+        """Return the names and chats of those that this process is to hand over."""
+        return [(name, group.chat) for name, group in self._open.items()]
+
+    async def gather(self, name: str, chat: int, sender: int, message: Json) -> str:
+        """Keep a part; on disk when this returns.
+
+        Returns the outcome as `ChannelState.gather` does.
 
         Raises:
             DiskError: it cannot be written; the part must come again.
         """
-        opened = {album.name: list(album.parts.values()) for album in self._open.values()}
-        await self._file.write(_OnDisk(opened, self._ended))
+        part, is_new = number(message["message_id"]), name not in self._open
+        group = self._expect(name, chat)
+        self._parts[chat, part] = None
+        outcome, count = await self._state.gather(name, chat, sender, part, orjson.dumps(message))
+        if outcome != "gathered":
+            if is_new:
+                self._open.pop(name, None)
+            return outcome
+        group.last_at = self._clock.monotonic()
+        if count >= MAX_PARTS or (name.startswith(TEXTS) and not is_long(message)):
+            await self._state.end_group(name, 0.0, 0)  # whichever process gets the next message
+            group.closed.set()
+        return outcome
 
-    def open(self) -> Sequence[MediaGroup]:
-        """Return those that were not handed over yet, also by an earlier run of the daemon."""
-        return list(self._open.values())
-
-    def open_of(self, chat: int, sender: int) -> Sequence[MediaGroup]:
-        """Return the open groups of a person in a chat: their next message ends them."""
-        return [album for album in self._open.values() if (album.chat, album.sender) == (chat, sender)]
-
-    def text_with(self, message: Json) -> str | None:
-        """Return the long text that an edited message is a part of; None: it is a message of its own."""
-        mine, part = f"{TEXTS}{number(message['chat']['id'])}:", number(message["message_id"])
-        gathered = {name: [*album.parts] for name, album in self._open.items()}
-        texts = (name for name, parts in {**self._ended, **gathered}.items() if part in parts and name.startswith(mine))
-        return next(texts, None)
-
-    def is_open(self, album: MediaGroup) -> bool:
-        """Whether an album was not handed over yet."""
-        return self._open.get(album.name) is album
-
-    async def decide(self, album: MediaGroup) -> list[Json]:
-        """End an album: its messages, in the order of their ids. The same again when it is asked again.
+    async def around(self, chat: int, part: int) -> Sequence[Group]:
+        """Return what `ChannelState.around` does; a process that is alone asks only where something can be found.
 
         Raises:
-            DiskError: that cannot be written down.
+            DiskError: the store cannot be read.
         """
-        album.closed.set()
-        if album.name not in self._ended:
-            self._ended[album.name] = sorted(album.parts)
-            try:
-                await self.keep()
-            except DiskError:
-                self._ended.pop(album.name, None)
-                raise
-        messages = [album.parts[part] for part in sorted(album.parts)]
-        # One that is repeated may come in pieces.
-        self._recent.setdefault(album.name, messages)
+        is_known = (chat, part) in self._parts or any(group.chat == chat for group in self._open.values())
+        return await self._state.around(chat, part) if is_known or not self._is_alone else ()
+
+    async def wait_until_whole(self, name: str, chat: int) -> None:
+        """Return when no more parts of a group are waited for.
+
+        Raises:
+            DiskError: the store cannot be reached.
+        """
+        group = self._expect(name, chat)
+        while not group.closed.is_set() and (left := await self._remaining(name, group)) > 0:
+            await set_within(group.closed, self._clock, left)
+
+    async def end(self, name: str) -> Sequence[Json]:
+        """End a group: its messages, in the order of their ids; none where it was handed over.
+
+        Raises:
+            DiskError: that cannot be written down, or not be read.
+        """
+        await self._state.end_group(name, 0.0, 0)
+        messages = await self._state.messages(name)
+        if not messages:
+            self._open.pop(name, None)
         return messages
 
-    async def handed_over(self, album: MediaGroup) -> None:
-        """Its content is on disk elsewhere."""
-        self._open.pop(album.name, None)
+    async def note_handed_over(self, name: str, *, is_taken: bool) -> None:
+        """Note that the content of a group is on disk elsewhere, or unwanted."""
+        self._open.pop(name, None)
         try:
-            await self.keep()
-        except DiskError as error:
-            log.warning("the next start hands an album over once more, which changes nothing: %s", error)
+            await self._state.hand_over(name, keep=is_taken)
+        except StateError as error:
+            log.warning("an album is handed over once more, which changes nothing: %s", error)
 
-    def replace(self, name: str, message: Json) -> MediaGroup | None:
-        """Put the new version of a part into the album that is being gathered; None when it is not (any more)."""
-        album = self._open.get(name)
-        if album is None or name in self._ended or number(message["message_id"]) not in album.parts:
-            return None
-        album.parts[number(message["message_id"])] = message
-        return album
+    async def edit(self, name: str, message: Json) -> Sequence[Json] | None:
+        """Put the new version of a part into its group.
 
-    def edit(self, name: str, message: Json) -> list[Json] | None:
-        """Return the whole album with a new version of one of its messages; None when it is not known (any more)."""
-        known = self._recent.get(name)
-        if known is None:
+        Returns all messages of a group that was handed over; none of one that was not; None where the part is not kept
+        (any more).
+
+        Raises:
+            DiskError: it cannot be written; the edit must come again.
+        """
+        if not await self._state.replace(name, number(message["message_id"]), orjson.dumps(message)):
             return None
-        self._recent[name] = [message if part["message_id"] == message["message_id"] else part for part in known]
-        return self._recent[name]
+        return await self._state.messages(name, handed_over=True)
+
+    async def left(self, idle: float) -> Sequence[tuple[str, int]]:
+        """Return the names and chats of those that no process has handed over, `idle` seconds after their last part.
+
+        Raises:
+            DiskError: the store cannot be read.
+        """
+        return await self._state.left(idle)
+
+    def _expect(self, name: str, chat: int) -> _OpenGroup:
+        return self._open.setdefault(name, _OpenGroup(chat, self._clock.monotonic()))
+
+    async def _remaining(self, name: str, group: _OpenGroup) -> float:
+        """Return the seconds until a group is whole if nothing more comes; the store knows what others got."""
+        quiet = TEXT_SECONDS if name.startswith(TEXTS) else QUIET_SECONDS
+        left = group.last_at + quiet - self._clock.monotonic()
+        return left if left > 0 or self._is_alone else await self._state.end_group(name, quiet, MAX_PARTS)
+
+
+def text_of(message: Json, groups: Sequence[Group], sender: int) -> str | None:
+    """Return the long text that a message begins, continues or belongs to; None: it stands for itself.
+
+    `groups`: those around the message.
+    """
+    texts = [each for each in groups if str(each["name"]).startswith(TEXTS)]
+    if known := next((str(each["name"]) for each in texts if each["has_part"]), None):
+        return known
+    if not is_plain(message):
+        return None
+    for each in texts:
+        first = orjson.loads(each["first"]) if each["first"] else {}
+        same_topic = first.get("message_thread_id") == message.get("message_thread_id")
+        if each["sender"] == sender and not each["has_ended"] and same_topic:
+            return str(each["name"])
+    return f"{TEXTS}{number(message['chat']['id'])}:{number(message['message_id'])}" if is_long(message) else None
+
+
+def is_ended_by(group: Group, sender: int, message: Json) -> bool:
+    """Whether a message ends a group: its sender's next one does. Parts of a group behind it may be there already."""
+    if group["is_handed_over"] or group["sender"] != sender:
+        return False
+    return group["first"] is None or orjson.loads(group["first"])["message_id"] < number(message["message_id"])
 
 
 def is_plain(message: Json) -> bool:
@@ -215,4 +220,9 @@ def album_name(message: Json) -> str | None:
     group = message.get("media_group_id")
     if not isinstance(group, str) or not 0 < len(group) <= MAX_NAME or not group.isascii():
         return None
-    return f"{CHANNEL}:album:{number(message['chat']['id'])}:{group}"
+    return f"{ALBUMS}{number(message['chat']['id'])}:{group}"
+
+
+def is_of(group: Group, album: str | None) -> bool:
+    """Whether a group, found around a message, has it: as a part of this album, or of a long text (None)."""
+    return bool(group["has_part"] and (group["name"] == album if album else str(group["name"]).startswith(TEXTS)))

@@ -17,11 +17,11 @@ from typing import Any
 from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, entities_of, rendered, send_text
 from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
 from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
 from goclaw.channels.telegram.request import Flood, Unanswered, call
-from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.core.clock import Clock, Timer
 from goclaw.core.events import Todo
 from goclaw.core.messages import AssistantMessage, Message
@@ -213,9 +213,9 @@ class Previews:
         limiter: RateLimiter,
         message_ids: LiveMessageIds,
         clock: Clock,
-        holds: Callable[[str], bool] | None = None,
+        holds: Callable[[str], bool],
     ) -> None:
-        """`holds`: whether this process works on a session, where several share a store: only that one shows it."""
+        """`holds`: whether this process works on a session: only that one shows it."""
         self._bot = bot
         self._holds = holds
         self._limiter = limiter
@@ -272,8 +272,7 @@ class Previews:
 
     def guard(self, view: TurnView) -> None:
         """Have what the current task sends of a turn refused at the last moment where another process shows it."""
-        if self._holds is not None:
-            BEFORE_SENDING.set(partial(self._refuse, view.session))
+        BEFORE_SENDING.set(partial(self._refuse, view.session))
 
     async def _refuse(self, session: str) -> None:
         if not self.is_ours(session):
@@ -281,7 +280,7 @@ class Previews:
 
     def is_ours(self, session: str) -> bool:
         """Whether this process shows the turns of a session."""
-        return self._holds is None or self._holds(session)
+        return self._holds(session)
 
     def _goes_on(self, view: TurnView) -> bool:
         """Whether this process shows a turn. To be asked behind each wait: the process may have been paused in it."""
@@ -359,7 +358,8 @@ class Previews:
         view.shown = None  # until it is sure
         try:
             if view.message_id is None:
-                is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
+                said = chunk.text.removesuffix(f"\n\n{view.line()}")
+                is_noted = await self._message_ids.intend(view.turn, view.session, said)
             else:
                 is_noted = await self._message_ids.keep(view.turn)
             if not is_noted or not self._goes_on(view):
@@ -382,7 +382,7 @@ class Previews:
             view.lost = True
             raise
         if not view.abandoned:
-            await self._message_ids.remember(view.turn, sent)
+            await self._message_ids.remember(view.turn, view.session, sent)
         return sent
 
     def _failed(self, view: TurnView, error: TelegramError, *, draft: bool) -> None:

@@ -14,6 +14,7 @@ from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from goclaw.channels.base import Doubt, Handover
 from goclaw.channels.telegram.chat_access import BlockedChats
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.outgoing import (
     NO_TEXT,
@@ -39,7 +40,6 @@ from goclaw.channels.telegram.previews import Preview
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered
-from goclaw.channels.telegram.state_files import ChatMigrations
 from goclaw.config.values import reaction_of
 from goclaw.core.events import Choice, Delivery, Receipt
 from goclaw.errors import DeliveryError, OwnershipLost, StateError

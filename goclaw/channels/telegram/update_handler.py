@@ -18,10 +18,11 @@ from telegram import Bot
 from telegram.error import InvalidToken, TelegramError
 
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.live import LiveViews
-from goclaw.channels.telegram.media_groups import MediaGroup, MediaGroups, album_name
+from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_ended_by, is_of, text_of
 from goclaw.channels.telegram.message_content import body_of, covered
-from goclaw.channels.telegram.state_files import ChatMigrations
+from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.updates import (
     CHANNEL,
     MAX_TOAST,
@@ -49,6 +50,7 @@ from goclaw.config.values import contexts_of
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.events import Acceptance, AcceptKind, GatewayPort, Inbound
 from goclaw.core.supervise import keep_running
+from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +114,12 @@ def mentions_a_stranger(message: Json, me: Me) -> bool:
 
 
 NAMELESS = Me(0, "")
+MEMBERSHIP = "my_chat_member"
+"""Kind of an update about the bot's own membership."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks for groups that no process hands over."""
+LEFT_SECONDS = 2.5
+"""Seconds without a new part after which a group counts as left: longer than a live process waits with it."""
 MAX_COURTESIES = 50
 """Maximum concurrent answers to presses, and reactions: beyond that a button just goes on blinking."""
 
@@ -148,7 +156,8 @@ class UpdateHandler:
     _groups: Mapping[int, int] = field(init=False)
     _chats: WeakValueDictionary[int, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _courtesies: set[asyncio.Task[None]] = field(default_factory=set)
-    _gathering: dict[MediaGroup, asyncio.Task[None]] = field(default_factory=dict)
+    _gathering: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """By group: it is handed over when it is whole."""
     _kinds: Mapping[str, Callable[[Json], Awaitable[None]]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -158,26 +167,28 @@ class UpdateHandler:
             "edited_message": self._edit,
             "message_reaction": self._reaction,
             "callback_query": self._press,
-            "my_chat_member": self._membership,
+            MEMBERSHIP: self._membership,
             "stopped_message_generation": self._stop,
         }
 
     def resume(self) -> None:
-        """Take up the albums that were being gathered when the last run ended."""
-        for album in self.albums.open():
-            self._see_off(album)
+        """Take up the albums that were being gathered when the last run ended, as far as this process knows of them."""
+        for name, chat in self.albums.open():
+            self._hand_over_soon(name, chat)
 
     def end(self) -> None:
-        """Leave what is being gathered to the next start."""
+        """Leave what is being gathered to the next start, or to other processes."""
         for task in self._gathering.values():
             task.cancel()
 
     async def take(self, update: Json) -> None:
         """Make one raw update durable; skip one that is not for the bot.
 
-        Whatever the update holds, this only raises what the gateway raises: then it was not taken and must come again.
-        The same update may come repeatedly, also while it is being taken.
+        Whatever the update holds, this only raises what the gateway and the store raise: then it was not taken and must
+        come again. The same update may come repeatedly, also while it is being taken.
         """
+        if (chat := _chat_that_may_have_moved(update)) is not None:
+            await self.migrations.look(chat, is_message=MEMBERSHIP not in update)
         for kind, handle in self._kinds.items():
             if kind in update:
                 try:
@@ -186,73 +197,110 @@ class UpdateHandler:
                     unread(error, update.get("update_id"))
                 return
 
+    async def look_after(self) -> None:
+        """Hand over what other processes have left, until cancelled: one process's duty."""
+        while True:
+            for name, chat in await self.albums.left(LEFT_SECONDS):
+                if name not in self._gathering:
+                    log.info("telegram: messages are handed over that another process had gathered")
+                    self._hand_over_soon(name, chat)
+            await self.clock.sleep(LOOK_SECONDS)
+
     async def _message(self, update: Json) -> None:
         with reading():
             message = update["message"]
-            move, name = move_of(message), album_name(message)
-            chat, person = number(message["chat"]["id"]), person_of(message)
+            move, album = move_of(message), album_name(message)
+            chat, person, part = number(message["chat"]["id"]), person_of(message), number(message["message_id"])
             sender = number(person["id"]) if person else 0
-            shut = is_group(message["chat"]) and not is_open(message["chat"], self._terms_without_name())
+            is_heard = is_open(message["chat"], self._terms_without_name())
         if move:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
             await self.migrations.remember(move.old, move.new)
-        elif shut:
+        elif is_group(message["chat"]) and not is_heard:
             self.unlisted.heard(chat)
-        elif person and (name := name or self._text_of(message)) and (album := self._gather(name, message)):
-            await self._part(album)
+        elif person and album and is_heard:
+            # Begun before it is this message's turn: the parts of an album wait for the disk together.
+            gathering = asyncio.ensure_future(self._gather(album, chat, sender, message))
+            try:
+                async with self._order_of(chat):
+                    if not await gathering:
+                        await self._take_single(update, sender, await self._around(chat, part))
+            finally:
+                gathering.cancel()
         elif person:
             async with self._order_of(chat):
-                for open_album in self.albums.open_of(chat, sender):
-                    await self._settle(open_album)
-                await self._accept(single_of(update, await self._terms(message)))
+                around = await self._around(chat, part)
+                with reading():
+                    text = text_of(message, around, sender) if is_heard else None
+                if text is None or not await self._gather(text, chat, sender, message):
+                    await self._take_single(update, sender, around)
 
-    def _text_of(self, message: Json) -> str | None:
-        with reading():
-            return self.albums.text_of(message)
+    async def _take_single(self, update: Json, sender: int, around: Sequence[Group]) -> None:
+        """Take a message that stands for itself, behind the groups of its sender, which it ends."""
+        message = update["message"]
+        for group in around:
+            if is_ended_by(group, sender, message):
+                await self._settle(str(group["name"]))
+        await self._accept(single_of(update, await self._terms(message)))
 
-    def _gather(self, name: str, message: Json) -> MediaGroup | None:
-        with reading():
-            if not is_open(message["chat"], self._terms_without_name()):
-                return None
-            return self.albums.gather(name, message)
+    async def _around(self, chat: int, part: int) -> Sequence[Group]:
+        try:
+            return await self.albums.around(chat, part)
+        except StateError:
+            return ()  # the gateway refuses the message, and tells its person why
 
-    async def _part(self, album: MediaGroup) -> None:
-        """Have a part on disk, and its album handed over when it is whole, which is not waited for."""
-        await self.albums.keep()
-        self._see_off(album)
+    async def _gather(self, name: str, chat: int, sender: int, message: Json) -> bool:
+        """Keep a part, and have its group handed over. False: the part is a message of its own."""
+        outcome = await self.albums.gather(name, chat, sender, message)
+        if outcome == "gathered":
+            self._hand_over_soon(name, chat)
+        return outcome != "apart"
 
-    def _see_off(self, album: MediaGroup) -> None:
-        if album not in self._gathering:
-            work = keep_running(album.name, partial(self._hand_over, album), self.clock)
-            task = self._gathering[album] = self.group.create_task(work)
-            task.add_done_callback(lambda _: self._gathering.pop(album))
+    def _hand_over_soon(self, name: str, chat: int) -> None:
+        """Have a group handed over when it is whole, which is not waited for."""
+        if name not in self._gathering:
+            work = keep_running(name, partial(self._hand_over, name, chat), self.clock)
+            task = self._gathering[name] = self.group.create_task(work)
+            task.add_done_callback(lambda _: self._gathering.pop(name))
 
-    async def _hand_over(self, album: MediaGroup) -> None:
-        await album.whole(self.clock)
-        async with self._order_of(album.chat):
-            await self._settle(album)
+    async def _hand_over(self, name: str, chat: int) -> None:
+        await self.albums.wait_until_whole(name, chat)
+        async with self._order_of(chat):
+            await self._settle(name)
 
-    async def _settle(self, album: MediaGroup) -> None:
-        """Hand an album over, unless its sender's next message has; its chat's order is ours."""
-        if self.albums.is_open(album):
-            messages = await self.albums.decide(album)
-            await self._accept(album_of(album.name, messages, await self._terms(*messages)))
-            await self.albums.handed_over(album)
+    async def _settle(self, name: str) -> None:
+        """End a group and hand it over, unless that is done; its chat's order is ours.
+
+        Another process may do so at the same time: the inbox takes it once.
+        """
+        if messages := await self.albums.end(name):
+            acceptance = await self._accept(album_of(name, messages, await self._terms(*messages)))
+            is_taken = acceptance is not None and acceptance.kind is not AcceptKind.IGNORED
+            await self.albums.note_handed_over(name, is_taken=is_taken)
+        task = self._gathering.get(name)
+        if task and task is not asyncio.current_task():
+            task.cancel()
 
     async def _edit(self, update: Json) -> None:
         with reading():
             message = update["edited_message"]
-            chat, name = number(message["chat"]["id"]), album_name(message) or self.albums.text_with(message)
+            chat, part, album = number(message["chat"]["id"]), number(message["message_id"]), album_name(message)
             identity = f"{CHANNEL}:{number(update['update_id'])}"
-        if name and (album := self.albums.replace(name, message)):
-            await self._part(album)
-            return
         async with self._order_of(chat):
-            terms = await self._terms(message)
-            if name is None:
-                await self._accept(single_of(update, terms))
-            elif messages := self.albums.edit(name, message):
-                await self._accept(album_of(identity, messages, terms, edited=True))
+            known = next((each for each in await self.albums.around(chat, part) if is_of(each, album)), None)
+            if known is not None:
+                await self._edit_part(str(known["name"]), chat, message, identity, known)
+            elif album is None:
+                await self._accept(single_of(update, await self._terms(message)))
+
+    async def _edit_part(self, name: str, chat: int, message: Json, identity: str, group: Group) -> None:
+        if group["has_ended"] and not group["is_handed_over"]:
+            await self._settle(name)
+        messages = await self.albums.edit(name, message)
+        if messages:
+            await self._accept(album_of(identity, messages, await self._terms(*messages), edited=True))
+        elif messages is not None:
+            self._hand_over_soon(name, chat)
 
     async def _reaction(self, update: Json) -> None:
         with reading():
@@ -270,8 +318,11 @@ class UpdateHandler:
             await self._accept(inbound)
 
     async def _is_shown(self, draft: int, session: str) -> bool:
-        """Whether a draft shows a turn that has not ended."""
-        return bool(self.live.turn_of_draft(draft))
+        """Whether a draft shows a turn that has not ended, here or by the process that works on the session."""
+        if self.live.turn_of_draft(draft):
+            return True
+        turn = (await self.gateway.now(session)).turn
+        return bool(turn) and draft_id(turn) == draft
 
     async def _press(self, update: Json) -> None:
         """Let a button answer its question; what is no such press is answered, too, so that the button rests."""
@@ -346,3 +397,16 @@ class UpdateHandler:
     def _order_of(self, chat: int) -> asyncio.Lock:
         """Held while a message of a chat is being taken; acquired in order."""
         return self._chats.setdefault(chat, asyncio.Lock())
+
+
+def _chat_that_may_have_moved(update: Json) -> int | None:
+    """Return the group that an update comes from; None for persons, and for the message about a migration itself."""
+    content: Json = next((each for each in update.values() if isinstance(each, dict)), {})
+    message = content.get("message", content)
+    try:
+        if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message:
+            return None
+        chat = number(message["chat"]["id"])
+    except UNREADABLE:
+        return None  # whatever reads it says so
+    return chat if chat < 0 else None

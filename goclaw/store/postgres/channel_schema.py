@@ -1,11 +1,10 @@
-"""Tables on Postgres alone, for channels on several processes: messages that are parts of one, and previews.
+"""The tables of channels as Postgres got them first (`store.channel_state`), and what gateways of then call there.
 
-No copy has them: a part waits for about a second, and a preview that is not found again stands beside its answer.
+Such a gateway may run beside new ones: `gather_part` and `end_group` lock the row of a group, as the statements do that
+took their place.
 """
 
-CHANNEL_TABLES = ("media_groups", "media_parts", "previews")
-"""Their names."""
-CHANNELS = """
+_TABLES = """
 CREATE TABLE media_groups (
     name VARCHAR COLLATE "C" PRIMARY KEY, chat BIGINT NOT NULL, sender BIGINT NOT NULL, members BIGINT[],
     is_handed_over BOOLEAN NOT NULL DEFAULT false, changed_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
@@ -20,6 +19,8 @@ CREATE TABLE previews (
     noted_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (channel, key)
 );
 CREATE INDEX previews_of_session ON previews (session);
+"""
+CHANNEL_FUNCTIONS = """
 CREATE FUNCTION gather_part(of_name VARCHAR, of_chat BIGINT, of_sender BIGINT, of_part BIGINT, content TEXT)
 RETURNS VARCHAR LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,6 +64,5 @@ END $$;
 CREATE TRIGGER forget_parts AFTER UPDATE OF body ON inbox
     FOR EACH ROW WHEN (NEW.body = '' AND OLD.id LIKE 'telegram:%:%') EXECUTE FUNCTION forget_parts();
 """
-"""`FOR UPDATE`: a part and the end of its group are decided one after the other, on whichever processes they come. The
-members are decided once; to hand a group over twice changes nothing, so that a process that dies in between loses none.
-"""
+"""What is no table; made in a new schema, too."""
+CHANNELS = _TABLES + CHANNEL_FUNCTIONS

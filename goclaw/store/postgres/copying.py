@@ -5,19 +5,22 @@ A copy out is of one moment of the database, beside a daemon that goes on. Nothi
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import sql
-from sqlalchemy import Boolean, Table
+from sqlalchemy import Boolean, Column, Table
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
 from goclaw.errors import StateError
+from goclaw.store.dialect import MOMENT, NUMBERS
 from goclaw.store.postgres.beside import SCHEMA, connected
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.database import PostgresDatabase
@@ -31,6 +34,7 @@ from goclaw.store.sums import (
     TableSum,
     differing,
     filled,
+    in_sqlite,
     in_use,
     read_only,
     rows_in_order,
@@ -69,7 +73,7 @@ def _copy_out(connection: psycopg.Connection[Any], file: sqlite3.Connection, tab
     with connection.cursor(name=f"copy_{table.name}") as cursor:
         cursor.itersize = AT_ONCE
         cursor.execute(rows_in_order(table).encode())
-        while rows := [tuple(row) for row in cursor.fetchmany(AT_ONCE)]:
+        while rows := [tuple(map(in_sqlite, row)) for row in cursor.fetchmany(AT_ONCE)]:
             summing.add(rows)
             file.executemany(insert, rows)
     own = table.autoincrement_column
@@ -123,8 +127,9 @@ async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> M
 async def _fill(writer: Connection, source: Path) -> None:
     kept = {name: await _fact(writer, name) for name in OF_A_STORE}
     with read_only(source) as file:
+        names = ", ".join(table.name for table in metadata.sorted_tables)  # at once: one refers to another
+        await writer.execute(f"TRUNCATE {names} RESTART IDENTITY".encode())
         for table in metadata.sorted_tables:
-            await writer.execute(f"TRUNCATE {table.name} RESTART IDENTITY".encode())
             await _copy_in(writer, file, table)
     await writer.execute(b"TRUNCATE vectors")
     for name, value in kept.items():
@@ -140,14 +145,14 @@ async def _fact(writer: Connection, name: str) -> str | None:
 async def _copy_in(writer: Connection, file: sqlite3.Connection, table: Table) -> None:
     columns = list(table.columns)
     names = [column.name for column in columns]
-    flags = [isinstance(column.type, Boolean) for column in columns]
+    into_ours = [_reader_of(column) for column in columns]
     into = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(str(table.name)), _list(names))
     rows = file.execute(f"SELECT {', '.join(names)} FROM {table.name}")  # noqa: S608  # our own names
     async with writer.cursor() as cursor, cursor.copy(into) as copying:
         for row in rows:
             if table is daemon_facts and row[0] in OF_A_STORE:
                 continue
-            await copying.write_row([_value(value, flag) for value, flag in zip(row, flags, strict=True)])
+            await copying.write_row([read(value) for read, value in zip(into_ours, row, strict=True)])
     own = table.autoincrement_column
     if own is not None:
         highest = file.execute(f"SELECT coalesce(max({own.name}), 0) FROM {table.name}").fetchone()[0]  # noqa: S608  # our own names
@@ -171,9 +176,24 @@ async def _sum_of(writer: Connection, table: Table) -> TableSum:
     return summing.sum()
 
 
-def _value(value: Any, is_flag: bool) -> Any:
-    if is_flag and value is not None:
-        return bool(value)
+def _reader_of(column: Column[Any]) -> Callable[[Any], Any]:
+    """Return what makes a value of SQLite one of Postgres."""
+    if isinstance(column.type, Boolean):
+        read: Callable[[Any], Any] = bool
+    elif column.type is MOMENT:
+        read = _moment
+    elif column.type is NUMBERS:
+        read = orjson.loads
+    else:
+        return _without_nul
+    return lambda value: None if value is None else read(value)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _without_nul(value: Any) -> Any:
     return value.replace("\0", "") if isinstance(value, str) else value
 
 

@@ -69,7 +69,7 @@ INSERT INTO commits (replica, number, made_at) VALUES (%s, %s, clock_timestamp()
 ON CONFLICT (replica) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
 RETURNING pg_current_xact_id()::text
 """
-OF_TEXTS = (VECTORS_TABLE, "orders", "media_parts")
+OF_TEXTS = (VECTORS_TABLE, "orders")
 """Tables on Postgres alone that have what was said, for a while."""
 _RUNS = "SELECT pg_xact_status(%s::text::xid8) = 'in progress'"
 _LAST = "SELECT number FROM commits WHERE replica = %s"

@@ -24,7 +24,7 @@ from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import Fence, fenced
 from goclaw.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, Orders, Ownership, OwnershipPart, Work
-from goclaw.store.postgres.channel_state import PostgresChannels
+from goclaw.store.postgres.channel_processes import PostgresProcesses
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.duties import Duties
@@ -366,10 +366,10 @@ def _open(database: Database, clock: Clock) -> Ownership:
     return PostgresOwnership(database, clock, database.settings.stall_seconds)
 
 
-def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresChannels:
+def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresProcesses:
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} is not shared by Postgres")
-    return PostgresChannels(database, ownership, clock)
+    return PostgresProcesses(database, ownership, clock)
 
 
 PART = OwnershipPart(_open, _open_channels)

@@ -21,7 +21,7 @@ from goclaw.core.clock import Backoff, Clock, RealClock
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
-from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
+from goclaw.store.postgres.channel_schema import CHANNEL_FUNCTIONS, CHANNELS
 from goclaw.store.postgres.connecting import Connection, single
 from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
@@ -43,14 +43,21 @@ class SchemaStep:
 
     script: str
     of_both_stores: bool = True
-    """Whether SQLite has a step for it, too."""
+    """Whether SQLite has a step for it, too: a new schema gets its tables from their definitions."""
+    functions: str = ""
+    """The part of it that a new schema needs beside those tables."""
+
+    @property
+    def of_new_schema(self) -> str:
+        """The script for a schema whose tables were made from their definitions."""
+        return self.functions if self.of_both_stores else self.script
 
 
 STEPS: Sequence[SchemaStep] = (
     SchemaStep(OWNERSHIP, of_both_stores=False),
     SchemaStep(WATCHES, of_both_stores=False),
     SchemaStep(REPLICAS, of_both_stores=False),
-    SchemaStep(CHANNELS, of_both_stores=False),
+    SchemaStep(CHANNELS, functions=CHANNEL_FUNCTIONS),
     SchemaStep(RESERVATIONS, of_both_stores=False),
     SchemaStep(ORDERS, of_both_stores=False),
     SchemaStep(VECTORS, of_both_stores=False),
@@ -165,8 +172,8 @@ async def _make(connection: Connection, steps: Sequence[SchemaStep]) -> None:
             await connection.execute(statement.encode())
     await learn(connection, MIGRATION, await make_jobs(connection))
     for step in steps:
-        if not step.of_both_stores:  # the others' tables are made from their definitions
-            await connection.execute(step.script.encode())
+        if step.of_new_schema:
+            await connection.execute(step.of_new_schema.encode())
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await _learn_version(connection, FIRST + len(steps))
 
@@ -204,11 +211,10 @@ async def _bring_jobs_up(connection: Connection, schema: str) -> None:
 async def _missing(connection: Connection, schema: str) -> str:
     """Name a table, or a column of one, that the schema lacks; empty when it has all."""
     wanted = [(str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns]
-    others = (*TABLES, *CHANNEL_TABLES)
-    rows = await connection.execute(_COLUMNS, (schema, sorted({name for name, _ in wanted}.union(others))))
+    rows = await connection.execute(_COLUMNS, (schema, sorted({name for name, _ in wanted}.union(TABLES))))
     found = {(str(row[0]), str(row[1])) for row in await rows.fetchall()}
     gone = [f"{name}.{column}" for name, column in wanted if (name, column) not in found]
-    gone += [name for name in others if name not in {table for table, _ in found}]
+    gone += [name for name in TABLES if name not in {table for table, _ in found}]
     return gone[0] if gone else ""
 
 

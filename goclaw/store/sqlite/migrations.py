@@ -84,7 +84,24 @@ CREATE TABLE held_messages (
 CREATE INDEX held_messages_by_until ON held_messages (until) WHERE until IS NOT NULL;
 """
 _TO_6 = "ALTER TABLE messages ADD COLUMN denied BOOLEAN"
-MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6)
+_TO_7 = """
+CREATE TABLE media_groups (
+    name VARCHAR NOT NULL PRIMARY KEY, chat INTEGER NOT NULL, sender INTEGER NOT NULL, members TEXT,
+    is_handed_over BOOLEAN NOT NULL DEFAULT '0',
+    changed_at FLOAT NOT NULL DEFAULT (round((julianday('now') - 2440587.5) * 86400.0, 3))
+);
+CREATE INDEX media_groups_of_chat ON media_groups (chat);
+CREATE TABLE media_parts (
+    name VARCHAR NOT NULL, part INTEGER NOT NULL, message TEXT NOT NULL, PRIMARY KEY (name, part),
+    FOREIGN KEY (name) REFERENCES media_groups (name) ON DELETE CASCADE
+);
+CREATE TABLE previews (
+    channel VARCHAR NOT NULL, key VARCHAR NOT NULL, session VARCHAR NOT NULL, message INTEGER NOT NULL,
+    noted_at FLOAT NOT NULL DEFAULT (round((julianday('now') - 2440587.5) * 86400.0, 3)), PRIMARY KEY (channel, key)
+);
+CREATE INDEX previews_of_session ON previews (session);
+"""
+MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6, _TO_7)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 

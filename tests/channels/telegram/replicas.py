@@ -1,4 +1,4 @@
-"""Telegram channels of several processes on one schema of Postgres; the processes are parts of this one."""
+"""Telegram channels of several processes on one schema of Postgres, or of one on SQLite; all are parts of this one."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,6 +10,7 @@ import aiohttp
 import psycopg
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes, Unrecorded
+from goclaw.channels.processes import Processes, SoleProcess
 from goclaw.channels.telegram.webhook import HEADER
 from goclaw.config.schema import Config
 from goclaw.config.values import PostgresPlace
@@ -19,11 +20,14 @@ from goclaw.errors import ToolError
 from goclaw.health.readiness import Readiness
 from goclaw.net import open_client
 from goclaw.servers.http import open_http
+from goclaw.store.channel_state import ChannelRows
+from goclaw.store.database import Database
 from goclaw.store.ownership import Lease
-from goclaw.store.postgres.channel_state import PostgresChannels
+from goclaw.store.postgres.channel_processes import PostgresProcesses
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from goclaw.store.postgres.state_files import StateFiles
+from goclaw.store.sqlite.database import open_file
 from tests.acceptance.waiting import clock as real
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import GROUPS, PART, UNHURRIED, delivery
@@ -44,9 +48,15 @@ class Replica:
     telegram: FakeTelegram
     channel: Channel
     gateway: RecordingGateway
-    database: PostgresDatabase
-    sharing: PostgresChannels
+    database: Database
+    processes: Processes
     port: int = 0
+
+    @property
+    def schema(self) -> PostgresDatabase:
+        """Its database, where it is one of several."""
+        assert isinstance(self.database, PostgresDatabase)
+        return self.database
 
     async def post(self, update: Json, secret: str = SECRET) -> int:
         """One call of Telegram's, to this process; returns the status."""
@@ -84,7 +94,7 @@ def _config(telegram: FakeTelegram, folder: Path, port: int, secret: str | None,
 
 @asynccontextmanager
 async def open_replica(
-    place: PostgresPlace,
+    place: PostgresPlace | None,
     telegram: FakeTelegram,
     folder: Path,
     gateway: RecordingGateway,
@@ -96,23 +106,36 @@ async def open_replica(
 ) -> AsyncIterator[Replica]:
     """A process with a channel that runs; `calls`: Telegram calls it, or the test does (`Replica.post`).
 
-    `gateway` may be that of all, which tells a message that comes twice, as the inbox does.
+    `gateway` may be that of all, which tells a message that comes twice, as the inbox does. `place`: None: it is alone,
+    on SQLite in its folder.
     """
     port = free_port() if calls else 0
     config = _config(telegram, folder, port, secret, settings)
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_schema(place, real))
-        ownership = PostgresOwnership(database, clock, STALL)
-        await stack.enter_async_context(background(ownership.run(_nothing_to_do), "ownership"))
+        if place is None:
+            alone = await stack.enter_async_context(open_file(folder / "goclaw.db"))
+            opened: tuple[Database, Processes, ChannelRows] = alone, SoleProcess(), ChannelRows(alone)
+        else:
+            opened = await _open_shared(stack, place, clock)
+        database, processes, state = opened
         session = await stack.enter_async_context(open_client())
-        sharing = PostgresChannels(database, ownership, clock)
-        files, routes = StateFiles(database, folder, real), Routes()
-        ports = ChannelPorts(session, clock, _no_blob, routes=routes, sharing=sharing, agree=files.agree)
+        routes = Routes()
+        agree = StateFiles(database, folder, real).agree if isinstance(database, PostgresDatabase) else None
+        ports = ChannelPorts(session, clock, _no_blob, state, routes=routes, processes=processes, agree=agree)
         channel = await stack.enter_async_context(PART.open(config, ports))
         if calls:
             await stack.enter_async_context(open_http(config, routes, _ready))
         await stack.enter_async_context(background(channel.run(gateway), "telegram"))
-        yield Replica(telegram, channel, gateway, database, sharing, port)
+        yield Replica(telegram, channel, gateway, database, processes, port)
+
+
+async def _open_shared(
+    stack: AsyncExitStack, place: PostgresPlace, clock: Clock
+) -> tuple[Database, Processes, ChannelRows]:
+    database = await stack.enter_async_context(open_schema(place, real))
+    ownership = PostgresOwnership(database, clock, STALL)
+    await stack.enter_async_context(background(ownership.run(_nothing_to_do), "ownership"))
+    return database, PostgresProcesses(database, ownership, clock), ChannelRows(database, ownership.fence_of)
 
 
 async def _ready() -> Readiness:
@@ -129,5 +152,5 @@ def end_duty(server: Server, place: PostgresPlace, replica: Replica) -> int:
         "WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND a.application_name LIKE %s"
     )
     with psycopg.connect(server.url, autocommit=True) as connection:
-        [(ended,)] = connection.execute(query, (f"goclaw {replica.database.replica} %",)).fetchall()
+        [(ended,)] = connection.execute(query, (f"goclaw {replica.schema.replica} %",)).fetchall()
         return int(ended)

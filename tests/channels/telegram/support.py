@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from goclaw.core.events.ports import NoAlerts
 from goclaw.core.plugins import load
 from goclaw.core.supervise import background
 from goclaw.errors import ToolError
-from tests.channels.support import RecordingGateway
+from tests.channels.support import RecordingGateway, open_state
 from tests.fake_telegram.server import FakeTelegram
 
 PART = load(CHANNELS["telegram"], ChannelPart)
@@ -101,6 +101,19 @@ def delivery(
     return Delivery(number, Address("telegram", str(chat), thread, reply_to), text, **rest)
 
 
+async def previews_in(folder: Path) -> Mapping[str, int]:
+    """The messages that the store of a state folder knows, by turn."""
+    async with open_state(folder) as state:
+        return await state.previews("telegram", None)
+
+
+async def preview_kept(folder: Path, turn: str, message: int) -> None:
+    """Return when the store of a state folder knows the message of a turn; `TimeoutError` after ten seconds."""
+    async with asyncio.timeout(10):
+        while (await previews_in(folder)).get(turn) != message:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def _folder(given: Path | None) -> AsyncIterator[Path]:
     with nullcontext(given) if given else TemporaryDirectory() as folder:
@@ -125,6 +138,7 @@ async def open_stage(
         nullcontext(telegram) if telegram else FakeTelegram() as fake,
         aiohttp.ClientSession() as session,
         _folder(state_dir) as folder,
+        open_state(folder) as state,
     ):
         blobs: dict[str, bytes] = {}
 
@@ -137,7 +151,7 @@ async def open_stage(
         values = UNHURRIED | here | settings
         config = Config.model_validate({"telegram": values, "state_dir": folder})
         async with PART.open(
-            config, ChannelPorts(session, clock or RealClock(), load_blob, alerts or NoAlerts())
+            config, ChannelPorts(session, clock or RealClock(), load_blob, state, alerts or NoAlerts())
         ) as channel:
             stage = Stage(fake, channel, RecordingGateway(), blobs)
             if not running:

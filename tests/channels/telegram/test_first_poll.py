@@ -15,7 +15,7 @@ from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.supervise import background
-from tests.channels.support import RecordingGateway
+from tests.channels.support import RecordingGateway, open_state
 from tests.channels.telegram.support import PART, HastyClock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
@@ -34,8 +34,8 @@ def config_for(telegram: FakeTelegram, folder: Path, **settings: Any) -> Config:
 @asynccontextmanager
 async def opened(config: Config, begun: object, clock: Clock | None = None) -> AsyncIterator[Channel]:
     """Open the channel with what was begun for it."""
-    async with aiohttp.ClientSession() as session:
-        ports = ChannelPorts(session, clock or RealClock(), no_blob, begun=begun)
+    async with aiohttp.ClientSession() as session, open_state(config.state_dir) as state:
+        ports = ChannelPorts(session, clock or RealClock(), no_blob, state, begun=begun)
         async with PART.open(config, ports) as channel:
             yield channel
 

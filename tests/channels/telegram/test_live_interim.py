@@ -5,15 +5,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from goclaw.channels.telegram.channel import MESSAGE_IDS_FILE
 from goclaw.channels.telegram.previews import GROUP_SECONDS
-from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, MessageStored
 from goclaw.core.messages import AssistantMessage, ToolCall
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
-from tests.channels.telegram.support import Stage, delivery, eventually, open_stage
+from tests.channels.telegram.support import Stage, delivery, open_stage, preview_kept
 
 CALLS = (ToolCall("c1", "exec", {}),)
 PLAN = "Here is the plan."
@@ -142,7 +140,7 @@ async def test_after_a_restart_the_answer_is_not_written_over_the_text(is_known:
             play, telegram = Play(stage, clock, GROUP), stage.telegram
             await play.begin(PLAN)
             (grown,) = await telegram.wait_sent(-100)
-            await eventually(lambda: LiveMessageIds(state / MESSAGE_IDS_FILE).message_of("t1"))
+            await preview_kept(state, "t1", grown.message_id)
             if is_known:
                 await settle(stage, GROUP)
             async with open_stage(running=False, telegram=telegram, state_dir=state) as after:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.channel import MEDIA_GROUPS_FILE
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS, MediaGroups
 from goclaw.core.clock import SteppedClock
-from goclaw.errors import DiskError, StateError
+from goclaw.errors import DiskError, DiskFault, StateError
+from goclaw.store.channel_state import ChannelRows
+from tests.channels.support import open_state
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json, World
@@ -43,21 +44,6 @@ async def running(stage: Stage) -> AsyncIterator[asyncio.Task[None]]:
 
 
 @pytest.mark.promise("P-telegram-no-loss")
-async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_order() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        updates = await stage.telegram.world.album(*PICTURES, text="which is best?")
-        await end_album(stage, clock)
-        (inbound,) = await stage.gateway.wait_accepted(1)
-        first = updates[0]["message"]
-        assert inbound.id == f"telegram:album:5:{first['media_group_id']}"
-        assert inbound.ref == f"telegram:5:{first['message_id']}"
-        assert inbound.text == "which is best?"
-        assert [picture.size for picture in inbound.attachments] == [len(picture) for picture in PICTURES]
-        assert len(stage.gateway.accepted) == 1
-
-
-@pytest.mark.promise("P-telegram-no-loss")
 async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_nothing(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         # No time passes, so the album is gathered for ever.
@@ -70,26 +56,6 @@ async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_n
             clock.advance(QUIET_SECONDS)
             (inbound,) = await after.gateway.wait_accepted(1)
     assert (inbound.text, len(inbound.attachments)) == ("look", 3)
-
-
-@pytest.mark.promise("P-telegram-no-loss")
-async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
-    clock = SteppedClock()
-    async with open_stage(state_dir=tmp_path, running=False, clock=clock) as stage:
-        obstacle = tmp_path / f"{MEDIA_GROUPS_FILE}.new"
-        obstacle.mkdir()
-        with pytest.raises(DiskError):
-            await MediaGroups(tmp_path / MEDIA_GROUPS_FILE, SteppedClock()).keep()
-        async with running(stage) as outcome:
-            await stage.telegram.world.album(*PICTURES, text="look")
-            with pytest.raises(ExceptionGroup):
-                await outcome
-        assert stage.telegram.world.confirmed == [] and stage.gateway.begun == []
-        obstacle.rmdir()
-        async with running(stage):
-            await end_album(stage, clock)
-            (inbound,) = await stage.gateway.wait_accepted(1)
-            assert len(inbound.attachments) == 3
 
 
 @pytest.mark.promise("P-telegram-no-loss")
@@ -115,46 +81,6 @@ async def test_others_are_heard_while_an_album_is_open() -> None:
         assert (await stage.gateway.wait_accepted(1))[0].text == "me first"
         await end_album(stage, clock)
         assert len(await stage.gateway.wait_accepted(2)) == 2
-
-
-@pytest.mark.promise("P-telegram-no-loss")
-async def test_the_senders_next_message_ends_the_album_and_comes_after_it() -> None:
-    clock = SteppedClock()  # no time passes: an album that waited would wait for ever
-    async with open_stage(clock=clock) as stage:
-        await stage.telegram.world.album(*PICTURES, text="look")
-        await stage.telegram.world.say("and?")
-        accepted = await stage.gateway.wait_accepted(2)
-        assert [inbound.text for inbound in accepted] == ["look", "and?"]
-        assert len(accepted[0].attachments) == 3
-
-
-@pytest.mark.promise("P-telegram-no-loss")
-async def test_ten_parts_end_an_album_at_once() -> None:
-    async with open_stage(clock=SteppedClock()) as stage:
-        await stage.telegram.world.album(*[b"x" * (400 + n) for n in range(10)])
-        (inbound,) = await stage.gateway.wait_accepted(1)
-        assert len(inbound.attachments) == 10
-
-
-@pytest.mark.promise("P-telegram-no-loss")
-async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
-    clock = SteppedClock()
-    albums = MediaGroups(Path("unused"), clock)
-    updates = await World().album(*PICTURES)
-    album = albums.gather("a", updates[0]["message"])
-    assert album is not None
-    waiting = asyncio.ensure_future(album.whole(clock))
-    for update in updates[1:]:
-        await asyncio.sleep(0)
-        clock.advance(QUIET_SECONDS - 0.1)
-        assert albums.gather("a", update["message"]) is album
-    for step, over in ((QUIET_SECONDS - 0.1, False), (0.1, True)):
-        for _ in range(5):
-            await asyncio.sleep(0)
-        clock.advance(step)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert waiting.done() is over
 
 
 @pytest.mark.promise("P-telegram-no-loss")
@@ -191,6 +117,7 @@ async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_resta
             late = {"media_group_id": first["message"]["media_group_id"]}
             third = await telegram.world.say(photo=PICTURES[2], **late)
             alone = (await stage.gateway.wait_accepted(2))[1]
+            await settled(stage)
         async with open_stage(telegram=telegram, state_dir=tmp_path) as stage:
             fourth = await telegram.world.say(photo=PICTURES[2], **late)
             last = (await stage.gateway.wait_accepted(1))[-1]
@@ -208,19 +135,6 @@ async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None
         await end_album(stage, clock)
         (inbound,) = await stage.gateway.wait_accepted(1)
         assert (inbound.text, len(inbound.attachments), inbound.session) == ("which?", 3, "telegram:-100")
-
-
-@pytest.mark.promise("P-telegram-no-loss")
-async def test_an_edited_caption_brings_the_whole_album_again() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        updates = await stage.telegram.world.album(*PICTURES, text="look")
-        await end_album(stage, clock)
-        original = (await stage.gateway.wait_accepted(1))[0]
-        await stage.telegram.world.edit(5, updates[0]["message"]["message_id"], "look closely")
-        edit = (await stage.gateway.wait_accepted(2))[1]
-        assert (edit.text, edit.edited, edit.ref) == ("look closely", True, original.ref)
-        assert edit.attachments == original.attachments
 
 
 @pytest.mark.promise("P-telegram-no-loss")
@@ -252,16 +166,117 @@ async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
 
 
 @pytest.mark.promise("P-telegram-no-loss")
-async def test_only_the_latest_albums_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goclaw.channels.telegram.media_groups.KEPT", 3)
-    albums = MediaGroups(tmp_path / "albums.json", SteppedClock())
-    for number in range(4):
-        album = albums.gather(str(number), {"message_id": number, "chat": {"id": 5}, "from": {"id": 5}})
-        assert album is not None
-        await albums.decide(album)
-        await albums.handed_over(album)
-    after = MediaGroups(tmp_path / "albums.json", SteppedClock())
-    assert after.open() == []
-    late = {"message_id": 9999, "chat": {"id": 5}, "from": {"id": 5}}
-    assert after.gather("0", late) is not None, "forgotten"
-    assert after.gather("3", late) is None, "known to have ended"
+async def test_a_part_that_the_disk_refuses_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> tuple[str, int]:
+        raise DiskError("the disk is full", DiskFault.FULL)
+
+    clock = SteppedClock()
+    async with open_stage(running=False, clock=clock) as stage:
+        with monkeypatch.context() as patch:
+            patch.setattr(ChannelRows, "gather", refuse)
+            async with running(stage) as outcome:
+                await stage.telegram.world.album(*PICTURES, text="look")
+                with pytest.raises(ExceptionGroup):
+                    await outcome
+        assert stage.telegram.world.confirmed == [] and stage.gateway.begun == []
+        async with running(stage):
+            await end_album(stage, clock)
+            (inbound,) = await stage.gateway.wait_accepted(1)
+            assert len(inbound.attachments) == 3
+
+
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_the_parts_of_an_album_wait_for_the_disk_together_and_the_next_message_for_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gather, together = ChannelRows.gather, asyncio.Barrier(len(PICTURES))
+
+    async def slow(*given: Any) -> tuple[str, int]:
+        async with asyncio.timeout(10):
+            await together.wait()
+        return await gather(*given)
+
+    monkeypatch.setattr(ChannelRows, "gather", slow)
+    async with open_stage(running=False, clock=SteppedClock()) as stage:  # no time passes
+        await stage.telegram.world.album(*PICTURES, text="look")
+        await stage.telegram.world.say("and?")
+        async with running(stage):
+            accepted = await stage.gateway.wait_accepted(2)
+        assert [(inbound.text, len(inbound.attachments)) for inbound in accepted] == [("look", 3), ("and?", 0)]
+
+
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
+    clock, pause = SteppedClock(), QUIET_SECONDS - 0.1
+    async with open_state() as state:
+        albums = MediaGroups(state, clock, is_alone=True)
+        first, *rest = await World().album(*PICTURES)
+        await albums.gather("a", 5, 5, first["message"])
+        waiting = asyncio.ensure_future(albums.wait_until_whole("a", 5))
+        for update in rest:
+            await asyncio.sleep(0)
+            clock.advance(pause)
+            await albums.gather("a", 5, 5, update["message"])
+        for step, over in ((pause, False), (0.1, True)):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            clock.advance(step)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert waiting.done() is over
+
+
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_a_part_that_comes_late_does_not_let_the_next_message_pass_an_album_that_cannot_be_taken_in() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        stage.gateway.errors = [StateError("the disk is full")]
+        first, *_ = await stage.telegram.world.album(*PICTURES[:2], text="look")
+        await end_album(stage, clock)
+        await stage.gateway.wait_begun(1)
+        late = {"media_group_id": first["message"]["media_group_id"]}
+        await stage.telegram.world.say("late", photo=PICTURES[2], **late)
+        await stage.telegram.world.say("and?")
+        accepted = await stage.gateway.wait_accepted(3)
+        assert [inbound.text for inbound in accepted] == ["look", "late", "and?"]
+
+
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_an_album_comes_behind_what_was_said_ahead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gather, kept = ChannelRows.gather, list[str]()
+
+    async def counted(*given: Any) -> tuple[str, int]:
+        outcome = await gather(*given)
+        kept.append(outcome[0])
+        return outcome
+
+    monkeypatch.setattr(ChannelRows, "gather", counted)
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        gate = stage.gateway.gates["one"] = asyncio.Event()
+        for text in ("one", "two"):
+            await stage.telegram.world.say(text)
+        await stage.gateway.wait_begun(1)
+        await stage.telegram.world.album(*PICTURES, text="look")
+        await passing(clock, lambda: len(kept) == len(PICTURES))
+        gate.set()
+        await passing(clock, lambda: len(stage.gateway.accepted) == 3)
+        assert [inbound.text for inbound in stage.gateway.accepted] == ["one", "two", "look"]
+
+
+async def test_a_plain_message_asks_the_store_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(*_: object) -> None:
+        raise AssertionError("there is no group in this chat")
+
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        await stage.telegram.world.album(*PICTURES, text="look")
+        await end_album(stage, clock)
+        await stage.gateway.wait_accepted(1)
+        await settled(stage)
+        for name in ("around", "end_group", "messages"):
+            monkeypatch.setattr(ChannelRows, name, asked)
+        said = await stage.telegram.world.say("and?")
+        await stage.gateway.wait_accepted(2)
+        await stage.telegram.world.edit(5, said["message"]["message_id"], "and then?")
+        await stage.gateway.wait_accepted(3)

@@ -2,19 +2,19 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from goclaw.channels.base import Doubt, Unrecorded
-from goclaw.channels.telegram.channel import MESSAGE_IDS_FILE
 from goclaw.channels.telegram.previews import GROUP_SECONDS, draft_id
 from goclaw.channels.telegram.rate_limits import FAILURES
-from goclaw.channels.telegram.state_files import JsonFile, LiveMessageIds
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Outcome, StreamRestarted, TextStreamed, ToolFinished, ToolStarted, TurnStarted
 from goclaw.errors import DeliveryError, DiskError, DiskFault, OwnershipLost
+from goclaw.store.channel_state import ChannelRows
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
-from tests.channels.telegram.support import POLLER, eventually, open_stage
+from tests.channels.telegram.support import POLLER, eventually, open_stage, previews_in
 from tests.fake_telegram.server import FakeTelegram
 
 
@@ -349,15 +349,14 @@ class Unwritable:
     """A disk that does not take the ids of messages that were sent, for as long as it is full."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.is_full, self._write = True, JsonFile.write
-        disk = self
+        self.is_full, note = True, ChannelRows.note_preview
 
-        async def write(self: JsonFile, value: dict[str, int], *, flush: bool = False) -> None:
-            if disk.is_full and any(known > 0 for known in value.values()):
+        async def refuse(state: ChannelRows, channel: str, session: str, key: str, message: int, **more: Any) -> None:
+            if self.is_full and message > 0:
                 raise DiskError("the disk is full", DiskFault.FULL)
-            await disk._write(self, value, flush=flush)
+            await note(state, channel, session, key, message, **more)
 
-        patch.setattr(JsonFile, "write", write)
+        patch.setattr(ChannelRows, "note_preview", refuse)
 
 
 class Killed(Unrecorded):
@@ -407,7 +406,7 @@ async def test_a_message_grows_no_further_until_its_id_is_kept(tmp_path: Path, m
         await play.stream(" all")
         await play.later(GROUP_SECONDS)
         await play.grown("half of it all")
-        assert LiveMessageIds(tmp_path / MESSAGE_IDS_FILE).message_of("t1") == stage.telegram.sent(-100)[0].message_id
+        assert await previews_in(tmp_path) == {"t1": stage.telegram.sent(-100)[0].message_id}
 
 
 @pytest.mark.promise("P-repeat-marked")

@@ -103,9 +103,9 @@ async def test_all_processes_honour_a_request_to_wait_that_one_of_them_got(
     ):
         await eventually(lambda: two.channel.capabilities.sends_at_once(_to(5)), SECONDS)
         heard = list[str]()
-        two.sharing.hear("test", heard.append)
+        two.processes.hear("test", heard.append)
         while not heard:  # what is told before both listen is lost
-            await one.sharing.tell("test", "hello")
+            await one.processes.tell("test", "hello")
             await real.sleep(0.1)
         telegram.fail("sendMessage", status=429, retry_after=60, chat=5)
         with pytest.raises(DeliveryError, match="to wait 60 s"):

@@ -20,7 +20,7 @@ from goclaw.core.supervise import background
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
 from goclaw.servers.http import open_http
-from tests.channels.support import RecordingGateway
+from tests.channels.support import RecordingGateway, open_state
 from tests.channels.telegram.support import PART, HastyClock, eventually, passing
 from tests.fake_telegram.server import FakeTelegram
 from tests.ports import free_port
@@ -83,7 +83,8 @@ async def called(
         values = {"token": telegram.token, "base_url": telegram.base_url, "mode": "webhook", "webhook": webhook}
         config = Config.model_validate({"state_dir": folder, "http": {"port": port}, "telegram": values | settings})
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        ports = ChannelPorts(session, clock or RealClock(), no_blob, Told(), Routes())
+        state = await stack.enter_async_context(open_state(folder))
+        ports = ChannelPorts(session, clock or RealClock(), no_blob, state, Told(), Routes())
         channel = await stack.enter_async_context(PART.open(config, ports))
         await stack.enter_async_context(open_http(config, ports.routes, ready))
         assert isinstance(ports.alerts, Told)

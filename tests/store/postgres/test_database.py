@@ -247,7 +247,7 @@ async def test_a_role_with_no_more_than_its_schema_is_enough(server: Server) -> 
 
 async def files_of_texts(database: PostgresDatabase) -> list[int]:
     """Return the numbers of the files of tables that have what was said."""
-    tables = ("messages", "inbox", "state_file_pieces", "orders", "media_parts")
+    tables = ("messages", "inbox", "state_file_pieces", "orders", "media_parts", "previews")
     return [(await database.read(sql(f"SELECT pg_relation_filenode('{name}')")))[0][0] for name in tables]
 
 

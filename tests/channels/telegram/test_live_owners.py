@@ -8,12 +8,12 @@ import aiohttp
 import pytest
 
 from goclaw.channels.telegram import previews
-from goclaw.channels.telegram.state_files import LiveMessageIds
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Address, TextStreamed, TurnStarted
 from goclaw.errors import DiskError, DiskFault
+from goclaw.store.channel_state import ChannelRows
 from goclaw.store.fencing import Fence
-from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import eventually, never
 from tests.channels.support import RecordingGateway
@@ -29,7 +29,7 @@ class Owners(dict[str, Fence]):
 
     async def add(self, replica: Replica) -> None:
         """Have a process take the session."""
-        self[replica.database.replica] = await replica.database.take(SESSION)
+        self[replica.schema.replica] = await replica.schema.take(SESSION)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ async def test_the_answer_of_the_next_owner_is_edited_into_the_preview_of_the_la
             await eventually(lambda: texts(telegram) == ["half of"], SECONDS)
         owners.clear()
         await owners.add(heir)
-        for take in heir.sharing.takes:
+        for take in heir.processes.takes:
             await take(SESSION)
         await begin(heir, "half of it, and")
         await eventually(lambda: texts(telegram) == ["half of it, and"], SECONDS)
@@ -136,7 +136,7 @@ async def test_what_could_not_be_remembered_is_not_shown_before_the_answer(
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
         await owners.add(one)
         with monkeypatch.context() as patched:
-            patched.setattr(PostgresChannels, "note_preview", away)
+            patched.setattr(ChannelRows, "note_preview", away)
             await begin(one, "all of it")
             async with asyncio.timeout(SECONDS):
                 await refused.wait()

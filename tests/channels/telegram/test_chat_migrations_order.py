@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram.shared_state import SharedChatMigrations
 from goclaw.config.values import PostgresPlace
+from goclaw.store.channel_state import ChannelRows
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import open_replica
 from tests.channels.telegram.support import GROUPS
@@ -20,16 +20,16 @@ STEPS = 200
 async def test_messages_of_one_poll_keep_their_order_though_the_store_answers_in_another(
     place: PostgresPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, looks = SharedChatMigrations.look, list[int]()
+    look, looks = ChannelRows.fact, list[str]()
 
-    async def slow_at_first(self: SharedChatMigrations, chat: int, *, is_message: bool = True) -> None:
-        looks.append(chat)
+    async def slow_at_first(self: ChannelRows, name: str) -> object:
+        looks.append(name)
         if len(looks) == 1:
             for _ in range(STEPS):
                 await asyncio.sleep(0)
-        await look(self, chat, is_message=is_message)
+        return await look(self, name)
 
-    monkeypatch.setattr(SharedChatMigrations, "look", slow_at_first)
+    monkeypatch.setattr(ChannelRows, "fact", slow_at_first)
     gateway = RecordingGateway()
     async with FakeTelegram() as telegram:
         for number in range(6):

@@ -1,4 +1,4 @@
-"""A webhook on several processes: any of them takes any update, and what belongs together is one message."""
+"""A webhook on one process or several: any of them takes any update, and what belongs together is one message."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram import shared_updates
+from goclaw.channels.telegram import media_groups
 from goclaw.channels.telegram.media_groups import LONG_TEXT, MAX_PARTS
 from goclaw.channels.telegram.previews import draft_id
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import SessionNow
+from goclaw.store.forgetting import Forgetting
 from tests.acceptance.waiting import eventually, never
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import STALL, Replica, open_replica
@@ -28,11 +29,11 @@ SECONDS = 20.0
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes in parts is waited for for longer than a busy machine takes for the calls of its parts."""
     for name in ("QUIET_SECONDS", "TEXT_SECONDS"):
-        monkeypatch.setattr(shared_updates, name, 2.0)
+        monkeypatch.setattr(media_groups, name, 2.0)
 
 
 class Pair:
-    """Two processes with one inbox, and updates that no one has called them with."""
+    """Two processes with one inbox, or one in both roles; and updates that no one has called them with."""
 
     def __init__(self, telegram: FakeTelegram, one: Replica, two: Replica) -> None:
         self.telegram = telegram
@@ -54,14 +55,14 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(place: PostgresPlace, folder: Path, inbox: RecordingGateway | None = None) -> AsyncIterator[Pair]:
+async def pair(place: PostgresPlace | None, folder: Path, inbox: RecordingGateway | None = None) -> AsyncIterator[Pair]:
     """The processes; Telegram calls neither: the test does."""
     gateway = inbox or RecordingGateway()
-    async with (
-        FakeTelegram() as telegram,
-        open_replica(place, telegram, folder / "one", gateway, calls=True) as one,
-        open_replica(place, telegram, folder / "two", gateway, calls=True) as two,
-    ):
+    async with AsyncExitStack() as stack:
+        telegram = await stack.enter_async_context(FakeTelegram())
+        one = two = await stack.enter_async_context(open_replica(place, telegram, folder / "one", gateway, calls=True))
+        if place:
+            two = await stack.enter_async_context(open_replica(place, telegram, folder / "two", gateway, calls=True))
         await telegram.wait_called("setWebhook")
         telegram.world.webhook = ""
         yield Pair(telegram, one, two)
@@ -79,9 +80,9 @@ async def test_any_process_takes_any_update_and_one_registers(place: PostgresPla
 @pytest.mark.promise("P-telegram-replicas")
 @pytest.mark.parametrize("first", [0, 1])
 async def test_an_album_whose_pictures_reach_two_processes_is_one_message_with_all_in_order(
-    place: PostgresPlace, tmp_path: Path, first: int
+    store: PostgresPlace | None, tmp_path: Path, first: int
 ) -> None:
-    async with pair(place, tmp_path) as both:
+    async with pair(store, tmp_path) as both:
         updates = await both.telegram.world.album(*PICTURES, text="which is best?")
         await both.post(*updates, first=first)
         await both.texts(1)
@@ -91,6 +92,18 @@ async def test_an_album_whose_pictures_reach_two_processes_is_one_message_with_a
         assert taken.text == "which is best?"
         assert [picture.size for picture in taken.attachments] == [len(picture) for picture in PICTURES]
         await never(lambda: len(both.taken()) > 1, 0.5)
+
+
+@pytest.mark.promise("P-telegram-replicas")
+async def test_a_process_waits_for_the_parts_that_another_one_gets(place: PostgresPlace, tmp_path: Path) -> None:
+    async with pair(place, tmp_path) as both:
+        album = await both.telegram.world.album(*PICTURES, text="look")
+        await both.post(album[0])
+        for update in album[1:]:
+            await never(lambda: both.inbox.accepted, 1.4)
+            await both.post(update, first=1)
+        await both.texts(1)
+        assert len(both.inbox.accepted[0].attachments) == len(PICTURES)
 
 
 @pytest.mark.promise("P-telegram-replicas")
@@ -131,17 +144,19 @@ async def test_the_one_with_the_duty_hands_over_what_nothing_follows(place: Post
 
 
 async def test_the_senders_next_message_to_another_process_ends_the_album_and_comes_after_it(
-    place: PostgresPlace, tmp_path: Path
+    store: PostgresPlace | None, tmp_path: Path
 ) -> None:
-    async with pair(place, tmp_path) as both:
+    async with pair(store, tmp_path) as both:
         album = await both.telegram.world.album(*PICTURES[:2], text="these")
         await both.post(*album, await both.telegram.world.say("and now?", user=5))
         assert await both.texts(2) == ["these", "and now?"]
         assert [len(each.attachments) for each in both.inbox.accepted[:1]] == [2]
 
 
-async def test_a_part_that_comes_late_to_either_is_a_message_of_its_own(place: PostgresPlace, tmp_path: Path) -> None:
-    async with pair(place, tmp_path) as both:
+async def test_a_part_that_comes_late_to_either_is_a_message_of_its_own(
+    store: PostgresPlace | None, tmp_path: Path
+) -> None:
+    async with pair(store, tmp_path) as both:
         album = await both.telegram.world.album(*PICTURES, text="these")
         await both.post(*album[:2])
         await both.texts(1)
@@ -153,8 +168,8 @@ async def test_a_part_that_comes_late_to_either_is_a_message_of_its_own(place: P
         await never(lambda: len(both.taken()) > 2, 1.2)
 
 
-async def test_a_long_text_cut_over_two_processes_is_one_message(place: PostgresPlace, tmp_path: Path) -> None:
-    async with pair(place, tmp_path) as both:
+async def test_a_long_text_cut_over_two_processes_is_one_message(store: PostgresPlace | None, tmp_path: Path) -> None:
+    async with pair(store, tmp_path) as both:
         pieces = ["a" * LONG_TEXT, "b" * LONG_TEXT, "the end"]
         updates = [await both.telegram.world.say(piece, user=5) for piece in pieces]
         await both.post(*updates)
@@ -169,9 +184,9 @@ async def test_a_long_text_cut_over_two_processes_is_one_message(place: Postgres
 
 
 async def test_an_edited_caption_finds_the_pictures_that_another_process_handed_over(
-    place: PostgresPlace, tmp_path: Path
+    store: PostgresPlace | None, tmp_path: Path
 ) -> None:
-    async with pair(place, tmp_path) as both:
+    async with pair(store, tmp_path) as both:
         album = await both.telegram.world.album(*PICTURES, text="whihc?")
         await both.post(*album)
         await both.texts(1)
@@ -185,9 +200,9 @@ async def test_an_edited_caption_finds_the_pictures_that_another_process_handed_
 
 @pytest.mark.promise("P-forgotten")
 async def test_what_is_kept_for_edits_goes_with_the_message_that_is_forgotten(
-    place: PostgresPlace, tmp_path: Path
+    store: PostgresPlace | None, tmp_path: Path
 ) -> None:
-    async with pair(place, tmp_path) as both:
+    async with pair(store, tmp_path) as both:
         await both.post(*await both.telegram.world.album(*PICTURES, text="a secret"))
         await both.texts(1)
         row = {"id": both.inbox.accepted[0].id, "session": "telegram:5"}
@@ -201,14 +216,14 @@ async def test_what_is_kept_for_edits_goes_with_the_message_that_is_forgotten(
                 **row,
             )
         )
-        await database.write(sql("UPDATE inbox SET body = '' WHERE session = 'telegram:5'"))
+        await Forgetting(database).forget("telegram:5", 2.0)
         assert [count for (count,) in await database.read(kept)] == [0]
 
 
 async def test_ten_parts_are_an_album_at_once_and_concurrent_calls_lose_none(
-    place: PostgresPlace, tmp_path: Path
+    store: PostgresPlace | None, tmp_path: Path
 ) -> None:
-    async with pair(place, tmp_path) as both:
+    async with pair(store, tmp_path) as both:
         album = await both.telegram.world.album(*[bytes([number]) * 100 for number in range(MAX_PARTS)])
         await asyncio.gather(*(both.post(update, first=place) for place, update in enumerate(album)))
         await both.texts(1)
@@ -217,9 +232,9 @@ async def test_ten_parts_are_an_album_at_once_and_concurrent_calls_lose_none(
 
 @pytest.mark.promise("P-telegram-replicas")
 async def test_a_group_that_moved_goes_on_in_the_session_that_it_had_on_every_process(
-    place: PostgresPlace, tmp_path: Path
+    store: PostgresPlace | None, tmp_path: Path
 ) -> None:
-    async with pair(place, tmp_path) as both:
+    async with pair(store, tmp_path) as both:
         before = await both.telegram.world.say("@claw_bot one", user=5, chat=-5)
         moves = await both.telegram.world.migrate(-5, -100500)
         after = [await both.telegram.world.say(f"@claw_bot {word}", user=5, chat=-100500) for word in ("two", "three")]
@@ -241,9 +256,9 @@ class AtWork(RecordingGateway):
 
 @pytest.mark.promise("P-telegram-replicas")
 async def test_the_stop_button_of_a_draft_that_another_process_shows_stops_its_turn(
-    place: PostgresPlace, tmp_path: Path
+    store: PostgresPlace | None, tmp_path: Path
 ) -> None:
-    async with pair(place, tmp_path, AtWork()) as both:
+    async with pair(store, tmp_path, AtWork()) as both:
         for draft in (draft_id("a turn that has ended"), draft_id("turn of telegram:5")):
             stopped = {"chat": {"id": 5, "type": "private"}, "draft_id": draft}
             update = await both.telegram.world.update("stopped_message_generation", stopped)

@@ -1,0 +1,69 @@
+"""What a channel asks of the other processes that use its store: a protocol, and its answers where there are none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+
+class Processes(Protocol):
+    """All processes of a store. Methods that wait raise `DiskError` where it cannot be reached."""
+
+    is_alone: bool
+    """Whether no other process can use the store: what this one has in its memory is all that is known."""
+    takes: list[Callable[[str], Awaitable[None]]]
+    """Called with each session that this process takes, before it works on it; never where it is alone."""
+
+    def holds(self, session: str) -> bool:
+        """Whether this process works on a session, and no other can have taken it over while this one was paused."""
+        ...
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
+
+        Raises:
+            DiskError: the duty is lost.
+        """
+        ...
+
+    def share(self) -> float:
+        """Return the part of a service's limits that this process may use now: more than 0, at most 1."""
+        ...
+
+    async def follow(self) -> None:
+        """Keep `share` up to date until cancelled."""
+        ...
+
+    def hear(self, kind: str, heard: Callable[[str], None]) -> None:
+        """Have `heard` called with what any process tells of a kind, this one included. `kind`: a word."""
+        ...
+
+    async def tell(self, kind: str, words: str) -> None:
+        """Tell all processes something that may get lost: at most some thousand characters."""
+        ...
+
+
+class SoleProcess:
+    """The one process of its store: it has every session and every duty, and nobody hears it."""
+
+    is_alone = True
+
+    def __init__(self) -> None:
+        self.takes: list[Callable[[str], Awaitable[None]]] = []
+
+    def holds(self, session: str) -> bool:
+        return True
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await run()
+
+    def share(self) -> float:
+        return 1.0
+
+    async def follow(self) -> None:
+        await asyncio.Event().wait()
+
+    def hear(self, kind: str, heard: Callable[[str], None]) -> None:
+        pass
+
+    async def tell(self, kind: str, words: str) -> None:
+        pass
