@@ -37,6 +37,7 @@ END $$;
 DROP INDEX IF EXISTS inbox_open_by_session;
 ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;
 ALTER TABLE messages DROP COLUMN denied;
+DROP TABLE previews, media_parts, media_groups;
 """  # noqa: S608  # names of tables
 _FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname"
 _COLUMNS = """
