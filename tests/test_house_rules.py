@@ -362,3 +362,25 @@ def has_subject(test: Path) -> bool:
 def excepted(path: Path, exceptions: Mapping[str, str]) -> bool:
     """Tell whether a list of exceptions names this file."""
     return any(fnmatch(house.name_of(path), pattern) for pattern in exceptions)
+
+
+def test_no_class_overrides_a_private_method_of_another_file() -> None:
+    """Whoever reads such a method in its own file cannot know that it does something else for a subclass."""
+    made = dict[str, list[tuple[str, list[str], set[str]]]]()
+    for path in house.python_files("goclaw"):
+        for node in house.tree_of(path).body:
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base).rpartition(".")[2].partition("[")[0] for base in node.bases]
+                methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+                made.setdefault(node.name, []).append((house.name_of(path), bases, methods))
+    overridden = []
+    for name, classes in made.items():
+        for file, bases, methods in classes:
+            private = {each for each in methods if each.startswith("_") and not each.endswith("__")}
+            above, known = list(bases), set[str]()
+            while above:
+                known.add(base := above.pop())
+                for other, further, theirs in made.get(base, ()):
+                    above += [each for each in further if each not in known]
+                    overridden += [f"{file}: {name}.{each} of {other}" for each in private & theirs if other != file]
+    assert overridden == []

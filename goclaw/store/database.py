@@ -246,7 +246,7 @@ class Database:
                 group.append(self._waiting.get_nowait())
             await self._see_to(group)
 
-    async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
+    async def commit_group(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
         """Commit a group; a transaction that fails by its own fault is undone alone, and its outcome is the error.
 
         Raises:
@@ -254,14 +254,14 @@ class Database:
         """
         raise NotImplementedError
 
-    async def _keep_what_there_is(self, trouble: DiskError) -> None:
+    async def keep_readable(self, trouble: DiskError) -> None:
         """Save what can be saved when trouble begins."""
 
     async def _see_to(self, group: Sequence[Transaction]) -> None:
         """Commit a group, and have the results of its transactions handed out."""
         outcomes: Sequence[Outcome] = [StateError("the database's writer failed") for _ in group]
         try:
-            outcomes = await self._commit(group)
+            outcomes = await self.commit_group(group)
             await self._notice(None)
         except DiskError as error:
             outcomes = [DiskError(str(error), error.fault) for _ in group]
@@ -302,7 +302,7 @@ class Database:
             log.warning("the database can be written to again")
         else:
             log.error("%s", trouble)
-            await self._keep_what_there_is(trouble)
+            await self.keep_readable(trouble)
         if self.watcher:
             self.watcher(trouble)
 

@@ -245,7 +245,7 @@ class PostgresDatabase(Database):
             return False
         return True
 
-    async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
+    async def commit_group(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
         if not self._untold and not any(transaction.statements or transaction.fence for transaction in group):
             return [[] for _ in group]
         async with self._writing:

@@ -143,7 +143,7 @@ class SqliteDatabase(Database):
                 await self._notice(trouble)
             raise trouble from error
 
-    async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
+    async def commit_group(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
         if self.trouble and self._is_damaged():
             raise self.trouble
         durable = any(transaction.durable for transaction in group)
@@ -155,7 +155,7 @@ class SqliteDatabase(Database):
         self._durable = durable
         return outcomes
 
-    async def _keep_what_there_is(self, trouble: DiskError) -> None:
+    async def keep_readable(self, trouble: DiskError) -> None:
         path = self._place.path
         try:
             if trouble.fault is DiskFault.DAMAGED:
