@@ -10,17 +10,17 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, Options
 from benchmarks.memory_speed import vocabulary
-from goclaw.core.clock import RealClock
-from goclaw.core.messages import AssistantMessage, UserMessage
-from goclaw.core.supervise import background
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.messages import AssistantMessage, UserMessage
+from goclaw.common.core.supervise import background
+from goclaw.durable.store.forgetting import Forgetting, Retention
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.reading import TranscriptFeed
+from goclaw.durable.store.sqlite.database import run
+from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import open_index
 from goclaw.memory.transcript_indexer import TranscriptIndexer
-from goclaw.store.forgetting import Forgetting, Retention
-from goclaw.store.open import open_database
-from goclaw.store.reading import TranscriptFeed
-from goclaw.store.sqlite.database import run
-from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
 MESSAGES, PER_SESSION = 1_000_000, 1_000
 DELETED = 50

@@ -12,15 +12,15 @@ from benchmarks.gateways import WATCHED_GOCLAW
 from benchmarks.history import write_history
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import PEOPLE, World, open_daemon, open_world, prepare
-from goclaw.agent.context.compaction import Basis, CompactionGoal, Summarizer, SummarySource, compact
-from goclaw.agent.context.window import Window
-from goclaw.compaction.compacting import NOTHING
-from goclaw.config.schema import CompactionSettings
-from goclaw.core.clock import RealClock
-from goclaw.core.messages import AssistantMessage
+from goclaw.common.config.schema import CompactionSettings
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.messages import AssistantMessage
+from goclaw.conversation.agent.context.compaction import Basis, CompactionGoal, Summarizer, SummarySource, compact
+from goclaw.conversation.agent.context.window import Window
+from goclaw.conversation.compaction.compacting import NOTHING
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.transcripts import StoredCompaction, Transcripts
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, Usage
-from goclaw.store.open import open_database
-from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 MESSAGES = 10_000
 ROUNDS = 8

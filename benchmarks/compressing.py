@@ -8,9 +8,9 @@ from statistics import mean
 
 from benchmarks.figures import Figure, Options
 from benchmarks.real_tokenizers import TokenizersMissing, count
-from goclaw.execution.compression.shortening import Short
 from goclaw.llm.token_counts import estimate_text
-from goclaw.tools.exec_run import shorten_line
+from goclaw.tools.builtin.exec_run import shorten_line
+from goclaw.tools.execution.compression.shortening import Short
 
 RECORDINGS = Path(__file__).parent / "recordings"
 WHOLE = "output:0123456789abcdef"

@@ -16,11 +16,11 @@ from statistics import median
 import psutil
 
 from benchmarks.figures import Figure, Options, spread
-from goclaw.config.tools import ExecSettings
+from goclaw.common.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
-from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
-from goclaw.execution.sandbox.broker import open_broker, open_off
-from goclaw.execution.sandbox.select import open_sandbox
+from goclaw.tools.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.tools.execution.sandbox.broker import open_broker, open_off
+from goclaw.tools.execution.sandbox.select import open_sandbox
 
 COMMANDS = 60
 WARM_UP = 3

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from benchmarks.texts import CHAT, LANGUAGES, texts
-from goclaw.agent.prompt import BASE
-from goclaw.core.catalog import TOOLS
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.core.plugins import load
-from goclaw.specs import ToolSpec
-from goclaw.toolkit.base import Tool
+from goclaw.common.core.catalog import TOOLS
+from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.plugins import load
+from goclaw.common.specs import ToolSpec
+from goclaw.conversation.agent.prompt import BASE
+from goclaw.tools.toolkit.base import Tool
 
 TURNS = 30
 ENVELOPE = "<context>Tuesday 2026-03-03 09:{minute:02} CET; Anna Berger via telegram</context>\n"
 COMMANDS = (
     "git log --oneline -20",
-    "python -m pytest -q tests/engine",
+    "python -m pytest -q tests/durable/engine",
     "ls -la src",
     "grep -rn 'import' src | head -50",
 )
@@ -34,7 +34,7 @@ class Conversation:
 
 def system_prompt() -> str:
     """The prompt of a new workspace."""
-    templates = sorted(files("goclaw.agent").joinpath("templates").iterdir(), key=lambda found: found.name)
+    templates = sorted(files("goclaw.conversation.agent").joinpath("templates").iterdir(), key=lambda found: found.name)
     read = (f"# {found.name}\n\n{found.read_text(encoding='utf-8').strip()}" for found in templates)
     return "\n\n".join([BASE, *read])
 

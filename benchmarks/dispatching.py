@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, Options, percentile, spread
-from goclaw.app.parts import open_environment
-from goclaw.auth.access import Access
-from goclaw.auth.users import User, Users
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock
-from goclaw.core.events import Actor, Address
-from goclaw.core.messages import ToolCall
-from goclaw.health.logs import open_logs
-from goclaw.specs import SideEffect
-from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.dispatcher import Dispatcher
-from goclaw.toolkit.registry import BuiltIn, Registry
-from goclaw.toolkit.scheduling import ResourceUse as Accesses
-from goclaw.toolkit.scheduling import slots
-from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import TurnServices
-from goclaw.toolkit.sources import BUILT_IN, Fixed, Named, Sources
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import User, Users
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.events import Actor, Address
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.health.logs import open_logs
+from goclaw.common.specs import SideEffect
+from goclaw.program.app.parts import open_environment
+from goclaw.tools.toolkit.base import Tool, ToolContext, tool
+from goclaw.tools.toolkit.dispatcher import Dispatcher
+from goclaw.tools.toolkit.registry import BuiltIn, Registry
+from goclaw.tools.toolkit.scheduling import ResourceUse as Accesses
+from goclaw.tools.toolkit.scheduling import slots
+from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.services import TurnServices
+from goclaw.tools.toolkit.sources import BUILT_IN, Fixed, Named, Sources
 
 ROUNDS, CALLS, WARM_UP = 5, 400, 50
 BESIDE, SECONDS = 20, 0.1

@@ -14,12 +14,12 @@ from benchmarks.conversations import Conversation, conversations, system_prompt,
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.real_tokenizers import TokenizersMissing, count
 from benchmarks.texts import texts
-from goclaw.agent.context.window import Calibration, ContextEntry, Window
-from goclaw.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.specs import ToolSpec
+from goclaw.conversation.agent.context.window import Calibration, ContextEntry, Window
 from goclaw.llm.base import Finished, Stop, Usage
 from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.llm.tool_calls import trimmed_schema
-from goclaw.specs import ToolSpec
 
 MARKS: Mapping[str, int] = {
     "GPT (o200k)": 4,

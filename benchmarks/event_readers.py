@@ -16,8 +16,8 @@ from benchmarks.figures import Figure, Json, Options, percentile
 from benchmarks.gateways import WATCHED_GOCLAW
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import CROWD, PEOPLE, World, open_stage_in, state_folder
-from goclaw.auth.tokens import add_token
-from goclaw.config.load import load_config
+from goclaw.common.auth.tokens import add_token
+from goclaw.common.config.load import load_config
 from tests.ports import free_port
 
 CHATS, MESSAGES, ROUNDS = 50, 10, 2

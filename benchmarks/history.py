@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from goclaw.store.database import BoundStatement
-from goclaw.store.open import open_database
-from goclaw.store.sqlite.database import run
-from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from goclaw.common.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.durable.store.database import BoundStatement
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.sqlite.database import run
+from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 
 QUESTION = "What did we say about the harbour, and which of the boats was it that came back late? " * 2
 ANSWER = "The blue one. It left at six with two people on board and was back after dark, because of the wind. " * 2

@@ -14,14 +14,14 @@ from pathlib import Path
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.forgetting import measure_forgetting
 from benchmarks.lag_probe import look
-from goclaw.config.schema import MemorySettings
-from goclaw.core.clock import RealClock
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import MemorySettings
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.supervise import background
+from goclaw.common.workspace import Workspace
 from goclaw.memory.file_indexer import FileIndexer, name_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import IndexFile, open_index
 from goclaw.memory.watching import watched
-from goclaw.workspace import Workspace
 
 FILES, FOLDERS, CHANGED = 5_000, 50, 100
 SECTIONS, LINES, LINE = 3, 6, 12

@@ -8,17 +8,17 @@ from pathlib import Path
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.history import ANSWER, QUESTION
 from goclaw.channels.memory import NAME, Room
-from goclaw.core.clock import RealClock
-from goclaw.core.codec import Codec
-from goclaw.core.events import Actor, Address, Delivery, Inbound
-from goclaw.core.messages import AssistantMessage, UserMessage
-from goclaw.engine.base import Turn
-from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes, open_lanes
-from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.store.database import BoundStatement, Database, Row, StatementResult
-from goclaw.store.open import open_database
-from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.events import Actor, Address, Delivery, Inbound
+from goclaw.common.core.messages import AssistantMessage, UserMessage
+from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.engine.lanes import Lanes, open_lanes
+from goclaw.durable.engine.outbox import Outbox, open_outbox
+from goclaw.durable.store.database import BoundStatement, Database, Row, StatementResult
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.testing import MemoryChannel
 
 TURNS = 300

@@ -16,9 +16,9 @@ from typing import Any
 import uvloop
 
 from benchmarks import floor
-from goclaw.cli.daemon import serve
-from goclaw.cli.loop import run_daemon
-from goclaw.config.load import load_config
+from goclaw.common.config.load import load_config
+from goclaw.program.cli.daemon import serve
+from goclaw.program.cli.loop import run_daemon
 
 INTERVAL = 0.005
 """Seconds between two looks."""

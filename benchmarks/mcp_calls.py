@@ -15,11 +15,11 @@ from mcp import Client, StdioServerParameters
 
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.gateways import ROOT
-from goclaw.core.catalog import TOOL_SOURCES
-from goclaw.core.plugins import load
+from goclaw.common.core.catalog import TOOL_SOURCES
+from goclaw.common.core.plugins import load
 from goclaw.testing import Bench, open_bench
-from goclaw.toolkit.base import ConnectingSource
-from goclaw.toolkit.sources import SourcePart
+from goclaw.tools.toolkit.base import ConnectingSource
+from goclaw.tools.toolkit.sources import SourcePart
 
 CALLS, WARM_UP = 1_000, 50
 SERVER = ["-S", str(ROOT / "tests" / "mcp" / "misbehaving.py")]

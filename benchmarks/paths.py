@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options
-from goclaw.workspace import Workspace
+from goclaw.common.workspace import Workspace
 
 TIMES, ROUNDS = 500, 60
 ME, OTHER = "telegram:5", "telegram:6"

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
-from goclaw.tools.read import read
-from goclaw.tools.search import search
-from tests.tools.memory_support import surroundings
+from goclaw.tools.builtin.read import read
+from goclaw.tools.builtin.search import search
+from tests.tools.builtin.memory_support import surroundings
 
 BLOCKS = 160
 """Of 6 MB each."""

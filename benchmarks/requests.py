@@ -16,19 +16,19 @@ from benchmarks.conversations import conversations, system_prompt, tools
 from benchmarks.figures import Figure, Options, percentile, spread
 from benchmarks.lag_probe import look
 from benchmarks.stage import WIRES
-from goclaw.agent.context.window import ContextEntry, Window
-from goclaw.config.schema import Config, ProviderSettings
-from goclaw.core.clock import RealClock
-from goclaw.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.config.schema import Config, ProviderSettings
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.conversation.agent.context.window import ContextEntry, Window
+from goclaw.conversation.sessions.state import Contexts
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.errors import ModelError
 from goclaw.llm.base import ChatModel, ModelPorts, Request
 from goclaw.llm.open import open_model
 from goclaw.llm.token_counts import estimate_text, estimate_tools
-from goclaw.sessions.state import Contexts
-from goclaw.store.database import Database
-from goclaw.store.open import open_database
-from goclaw.store.settings import Settings
-from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
 TAIL, TURNS, ROUNDS = 1_000, 50, 3
 STORED, LOADINGS = 10_000, 10

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
-from goclaw.tools import ripgrep
-from goclaw.tools.listing import glob
-from goclaw.tools.search import search
-from tests.tools.memory_support import Surroundings, surroundings
+from goclaw.tools.builtin import ripgrep
+from goclaw.tools.builtin.listing import glob
+from goclaw.tools.builtin.search import search
+from tests.tools.builtin.memory_support import Surroundings, surroundings
 
 FILES, LARGE_FILES, LARGE_FILE = 10_000, 1_024, 1 << 20
 TIMES = 12

@@ -1,6 +1,7 @@
 """A conversation with a model in a small window, whose server counts by a real tokenizer and cuts what is too much.
 
-The scene and the server are those of the tests (`tests.sessions.small_windows`), which count by a rule of thumb.
+The scene and the server are those of the tests (`tests.conversation.sessions.small_windows`), which count by a rule of
+thumb.
 """
 
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 from benchmarks.estimates import MARKS
 from benchmarks.figures import Figure, Json, Options
 from benchmarks.real_tokenizers import TokenizersMissing, counter
-from tests.sessions.small_windows import FEWEST_BETWEEN, MOST_BREAKS, TURNS, Lived, live
+from tests.conversation.sessions.small_windows import FEWEST_BETWEEN, MOST_BREAKS, TURNS, Lived, live
 
 
 async def measure_small_windows(options: Options) -> list[Figure]:

@@ -19,7 +19,7 @@ import yaml
 from benchmarks.fake_telegram import TOKEN
 from benchmarks.figures import Json
 from benchmarks.gateways import GOCLAW, ROOT, Gateway
-from goclaw.config.schema import Config
+from goclaw.common.config.schema import Config
 
 PEOPLE = tuple(range(1_000_001, 1_000_051))
 """Telegram ids of the fifty people who write in most benchmarks."""

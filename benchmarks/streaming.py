@@ -12,8 +12,8 @@ from benchmarks.figures import Figure, Options, percentile
 from benchmarks.gateways import WATCHED_GOCLAW
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import Daemon, World, open_daemon, open_stage, open_world, prepare
-from goclaw.core.messages import AssistantMessage
-from goclaw.tui.client import attach
+from goclaw.clients.tui.client import attach
+from goclaw.common.core.messages import AssistantMessage
 
 DELTAS = 2_000
 ROUNDS = 3

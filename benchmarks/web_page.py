@@ -18,8 +18,8 @@ from benchmarks.figures import Figure, Json, Options
 from benchmarks.footprint import SETTLE_SECONDS
 from benchmarks.history import write_history
 from benchmarks.stage import PEOPLE, START_SECONDS, open_daemon, open_stage_in, open_world, prepare, state_folder
-from goclaw.auth.tokens import add_token
-from goclaw.servers.web.assets import PAGE_HEADERS
+from goclaw.common.auth.tokens import add_token
+from goclaw.gateway.servers.web.assets import PAGE_HEADERS
 from tests.ports import free_port
 
 PERSON = f"telegram:{PEOPLE[0]}"

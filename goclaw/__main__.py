@@ -2,13 +2,13 @@
 
 import sys
 
-from goclaw.cli.hangups import outlive_hangups
+from goclaw.program.cli.hangups import outlive_hangups
 
 
 def main() -> None:
     """Run the command line; it is imported when signals are safe."""
     outlive_hangups(sys.argv)
-    from goclaw.cli.program import main as run
+    from goclaw.program.cli.program import main as run
 
     run()
 

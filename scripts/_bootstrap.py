@@ -36,7 +36,8 @@ GoClaw's set-up needs pip, the venv module or uv. This Python has neither of the
 On Debian and Ubuntu this helps:  apt-get install python3-venv
 If you may not install packages, put the program uv into a folder that is on PATH."""
 FIRST_USED = (
-    "import goclaw.cli.frame, goclaw.cli.offline, goclaw.cli.serving, goclaw.tui.app, goclaw.channels.telegram.channel"
+    "import goclaw.program.cli.frame, goclaw.program.cli.offline, goclaw.program.cli.serving, "
+    "goclaw.clients.tui.app, goclaw.channels.telegram.channel"
 )
 """Imports what the daemon, its Telegram, the command line and the terminal client begin with."""
 

@@ -86,7 +86,7 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
         ("kills", [*python, "tests.acceptance.fuzz", *kills]),
         ("kills and pauses of three gateways on one Postgres", [*python, "tests.acceptance.replica_fuzz", *replicas]),
         ("faults", [*python, "tests.acceptance.faults", *faults]),
-        ("races", [*python, "tests.workspace.races", *races]),
+        ("races", [*python, "tests.common.workspace.races", *races]),
         ("planted bugs", [*python, "tests.mutations", *planted]),
     ]
 

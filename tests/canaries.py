@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from goclaw.core.redact import disguises
+from goclaw.common.core.redact import disguises
 
 PROVIDER_KEY = "sk-canary-provider-0123456789abcdef"
 PROXY_PASSWORD = "canary-password-of-the-proxy"

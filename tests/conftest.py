@@ -10,12 +10,12 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
-from goclaw.config.values import PostgresPlace
-from goclaw.core import redact
-from goclaw.core.clock import SteppedClock
-from goclaw.net import LOOPBACK_ONLY
-from goclaw.store.database import Database
-from goclaw.store.open import open_database
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core import redact
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.net import LOOPBACK_ONLY
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.open import open_database
 from tests import on_postgres
 from tests.interrupts import let_children_be_interrupted
 from tests.lanes import LONG

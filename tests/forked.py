@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 
-from goclaw.cli.program import main
+from goclaw.program.cli.program import main
 from tests.acceptance import forking
 
 SECONDS = 50.0

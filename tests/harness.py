@@ -18,51 +18,51 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goclaw.app.running import tell_of_end
-from goclaw.app.schedules import build_schedules
-from goclaw.app.sessions import SessionParts, build_sessions
-from goclaw.auth.access import Access
-from goclaw.auth.audit import AuditEntry
-from goclaw.auth.audit_chain import Blanking
-from goclaw.auth.users import User, Users
-from goclaw.auth.web_logins import WebLogins
 from goclaw.channels.memory import HERE, MemoryChannel, Room
-from goclaw.config.schema import Config
-from goclaw.core import catalog
-from goclaw.core.bus import Bus
-from goclaw.core.clock import RealClock, SteppedClock
-from goclaw.core.events import LOCAL, Acceptance, Actor, Inbound, NoAlerts, TurnEvent
-from goclaw.core.messages import Message
-from goclaw.core.plugins import load
-from goclaw.core.supervise import background
-from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes, open_lanes
-from goclaw.engine.machine_faults import Outage
-from goclaw.engine.outbox import Outbox, open_outbox
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.audit_chain import Blanking
+from goclaw.common.auth.users import User, Users
+from goclaw.common.auth.web_logins import WebLogins
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import RealClock, SteppedClock
+from goclaw.common.core.events import LOCAL, Acceptance, Actor, Inbound, NoAlerts, TurnEvent
+from goclaw.common.core.messages import Message
+from goclaw.common.core.plugins import load
+from goclaw.common.core.supervise import background
+from goclaw.common.workspace import ApprovedFiles, Workspace
+from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.turns.status import Details
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.engine.lanes import Lanes, open_lanes
+from goclaw.durable.engine.machine_faults import Outage
+from goclaw.durable.engine.outbox import Outbox, open_outbox
+from goclaw.durable.store.blobs import Blobs, open_blobs
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.tasks import TaskRows
+from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import StateError
-from goclaw.execution.sandbox.base import Sandbox
-from goclaw.execution.tasks.room import TaskRoom, TasksOnDisk, open_tasks
-from goclaw.gateway.commands.base import Command
-from goclaw.gateway.gateway import Gateway
-from goclaw.hooks.base import Hooks
+from goclaw.gateway.intake.commands.base import Command
+from goclaw.gateway.intake.gateway import Gateway
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.llm.transcription import Transcriber
 from goclaw.memory.base import MemoryPort, NoMemory
-from goclaw.schedules.requests import Schedules
-from goclaw.sessions.models import Models
-from goclaw.store.blobs import Blobs, open_blobs
-from goclaw.store.database import Database
-from goclaw.store.open import open_database
-from goclaw.store.settings import Settings
-from goclaw.store.tasks import TaskRows
-from goclaw.store.transcripts import Transcripts
-from goclaw.toolkit.base import Tool
-from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.sources import BUILT_IN, Named, Sources
-from goclaw.toolkit.tool_docs import ToolListing
-from goclaw.turns.status import Details
-from goclaw.workspace import ApprovedFiles, Workspace
+from goclaw.program.app.running import tell_of_end
+from goclaw.program.app.schedules import build_schedules
+from goclaw.program.app.sessions import SessionParts, build_sessions
+from goclaw.tools.execution.sandbox.base import Sandbox
+from goclaw.tools.execution.tasks.room import TaskRoom, TasksOnDisk, open_tasks
+from goclaw.tools.hooks.base import Hooks
+from goclaw.tools.toolkit.base import Tool
+from goclaw.tools.toolkit.registry import Registry
+from goclaw.tools.toolkit.sources import BUILT_IN, Named, Sources
+from goclaw.tools.toolkit.tool_docs import ToolListing
 from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools, Watch, new_database
 
 OWNER = Actor("tui:me", "socket", owner=True)

@@ -20,12 +20,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import Clock, SteppedClock
-from goclaw.store import open as opening
-from goclaw.store.database import BoundStatement, Database, Row
-from goclaw.store.postgres.database import PostgresDatabase
-from goclaw.store.sqlite.recovery import CLOCK
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import Clock, SteppedClock
+from goclaw.durable.store import open as opening
+from goclaw.durable.store.database import BoundStatement, Database, Row
+from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.sqlite.recovery import CLOCK
 from tests import house
 from tests.postgres import NEWEST, OLDEST, running
 
@@ -33,14 +33,14 @@ URL = "TESTS_POSTGRES"
 """Variable with the address of the server, for processes that tests start."""
 MAJORS = {"postgres": NEWEST, "postgres-oldest": OLDEST}
 """The choices of `--store` beside SQLite, each with its major."""
-_OPENERS = ("goclaw.store.open", "goclaw.app", "tests.acceptance.daemon")
+_OPENERS = ("goclaw.durable.store.open", "goclaw.program.app", "tests.acceptance.daemon")
 """Modules that open a database, or a daemon that does."""
 _ROOT = Path(__file__).resolve().parent
 _stack = ExitStack()
 
 
 def begin(store: str) -> None:
-    """Start the server of this choice, and have `goclaw.store.open` use it.
+    """Start the server of this choice, and have `goclaw.durable.store.open` use it.
 
     Raises:
         UsageError: this machine cannot run one.

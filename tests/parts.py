@@ -11,27 +11,27 @@ from typing import Any, NoReturn
 
 from sqlalchemy import text
 
-from goclaw.agent.context.compaction import Summarizer, SummarySource
-from goclaw.agent.context.untrusted_content import MarkKind
-from goclaw.auth.audit import AuditEntry
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock
-from goclaw.core.events import Actor
-from goclaw.core.messages import Message, ToolResult
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor
+from goclaw.common.core.messages import Message, ToolResult
+from goclaw.common.net.pages.base import NoWeb, Web
+from goclaw.common.specs import Confirmation, SideEffect
+from goclaw.common.workspace import ApprovedFiles, Workspace
+from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
+from goclaw.conversation.agent.context.untrusted_content import MarkKind
+from goclaw.conversation.sessions.models import AvailableModel, Models
+from goclaw.durable.store.blobs import Blobs
+from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, StatementResult
+from goclaw.durable.store.sqlite.migrations import migrate
 from goclaw.errors import SandboxUnavailable, StateError
-from goclaw.execution.sandbox.base import Policy, Process, Sandbox, SandboxCommand
-from goclaw.execution.tasks.base import NoTasks, Tasks
 from goclaw.llm.base import ChatModel, Looking
 from goclaw.llm.served import ServedModels
 from goclaw.memory.base import MemoryPort, NoMemory
-from goclaw.net.pages.base import NoWeb, Web
-from goclaw.sessions.models import AvailableModel, Models
-from goclaw.specs import Confirmation, SideEffect
-from goclaw.store.blobs import Blobs
-from goclaw.store.database import BoundStatement, Database, Row, Statement, StatementResult
-from goclaw.store.sqlite.migrations import migrate
-from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.workspace import ApprovedFiles, Workspace
+from goclaw.tools.execution.sandbox.base import Policy, Process, Sandbox, SandboxCommand
+from goclaw.tools.execution.tasks.base import NoTasks, Tasks
+from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 
 Watch = Callable[[str, int], None]
 """Told before and after each write: the name of the moment, and the number of the write."""

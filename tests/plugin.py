@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.load import Loaded, combined, load_config
-from goclaw.config.packaged import given
-from goclaw.config.schema import Config
-from goclaw.toolkit.parts import PackageParts
+from goclaw.common.config.load import Loaded, combined, load_config
+from goclaw.common.config.packaged import given
+from goclaw.common.config.schema import Config
+from goclaw.tools.toolkit.parts import PackageParts
 
 
 def install(

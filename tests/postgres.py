@@ -21,8 +21,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import RealClock
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import RealClock
 from tests import plain_user
 from tests.plain_user import NOBODY
 from tests.ports import free_port

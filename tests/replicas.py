@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goclaw.app import App, open_app
 from goclaw.channels.memory import Room
-from goclaw.config.schema import Config
-from goclaw.config.values import PostgresPlace
-from goclaw.core.events import Acceptance, SessionNow
-from goclaw.engine.lanes import Lanes
-from goclaw.engine.leases import Leases
-from goclaw.engine.shared_sessions import SharedSessions
-from goclaw.gateway.gateway import Gateway
-from goclaw.gateway.owners import SessionOwners
-from goclaw.store.postgres.ownership import PostgresOwnership
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.events import Acceptance, SessionNow
+from goclaw.durable.engine.lanes import Lanes
+from goclaw.durable.engine.leases import Leases
+from goclaw.durable.engine.shared_sessions import SharedSessions
+from goclaw.durable.store.postgres.ownership import PostgresOwnership
+from goclaw.gateway.intake.gateway import Gateway
+from goclaw.gateway.intake.owners import SessionOwners
+from goclaw.program.app import App, open_app
 
 SESSION = "memory:here"
 """The session of what is said in a room."""

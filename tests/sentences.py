@@ -32,7 +32,7 @@ class Source:
 
     constants: dict[str, tuple[Operand, ...]] = field(default_factory=dict)
     imported: dict[str, str] = field(default_factory=dict)
-    """Where a name comes from: `goclaw.core.events.NAME`."""
+    """Where a name comes from: `goclaw.common.core.events.NAME`."""
     compared: list[tuple[int, Operand]] = field(default_factory=list)
 
 

@@ -23,67 +23,67 @@ LONGEST_FUNCTION = 60
 OURS = ("goclaw", "tests", "benchmarks", "scripts")
 
 MAY_CATCH_EVERYTHING = {
-    "goclaw/core/plugins.py": "what a package adds is foreign code: its failure is reported by name",
-    "goclaw/core/supervise.py": "restarts whatever fails, and says so",
-    "goclaw/core/bus.py": "no turn fails because of what merely watches it",
-    "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
-    "goclaw/engine/shared_sessions.py": "the failure of an order is an answer to the process that gave it",
-    "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
-    "goclaw/execution/compression/shortening.py": "an output that cannot be compressed is shown whole, and logged",
-    "goclaw/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
-    "goclaw/toolkit/plugin_loading.py": "a one-file plugin is foreign code: its failure is reported by line",
-    "goclaw/ops/plugins/trial.py": "a package is foreign code: its failure is the result of the trial",
-    "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
-    "goclaw/servers/mcp/declarations.py": "what a package declares is foreign code: its failure is logged by name",
-    "goclaw/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",
-    "goclaw/health/logs.py": "a value in a record of a library is foreign code: its failure costs its own line only",
-    "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
+    "goclaw/common/core/plugins.py": "what a package adds is foreign code: its failure is reported by name",
+    "goclaw/common/core/supervise.py": "restarts whatever fails, and says so",
+    "goclaw/common/core/bus.py": "no turn fails because of what merely watches it",
+    "goclaw/durable/engine/lanes.py": "the failure of one turn must not end its lane",
+    "goclaw/durable/engine/shared_sessions.py": "the failure of an order is an answer to the process that gave it",
+    "goclaw/tools/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
+    "goclaw/tools/execution/compression/shortening.py": "an output that cannot be compressed is shown whole",
+    "goclaw/tools/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
+    "goclaw/tools/toolkit/plugin_loading.py": "a one-file plugin is foreign code: its failure is reported by line",
+    "goclaw/program/ops/plugins/trial.py": "a package is foreign code: its failure is the result of the trial",
+    "goclaw/tools/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
+    "goclaw/gateway/servers/mcp/declarations.py": "what a package declares is foreign code: logged by name",
+    "goclaw/tools/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",
+    "goclaw/common/health/logs.py": "a value in a record of a library is foreign code: it costs its own line only",
+    "goclaw/tools/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
     "benchmarks/__main__.py": "a benchmark that fails is named in the result, and the others go on",
-    "goclaw/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
+    "goclaw/tools/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
 }
 MAY_IMPORT_LATE = {
-    "goclaw/core/plugins.py": "loads what the catalogue names",
-    "goclaw/core/html_names.py": "the table of names costs memory that texts without them should not take",
-    "goclaw/cli/*": "--help must not pay for the daemon",
+    "goclaw/common/core/plugins.py": "loads what the catalogue names",
+    "goclaw/common/core/html_names.py": "the table of names costs memory that texts without them should not take",
+    "goclaw/program/cli/*": "--help must not pay for the daemon",
     "goclaw/__main__.py": "--help must not pay for the daemon",
     "goclaw/memory/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and simsimd cost 15 MB, which nobody without vectors should pay",
-    "goclaw/app/running.py": "the HTTP server costs memory nobody without one should pay",
-    "goclaw/servers/web/routes.py": "the renderer costs memory that a page nobody opens should not take",
-    "goclaw/app/web.py": "the web page costs memory nobody without one should pay",
+    "goclaw/program/app/running.py": "the HTTP server costs memory nobody without one should pay",
+    "goclaw/gateway/servers/web/routes.py": "the renderer costs memory that a page nobody opens should not take",
+    "goclaw/program/app/web.py": "the web page costs memory nobody without one should pay",
     "goclaw/channels/telegram/render.py": "the Markdown library costs 2 MB until somebody is answered",
     "goclaw/channels/telegram/markdown_blocks.py": "the parser is needed by tables and odd blocks only",
     "goclaw/channels/telegram/webhook.py": "the HTTP server costs memory nobody who polls should pay",
-    "goclaw/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",
-    "goclaw/tools/lines.py": "numpy is needed for large files only",
+    "goclaw/gateway/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",
+    "goclaw/tools/builtin/lines.py": "numpy is needed for large files only",
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }
 MAY_COMPARE_WORDS = {
-    "goclaw/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
+    "goclaw/program/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
     "goclaw/channels/telegram/*": "Telegram tells its errors apart by their description alone",
-    "goclaw/cli/process.py 'command line'": "where a setting stands, as the record of its layers names it",
-    "goclaw/cli/process.py 'env '": "where a setting stands, as the record of its layers names it",
-    "goclaw/cli/systemd.py '# Made by `goclaw service install`'": "the first line of our file among the system's",
-    "goclaw/config/load.py 'Bearer '": "RFC 6750",
-    "goclaw/config/locate.py *": "the parsers of YAML and JSON have no codes",
-    'goclaw/core/messages.py \'{"result": "denied: \'': "journals and rows of former versions",
+    "goclaw/program/cli/process.py 'command line'": "where a setting stands, as the record of its layers names it",
+    "goclaw/program/cli/process.py 'env '": "where a setting stands, as the record of its layers names it",
+    "goclaw/program/cli/systemd.py '# Made by `goclaw service install`'": "the first line of our file",
+    "goclaw/common/config/load.py 'Bearer '": "RFC 6750",
+    "goclaw/common/config/locate.py *": "the parsers of YAML and JSON have no codes",
+    'goclaw/common/core/messages.py \'{"result": "denied: \'': "journals and rows of former versions",
     "goclaw/*.py 'Value error, '": "what pydantic writes before the text of an error of ours",
-    "goclaw/execution/compression/*": "the output of programs",
-    "goclaw/gateway/commands/schedules.py 'me '": "what people type",
+    "goclaw/tools/execution/compression/*": "the output of programs",
+    "goclaw/gateway/intake/commands/schedules.py 'me '": "what people type",
     "goclaw/llm/failures.py 'error: '": "the wire of older llama.cpp servers",
-    "goclaw/mcp/connection.py 'Session terminated'": "the MCP library has no code for it",
-    "goclaw/ops/backup/settle.py 'audit head'": "the key of a stored fact",
-    "goclaw/ops/doctor/providers.py 'output limit was reached'": "OpenAI's error, which has no code of its own",
-    "goclaw/ops/doctor/tools.py 'plugin *": "the names of sources of tools, by which their faults are kept",
-    "goclaw/ops/plugins/packages.py 'Root-Is-Purelib: true'": "the format of wheels",
-    "goclaw/ops/plugins/uv.py *": "the output of uv",
-    "goclaw/store/postgres/notices.py 'LISTEN '": "a statement of Postgres",
-    "goclaw/toolkit/arguments.py 'Input should be '": "pydantic's texts, in front of what it expects",
-    "goclaw/tools/planning.py 'Keep planning'": "an option of its question, by which it is answered",
-    "goclaw/turns/status.py *": "the names of lines, which are their keys",
-    "goclaw/turns/stuck.py *": "the names of tasks, by which asyncio finds them",
+    "goclaw/tools/mcp/connection.py 'Session terminated'": "the MCP library has no code for it",
+    "goclaw/program/ops/backup/settle.py 'audit head'": "the key of a stored fact",
+    "goclaw/program/ops/doctor/providers.py 'output limit was reached'": "OpenAI's error, which has no code of its own",
+    "goclaw/program/ops/doctor/tools.py 'plugin *": "the names of sources of tools, by which their faults are kept",
+    "goclaw/program/ops/plugins/packages.py 'Root-Is-Purelib: true'": "the format of wheels",
+    "goclaw/program/ops/plugins/uv.py *": "the output of uv",
+    "goclaw/durable/store/postgres/notices.py 'LISTEN '": "a statement of Postgres",
+    "goclaw/tools/toolkit/arguments.py 'Input should be '": "pydantic's texts, in front of what it expects",
+    "goclaw/tools/builtin/planning.py 'Keep planning'": "an option of its question, by which it is answered",
+    "goclaw/conversation/turns/status.py *": "the names of lines, which are their keys",
+    "goclaw/conversation/turns/stuck.py *": "the names of tasks, by which asyncio finds them",
 }
 BY_NAME = ("import_module", "resolve_name", "__import__")
 TESTS_OF_THE_WHOLE = {
@@ -100,7 +100,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/test_work.py": "the work of the whole daemon",
     "tests/scripts/*": "scripts/",
     "tests/docs/*": "README.md and docs/",
-    "tests/web_ui/*": "the web page in a browser",
+    "tests/clients/web_ui/*": "the web page in a browser",
     "tests/acceptance/*": "the daemon from outside",
     "tests/adversarial/*": "the daemon from outside, by somebody who means harm",
     "tests/aimock/*": "the fake model server",
@@ -161,7 +161,7 @@ def test_only_the_supervising_module_shields() -> None:
     shields = [
         f"{house.name_of(path)}:{call.line}"
         for path in house.python_files("goclaw")
-        if house.name_of(path) != "goclaw/core/supervise.py"
+        if house.name_of(path) != "goclaw/common/core/supervise.py"
         for call in house.facts(path).calls
         if call.name.endswith("shield")
     ]
@@ -180,11 +180,11 @@ def test_who_makes_an_async_generator_closes_it() -> None:
 
 
 def test_tests_in_a_browser_assert_what_is_seen() -> None:
-    """Playwright's own assertions of text pass for text that is hidden: `tests.web_ui.seen` looks at the screen."""
+    """Playwright's own assertions of text pass for text that is hidden: `clients.web_ui.seen` looks at the screen."""
     blind = [
         f"{house.name_of(path)}: {found}"
         for path in house.python_files("tests")
-        if house.name_of(path) not in {"tests/web_ui/seen.py", "tests/test_house_rules.py"}
+        if house.name_of(path) not in {"tests/clients/web_ui/seen.py", "tests/test_house_rules.py"}
         for text in [path.read_text("utf-8")]
         if "playwright" in text
         for found in READS_UNSEEN_TEXT.findall(text)
@@ -341,7 +341,7 @@ def tracked_files() -> Iterator[str]:
 
 
 def test_tests_mirror_the_package() -> None:
-    """tests/engine/test_lanes.py and test_lanes_recovery.py are about goclaw/engine/lanes.py (or engine/lanes/)."""
+    """tests/durable/engine/test_lanes.py and test_lanes_recovery.py are about goclaw/durable/engine/lanes.py (or lanes/)."""
     lost = [
         house.name_of(path)
         for path in house.python_files("tests")

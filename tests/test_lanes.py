@@ -94,15 +94,17 @@ def test_a_table_tries_every_row_and_names_those_that_fail(tmp_path: Path, monke
 
 @pytest.mark.long  # pytest runs once more, or several times
 def test_few_tests_need_the_terminal_client_on_a_screen() -> None:
-    options = ["-p", "no:cacheprovider", "--collect-only", "-qq", "-m", "screen and not long", "tests/tui"]
+    options = ["-p", "no:cacheprovider", "--collect-only", "-qq", "-m", "screen and not long", "tests/clients/tui"]
     short_lane = {**os.environ, "TESTS_LONG": ""}
     command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(
         command, cwd=house.ROOT, env=short_lane, capture_output=True, text=True, timeout=SECONDS, check=True
     )
-    counts = [int(line.rpartition(": ")[2]) for line in done.stdout.splitlines() if line.startswith("tests/tui/")]
+    counts = [
+        int(line.rpartition(": ")[2]) for line in done.stdout.splitlines() if line.startswith("tests/clients/tui/")
+    ]
     assert 0 < sum(counts) <= MOST_SCREENS, (
-        "what needs no keys, mouse or scrolling needs no screen: tests/tui/unseen.py"
+        "what needs no keys, mouse or scrolling needs no screen: tests/clients/tui/unseen.py"
     )
 
 

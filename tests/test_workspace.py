@@ -12,11 +12,11 @@ from typing import Literal
 
 import pytest
 
+from goclaw.common.workspace import Workspace
+from goclaw.common.workspace.openat2 import has_openat2
 from goclaw.errors import StateError, ToolError
-from goclaw.workspace import Workspace
-from goclaw.workspace.openat2 import has_openat2
+from tests.common.workspace.ways import WAYS, force
 from tests.tables import table
-from tests.workspace.ways import WAYS, force
 
 SECRET = "secret outside"
 

@@ -21,8 +21,8 @@ import psycopg
 from benchmarks.figures import Json
 from benchmarks.replicas.model import PATIENCE, Model, open_model
 from benchmarks.stage import state_folder
-from goclaw.auth.tokens import add_token
-from goclaw.config.load import load_config
+from goclaw.common.auth.tokens import add_token
+from goclaw.common.config.load import load_config
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import LOOK_SECONDS, clock
 from tests.ports import free_port

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.replicas.model import HOLD
 from benchmarks.replicas.programs import Gateway, Stage, open_programs
-from goclaw.store.postgres.ownership import STALL_SECONDS
+from goclaw.durable.store.postgres.ownership import STALL_SECONDS
 from tests.postgres import DURABLE, running
 
 TRIES = 10

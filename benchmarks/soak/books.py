@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from benchmarks.soak.people import People
 from benchmarks.soak.terminal import Terminal
-from goclaw.turns.turn import STOPPED_HERE
+from goclaw.conversation.turns.turn import STOPPED_HERE
 from tests.acceptance import ledger
 from tests.acceptance.books import Copies, Seen, read_chat
 from tests.acceptance.model import END

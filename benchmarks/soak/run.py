@@ -26,7 +26,7 @@ from benchmarks.soak.verdict import (
     timed_faults,
 )
 from benchmarks.soak.watch import Watch
-from goclaw.core.supervise import background
+from goclaw.common.core.supervise import background
 from tests.acceptance.daemon import Installation
 from tests.acceptance.scenes import open_work
 from tests.acceptance.waiting import clock, eventually

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goclaw.auth.users import login_name
-from goclaw.core.events import MessageStored
-from goclaw.core.messages import AssistantMessage
-from goclaw.core.supervise import background
-from goclaw.core.wire import Attached
-from goclaw.tui.client import Received
-from goclaw.tui.link import Link
+from goclaw.clients.tui.client import Received
+from goclaw.clients.tui.link import Link
+from goclaw.common.auth.users import login_name
+from goclaw.common.core.events import MessageStored
+from goclaw.common.core.messages import AssistantMessage
+from goclaw.common.core.supervise import background
+from goclaw.common.core.wire import Attached
 from tests.acceptance.model import END
 from tests.acceptance.waiting import clock
 

@@ -12,8 +12,8 @@ import psutil
 
 from benchmarks.figures import Json
 from benchmarks.stage import pss_kibibytes
-from goclaw.auth.users import login_name
-from goclaw.tui.client import attach
+from goclaw.clients.tui.client import attach
+from goclaw.common.auth.users import login_name
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import clock
 

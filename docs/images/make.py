@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from goclaw.config.schema import default_state_dir
-from goclaw.tui.app import DaemonPlace, Terminal
+from goclaw.clients.tui.app import DaemonPlace, Terminal
+from goclaw.common.config.schema import default_state_dir
 
 FILE = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("terminal.svg")
 SIZE = (124, 33)

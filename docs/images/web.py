@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.web_ui.daemon import ANN, Json, WebDaemon, running, talk
-from tests.web_ui.device import SIZES, Device, Theme, device
+from tests.clients.web_ui.daemon import ANN, Json, WebDaemon, running, talk
+from tests.clients.web_ui.device import SIZES, Device, Theme, device
 
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent
 THEMES: tuple[Theme, ...] = ("light", "dark")

@@ -10,10 +10,10 @@ import aiohttp
 
 from goclaw.channels.processes import Processes, SoleProcess
 from goclaw.channels.state import ChannelState
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock
-from goclaw.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, NoAlerts, Receipt
-from goclaw.core.records import record
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, NoAlerts, Receipt
+from goclaw.common.core.records import record
 
 if TYPE_CHECKING:  # imported before the first poll, which needs no HTTP server
     from aiohttp import web

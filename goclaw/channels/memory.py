@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Doubt, Handover
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock, RealClock
-from goclaw.core.events import (
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.events import (
     Acceptance,
     Actor,
     Address,
@@ -32,8 +32,8 @@ from goclaw.core.events import (
     Receipt,
     TurnEvent,
 )
-from goclaw.core.messages import Foreign
-from goclaw.core.records import record
+from goclaw.common.core.messages import Foreign
+from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, DeliveryError
 
 NAME = "memory"

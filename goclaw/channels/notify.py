@@ -14,12 +14,12 @@ import aiohttp
 from yarl import URL
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
-from goclaw.config.schema import Config
-from goclaw.config.webhooks import NOTIFY, NotifyTarget
-from goclaw.core.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.common.config.schema import Config
+from goclaw.common.config.webhooks import NOTIFY, NotifyTarget
+from goclaw.common.core.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.common.net import UrlGuard, UrlRefused, UrlUnreachable
+from goclaw.common.net.client import PASSING
 from goclaw.errors import DeliveryError
-from goclaw.net import UrlGuard, UrlRefused, UrlUnreachable
-from goclaw.net.client import PASSING
 
 log = logging.getLogger(__name__)
 

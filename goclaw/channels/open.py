@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
-from goclaw.config.schema import Config
-from goclaw.core import catalog
-from goclaw.core.plugins import load, load_third_party, third_party
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.plugins import load, load_third_party, third_party
 
 log = logging.getLogger(__name__)
 

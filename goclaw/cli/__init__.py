@@ -1,1 +1,1 @@
-"""The program's commands. `frame` lists them by name; each is imported when it is called, so that help stays fast."""
+"""Lasting paths of `goclaw.program.cli`."""

@@ -1,1 +1,1 @@
-"""The one way in: a message becomes a command (`commands`) or a turn; `alerts` reports faults to an admin, once."""
+"""Where messages arrive: acceptance and slash commands (`intake`), and the servers that programs connect to."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic_blocks import (
     SEARCH_TOOL,

@@ -13,14 +13,14 @@ from typing import Any
 
 import orjson
 
-from goclaw.core.messages import AssistantMessage, Native, ToolCall
+from goclaw.common.core.messages import AssistantMessage, Native, ToolCall
+from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.failures import error_in, fail, from_object, piece_of_text, unframed
 from goclaw.llm.http_streams import UNFRAMED, ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
 from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
-from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 
 STOPS = {
     "end_turn": Stop.END,

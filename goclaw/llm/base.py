@@ -12,14 +12,14 @@ from typing import Literal, Protocol, runtime_checkable
 
 import aiohttp
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.clock import Clock
-from goclaw.core.messages import AssistantMessage, Message
-from goclaw.core.records import record
-from goclaw.health.resources import free_memory
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.messages import AssistantMessage, Message
+from goclaw.common.core.records import record
+from goclaw.common.health.resources import free_memory
+from goclaw.common.specs import ToolSpec
 from goclaw.llm.served import ServedModels
 from goclaw.llm.text_calls import UnreadCall
-from goclaw.specs import ToolSpec
 
 DEFAULT_MAX_OUTPUT = 8_192
 """Output limit in tokens where neither the configuration nor the model data say one."""

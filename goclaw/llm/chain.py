@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, S
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from goclaw.core.clock import Backoff, Clock
-from goclaw.core.messages import AssistantMessage, UserMessage
+from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.messages import AssistantMessage, UserMessage
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import (
     LOCAL_WAIT,

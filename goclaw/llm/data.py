@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from goclaw.config.schema import ModelOptions
-from goclaw.config.servers import SERVERS
-from goclaw.core.records import record
+from goclaw.common.config.schema import ModelOptions
+from goclaw.common.config.servers import SERVERS
+from goclaw.common.core.records import record
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Request, Usage, is_small
 from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand

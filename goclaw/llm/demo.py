@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, ModelPorts, Provider, Request, Stop, TextDelta, Usage
 from goclaw.llm.token_counts import estimate_request
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from goclaw.core.messages import (
+from goclaw.common.core.messages import (
     NO_LONGER_KEPT,
     NOT_SEEN,
     AssistantMessage,
@@ -28,9 +28,9 @@ from goclaw.core.messages import (
     ToolResult,
     UserMessage,
 )
+from goclaw.common.specs import TOOL_CALL, ToolSpec
 from goclaw.errors import ModelError, ModelErrorKind, ToolError
 from goclaw.llm.base import Beginning, Continued, ModelEvent, Request
-from goclaw.specs import TOOL_CALL, ToolSpec
 
 Blocks = tuple[bytes, ...]
 """JSON texts of one message: content blocks, or one whole message, depending on the wire."""

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import aiohttp
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
+from goclaw.common.net import CONNECT_TIMEOUT
 from goclaw.llm.base import ModelEvent, ModelPorts, TextDelta, ThinkingDelta
 from goclaw.llm.failures import connecting, from_response
-from goclaw.net import CONNECT_TIMEOUT
 
 T = TypeVar("T")
 

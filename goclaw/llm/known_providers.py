@@ -1,8 +1,8 @@
 """The providers that there are, for people who misspelt one."""
 
-from goclaw.config.keys import closest
-from goclaw.config.servers import DOUBLE_NAMES, SERVERS
-from goclaw.core import catalog
+from goclaw.common.config.keys import closest
+from goclaw.common.config.servers import DOUBLE_NAMES, SERVERS
+from goclaw.common.core import catalog
 
 NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
 """Lines of the catalogue that no one writes before a model's name, and second names of servers."""

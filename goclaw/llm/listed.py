@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

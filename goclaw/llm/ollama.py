@@ -18,8 +18,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
+from goclaw.common.net import CONNECT_TIMEOUT, check_reachable, is_loopback
+from goclaw.common.net.ollama import ollama_url
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     CallStarted,
@@ -52,8 +54,6 @@ from goclaw.llm.served import WindowOrigin
 from goclaw.llm.server_words import is_page
 from goclaw.llm.token_counts import estimate_request, reported_tokens
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name
-from goclaw.net import CONNECT_TIMEOUT, check_reachable, is_loopback
-from goclaw.net.ollama import ollama_url
 
 if TYPE_CHECKING:
     from ollama import AsyncClient

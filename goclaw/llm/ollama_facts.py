@@ -13,8 +13,8 @@ from typing import Any, TypeGuard
 import aiohttp
 import orjson
 
-from goclaw.core.records import record
-from goclaw.net.ollama import ask, is_named
+from goclaw.common.core.records import record
+from goclaw.common.net.ollama import ask, is_named
 
 KV_BYTES = 2
 """Bytes of one number in the KV cache: f16, Ollama's default. The API does not show `OLLAMA_KV_CACHE_TYPE`."""

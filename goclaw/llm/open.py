@@ -15,20 +15,20 @@ from functools import cache, lru_cache
 from typing import get_args
 from urllib.parse import urlsplit
 
-from goclaw.config.agents import AgentSettings
-from goclaw.config.schema import Config, ModelOptions, ProviderSettings
-from goclaw.config.servers import DOUBLE_NAMES, SERVERS, provider_settings
-from goclaw.core import catalog, plugins
-from goclaw.core.container import daemon_command
-from goclaw.core.records import record
+from goclaw.common.config.agents import AgentSettings
+from goclaw.common.config.schema import Config, ModelOptions, ProviderSettings
+from goclaw.common.config.servers import DOUBLE_NAMES, SERVERS, provider_settings
+from goclaw.common.core import catalog, plugins
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.records import record
+from goclaw.common.net.guard import parsed_address
+from goclaw.common.net.local_servers import PLACES, LocalServer, find_local_servers, no_servers
+from goclaw.common.net.ollama import OllamaServer, ollama_url, probe
 from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.data import either, facts
 from goclaw.llm.data import prepare as prepare
-from goclaw.net.guard import parsed_address
-from goclaw.net.local_servers import PLACES, LocalServer, find_local_servers, no_servers
-from goclaw.net.ollama import OllamaServer, ollama_url, probe
 
 DEMO = "demo"
 BEST_ANTHROPIC = "anthropic:claude-opus-5-5"

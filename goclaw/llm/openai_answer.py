@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.core.messages import AssistantMessage, Native, ToolCall
+from goclaw.common.core.messages import AssistantMessage, Native, ToolCall
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import (
     INVALID_JSON,

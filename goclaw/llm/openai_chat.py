@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.config.servers import SERVERS, KnownServer, full_address
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.config.servers import SERVERS, KnownServer, full_address
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult
+from goclaw.common.net import is_loopback
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     MAX_TOKENS,
@@ -51,8 +53,6 @@ from goclaw.llm.served import ServedModel, WindowOrigin
 from goclaw.llm.served_windows import ServedEndpoint
 from goclaw.llm.token_counts import estimate_request
 from goclaw.llm.tool_calls import trimmed_schema
-from goclaw.net import is_loopback
-from goclaw.specs import ToolSpec
 
 LOOK_LIMIT = 3.0
 """Seconds for all questions about a model."""

@@ -7,11 +7,11 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw.config.schema import ProviderSettings
-from goclaw.config.servers import SERVERS, place_of
+from goclaw.common.config.schema import ProviderSettings
+from goclaw.common.config.servers import SERVERS, place_of
+from goclaw.common.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
 from goclaw.errors import TranscriptionError
 from goclaw.llm.transcription import Recording, TranscriberPart, TranscriberPorts
-from goclaw.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
 
 ANSWER_LIMIT = 1 << 20
 """Bytes of an answer that are read: an hour of speech is some 60 KB."""

@@ -11,12 +11,15 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw.config.schema import Config, ProviderSettings
-from goclaw.config.servers import DOUBLE_NAMES, SERVERS, place_of, provider_settings
-from goclaw.core.clock import Clock
-from goclaw.core.messages import UserMessage
-from goclaw.core.records import record
-from goclaw.core.redact import printable
+from goclaw.common.config.schema import Config, ProviderSettings
+from goclaw.common.config.servers import DOUBLE_NAMES, SERVERS, place_of, provider_settings
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.messages import UserMessage
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import printable
+from goclaw.common.net.client import read_whole
+from goclaw.common.net.ollama import ollama_url, probe
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic import BASE_URL, VERSION
 from goclaw.llm.base import ChatModel, Finished, Request, Stop
@@ -25,9 +28,6 @@ from goclaw.llm.open import ANTHROPIC_KEY, key_known
 from goclaw.llm.served import CallStyle
 from goclaw.llm.text_calls import read_block
 from goclaw.llm.thinking_tags import without_thinking
-from goclaw.net.client import read_whole
-from goclaw.net.ollama import ollama_url, probe
-from goclaw.specs import ToolSpec
 
 MAX_SHOWN = 40
 """Characters of the answer that are shown."""

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
@@ -18,7 +19,6 @@ from goclaw.llm.failures import fail, flagged
 from goclaw.llm.http_streams import promptly
 from goclaw.llm.known_providers import unknown
 from goclaw.llm.token_counts import estimate_request
-from goclaw.net import check_reachable
 
 if TYPE_CHECKING:
     from goclaw.llm.pydantic_ai_bridge import Bridge

@@ -29,8 +29,8 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from goclaw.config.schema import ProviderSettings
-from goclaw.core.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost

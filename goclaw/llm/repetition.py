@@ -6,7 +6,7 @@ their numbers only, with a first number that counts up.
 
 import re
 
-from goclaw.core.messages import AssistantMessage
+from goclaw.common.core.messages import AssistantMessage
 from goclaw.llm.base import Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta, Usage
 
 PIECE, TIMES = 400, 3

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.clock import Clock, RealClock
-from goclaw.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
-from goclaw.core.records import record
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
+from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     CallStarted,

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Any
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 
 
 class WindowOrigin(StrEnum):

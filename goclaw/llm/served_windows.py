@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw.core.records import record
-from goclaw.net.client import read_whole
+from goclaw.common.core.records import record
+from goclaw.common.net.client import read_whole
 
 MAX_BYTES = 4 << 20
 LEAST_WINDOW = 256

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 
 WORDS_LIMIT = 300
 """Characters of the server's own words that a message quotes."""

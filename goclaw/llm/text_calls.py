@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 from goclaw.llm.lenient_json import Unreadable, end_of, read
 
 MAX_CALLS = 32

@@ -16,10 +16,10 @@ from typing import Any
 
 import orjson
 
-from goclaw.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.specs import ToolSpec
 from goclaw.llm.base import MAX_TOKENS, Request
 from goclaw.llm.tool_calls import trimmed_schema
-from goclaw.specs import ToolSpec
 
 UNIT = 50
 """Units per token: fine enough for the lightest characters, and the heaviest still fit into a byte."""

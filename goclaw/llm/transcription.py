@@ -8,11 +8,11 @@ from typing import Protocol
 
 import aiohttp
 
-from goclaw.config.schema import Config, ProviderSettings
-from goclaw.core import catalog
-from goclaw.core.clock import Clock
-from goclaw.core.plugins import load, third_party
-from goclaw.core.records import record
+from goclaw.common.config.schema import Config, ProviderSettings
+from goclaw.common.core import catalog
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.plugins import load, third_party
+from goclaw.common.core.records import record
 
 
 @record

@@ -6,7 +6,7 @@ merges both (pure: it knows no index), `excerpts` makes the texts that are shown
 agent keeps by itself, in files.
 
 The files in the workspace and the transcripts are the source of truth. Each commit of the database
-(`Database.written`) wakes the transcript indexer, which continues by row number (`goclaw.store.reading`) beside the
+(`Database.written`) wakes the transcript indexer, which continues by row number (`store.reading`) beside the
 turns; a search first indexes the rows written before it. Places in the index follow the order of the conversation, so
 that the right to search (`transcript_search`) is a range of places, applied before any limit.
 """

@@ -11,8 +11,8 @@ from datetime import date
 from pathlib import Path
 from typing import Literal, Protocol
 
-from goclaw.core.records import record
-from goclaw.workspace import USERS, Workspace
+from goclaw.common.core.records import record
+from goclaw.common.workspace import USERS, Workspace
 
 QUOTES = 20
 """Default number of quotes in a search of conversations: messages are short, and the budget limits them."""

@@ -6,7 +6,7 @@ The sizes measured best for keyword and vector search alike (small embedders rea
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 
 CHUNK_TOKENS = 200
 OVERLAP_TOKENS = 40

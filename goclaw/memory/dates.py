@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 
 DAY_WORTH, MONTH_WORTH, YEAR_WORTH = 1.0, 0.6, 0.2
 """The weights of a day within a named day, month or year: the narrower the period, the more it says."""

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from goclaw.config.contradictions import AUTO_EMBEDDER, NO_EMBEDDER
-from goclaw.config.schema import Config
-from goclaw.core import catalog
-from goclaw.core.clock import Backoff, Clock
-from goclaw.core.plugins import load, third_party
-from goclaw.core.records import record
-from goclaw.core.redact import mask
-from goclaw.core.supervise import ends_within, unless_unforeseen
+from goclaw.common.config.contradictions import AUTO_EMBEDDER, NO_EMBEDDER
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.plugins import load, third_party
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask
+from goclaw.common.core.supervise import ends_within, unless_unforeseen
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import Embedder, EmbedderPart
 

@@ -13,17 +13,17 @@ from functools import partial
 from glob import escape
 from pathlib import Path, PurePosixPath
 
-from goclaw.config.schema import MemorySettings
-from goclaw.core.clock import Clock, RealClock
-from goclaw.core.records import record
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import MemorySettings
+from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background
+from goclaw.common.workspace import SHARED, USERS, GlobMatch, Opened, Workspace
 from goclaw.errors import ToolError
 from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import chunk_markdown, lines_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import IndexFile
 from goclaw.memory.index.notes import FileVersion, IndexedNote
-from goclaw.workspace import SHARED, USERS, GlobMatch, Opened, Workspace
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from goclaw.auth.access import Access
-from goclaw.config.schema import MemorySettings
-from goclaw.core.codec import Codec
-from goclaw.core.container import daemon_command
-from goclaw.core.events import Actor
-from goclaw.core.records import record
+from goclaw.common.auth.access import Access
+from goclaw.common.config.schema import MemorySettings
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.common.workspace import Opened, Workspace
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.memory.base import (
     DISABLED,
@@ -27,7 +28,6 @@ from goclaw.memory.base import (
     TranscriptResults,
     owner_of,
 )
-from goclaw.workspace import Opened, Workspace
 
 Order = Literal["search", "list", "file", "status", "reindex", "talks", "heard"]
 """The last two are for tools that run in a process of their own, and for the owner alone: they decide who may what."""

@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from heapq import nlargest
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 from goclaw.memory.dates import DateRange, NamedTime, fit
 
 REACH = 4

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Literal
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 from goclaw.memory.dates import moment, named_times
 from goclaw.memory.index import talk
 from goclaw.memory.index.schema import Corpus, Scope

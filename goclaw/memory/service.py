@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from goclaw.config.schema import Config
-from goclaw.config.state import NOTES, private_paths
-from goclaw.core.clock import Clock
-from goclaw.core.container import daemon_command
-from goclaw.core.records import record
-from goclaw.core.supervise import background, ends_within, keep_running
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import NOTES, private_paths
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background, ends_within, keep_running
+from goclaw.common.workspace import Workspace
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts
 from goclaw.memory.base import (
@@ -42,7 +43,6 @@ from goclaw.memory.searching import ranked_places
 from goclaw.memory.transcript_indexer import TranscriptIndexer, TranscriptSource
 from goclaw.memory.vector_search import VectorSearch
 from goclaw.memory.watching import watched
-from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -16,19 +16,19 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from goclaw.core.clock import Clock
-from goclaw.core.events import AGENT_MARK, PROGRAM_MARK
-from goclaw.core.records import record
-from goclaw.core.supervise import background, ends_within
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import AGENT_MARK, PROGRAM_MARK
+from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background, ends_within
+from goclaw.durable.store.reading import FeedRow
+from goclaw.durable.store.transcripts import NOTICE
 from goclaw.memory.chunks import MAX_HEADING
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile
 from goclaw.memory.index.talk import IndexedRow
-from goclaw.store.reading import FeedRow
-from goclaw.store.transcripts import NOTICE
 
 if TYPE_CHECKING:
-    from goclaw.store.replicas import SharedVectors
+    from goclaw.durable.store.replicas import SharedVectors
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from pathlib import PurePosixPath
 
 import orjson
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
+from goclaw.common.workspace import ABSENT, SHARED, FileStamp, GlobMatch, Opened, Workspace, again_when_changed
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.base import notes_folder
-from goclaw.workspace import ABSENT, SHARED, FileStamp, GlobMatch, Opened, Workspace, again_when_changed
 
 SHARED_FOLDER = "memory"
 """The folder shared by all users: of the workspace, or of the folder that it shows as `shared/`."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goclaw.core.clock import Clock
-from goclaw.core.records import record
-from goclaw.core.supervise import background
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background
 from goclaw.errors import EmbeddingError, StateError
 from goclaw.memory.embedding import Embedders, Embedding
 from goclaw.memory.index import text_vectors
@@ -26,7 +26,7 @@ from goclaw.memory.ranking import WINDOW_DEPTH
 from goclaw.memory.similar import Similar
 
 if TYPE_CHECKING:
-    from goclaw.store.replicas import SharedVectors
+    from goclaw.durable.store.replicas import SharedVectors
 
 log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 
-from goclaw.core.clock import Clock
-from goclaw.core.records import record
-from goclaw.core.supervise import background, keep_running
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.workspace import SHARED, Workspace
+from goclaw.common.workspace.hints import Hints, NothingTold, open_hints
 from goclaw.errors import ToolError
-from goclaw.workspace import SHARED, Workspace
-from goclaw.workspace.hints import Hints, NothingTold, open_hints
 
 log = logging.getLogger(__name__)
 

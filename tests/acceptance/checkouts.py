@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goclaw.store.sqlite.backup import NEWEST
+from goclaw.durable.store.sqlite.backup import NEWEST
 from tests.acceptance.daemon import Ran, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.versions import OLD, Repository, git

@@ -23,10 +23,10 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw.cli.program import main
-from goclaw.core import catalog
-from goclaw.core.plugins import load
-from goclaw.toolkit.base import Tool
+from goclaw.common.core import catalog
+from goclaw.common.core.plugins import load
+from goclaw.program.cli.program import main
+from goclaw.tools.toolkit.base import Tool
 from tests.acceptance.model import END
 
 TRIGGER = "CRASH_TRIGGER"
@@ -50,13 +50,13 @@ _EVENTS: Mapping[tuple[str, str, str], str] = {
 }
 """What is said by verb, table and the state that a row gets."""
 _METHODS: Mapping[str, str] = {
-    "turn": "goclaw.turns.service:Sessions.run",
+    "turn": "goclaw.conversation.turns.service:Sessions.run",
     "preview intent": "goclaw.channels.telegram.live_message_ids:LiveMessageIds.intend",
     "remember": "goclaw.channels.telegram.live_message_ids:LiveMessageIds.remember",
-    "shutdown turns": "goclaw.engine.lanes:Lanes.idle",
-    "shutdown flush": "goclaw.engine.outbox:Outbox.flush",
-    "shutdown lanes": "goclaw.engine.lanes:Lanes.close",
-    "shutdown outbox": "goclaw.engine.outbox:Outbox.close",
+    "shutdown turns": "goclaw.durable.engine.lanes:Lanes.idle",
+    "shutdown flush": "goclaw.durable.engine.outbox:Outbox.flush",
+    "shutdown lanes": "goclaw.durable.engine.lanes:Lanes.close",
+    "shutdown outbox": "goclaw.durable.engine.outbox:Outbox.close",
 }
 """Methods of the product that are points by themselves. One that is gone stops the launcher: name its successor."""
 
@@ -151,7 +151,7 @@ def wrap_database(trigger: Trigger) -> None:
 
 def wrap_postgres(trigger: Trigger) -> None:
     """The same points as `wrap_database`, where the database is a schema of Postgres."""
-    from goclaw.store.postgres import database, sending  # a daemon on SQLite has no driver of Postgres
+    from goclaw.durable.store.postgres import database, sending  # a daemon on SQLite has no driver of Postgres
 
     room: Any = database
     sent, result, at_once = room.sent, room.result_of, room.PostgresDatabase._at_once

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from goclaw.cli import process
-from goclaw.ops.upgrade import checkout, engine, journal, recovery, snapshot, trial
+from goclaw.program.cli import process
+from goclaw.program.ops.upgrade import checkout, engine, journal, recovery, snapshot, trial
 
 POINTS = Path(os.environ["UPGRADE_POINTS"])
 KILL = int(os.environ.get("UPGRADE_KILL", "0"))

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from goclaw.health.stuck_tasks import task_stacks, thread_stacks
+from goclaw.common.health.stuck_tasks import task_stacks, thread_stacks
 from tests import canaries, on_postgres
 from tests.acceptance import forking
 from tests.acceptance.waiting import clock, eventually

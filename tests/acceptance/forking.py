@@ -29,7 +29,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any, NoReturn
 
-from goclaw.config.load import combined
+from goclaw.common.config.load import combined
 from goclaw.llm import data, listed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,8 +37,8 @@ IS_POSSIBLE = hasattr(os, "pidfd_open")
 LONGEST_MESSAGE = 65_536
 COMMANDS = ("lifecycle", "send", "tui", "config", "sessions", "access", "backup", "users")
 MODULES = (
-    *("goclaw.cli.serving", "goclaw.llm.openai_chat", "goclaw.tui.client"),
-    *(f"goclaw.cli.{name}" for name in COMMANDS),
+    *("goclaw.program.cli.serving", "goclaw.llm.openai_chat", "goclaw.clients.tui.client"),
+    *(f"goclaw.program.cli.{name}" for name in COMMANDS),
     *("uvloop", "encodings.idna", "encodings.utf_8_sig"),
 )
 PACKAGES = ("channels", "config", "execution", "gateway", "memory", "toolkit", "tools")

@@ -3,10 +3,10 @@
 For tests of what happens when a time is over. What is patched is the product's own constants, and nothing else.
 """
 
-from goclaw.app import running, status
-from goclaw.cli.program import main
-from goclaw.health import heartbeat
+from goclaw.common.health import heartbeat
 from goclaw.memory import service
+from goclaw.program.app import running, status
+from goclaw.program.cli.program import main
 
 GRACE_SECONDS, FLUSH_SECONDS = 1.5, 0.5
 """What runs gets to end, and of it what deliveries get."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from goclaw.turns.turn import STOPPED_HERE
+from goclaw.conversation.turns.turn import STOPPED_HERE
 from tests.acceptance.books import NO_ANSWER, Copies, Seen
 from tests.acceptance.daemon import Installation
 from tests.acceptance.model import CAPTION, EFFECTS, END, LONG_LINES, UNKNOWN

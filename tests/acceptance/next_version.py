@@ -1,6 +1,6 @@
 """`python -m tests.acceptance.next_version … gateway`: the very same daemon as a version that has one more step.
 
-The step only adds, as every step of a minor version does (`goclaw.store.postgres.schema`).
+The step only adds, as every step of a minor version does (`goclaw.durable.store.postgres.schema`).
 """
 
 from importlib import import_module
@@ -20,12 +20,12 @@ CREATE INDEX next_inbox ON inbox (received_at);
 def become_the_next_version() -> None:
     """Change this process, before the modules that read the version are imported."""
     goclaw.__version__ = VERSION
-    schema: Any = import_module("goclaw.store.postgres.schema")
-    beside: Any = import_module("goclaw.store.postgres.beside")
+    schema: Any = import_module("goclaw.durable.store.postgres.schema")
+    beside: Any = import_module("goclaw.durable.store.postgres.beside")
     schema.STEPS = (*schema.STEPS, schema.SchemaStep(STEP, of_both_stores=False))
     schema.NEWEST = beside.NEWEST = schema.NEWEST + 1
 
 
 if __name__ == "__main__":
     become_the_next_version()
-    import_module("goclaw.cli.program").main()
+    import_module("goclaw.program.cli.program").main()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from goclaw.gateway.owners import NOT_ANSWERED
+from goclaw.gateway.intake.owners import NOT_ANSWERED
 from tests.acceptance.books import Seen, read_chat
 from tests.acceptance.model import END, QUESTION
 from tests.acceptance.waiting import clock

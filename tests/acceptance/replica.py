@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from goclaw.cli.program import main
-from goclaw.core.clock import RealClock
-from goclaw.engine import shared_sessions
-from goclaw.store.postgres import database, sending
+from goclaw.common.core.clock import RealClock
+from goclaw.durable.engine import shared_sessions
+from goclaw.durable.store.postgres import database, sending
+from goclaw.program.cli.program import main
 from tests.acceptance import crashing
 
 LINGER = "REPLICA_LINGER"

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from goclaw.config.values import DEFAULT_SCHEMA
+from goclaw.common.config.values import DEFAULT_SCHEMA
 from tests.acceptance.blows import HOLE, RESET, RESTART
 from tests.acceptance.daemon import Installation
 from tests.acceptance.ledger import Outcome, close_chat, close_effects, unexpected

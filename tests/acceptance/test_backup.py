@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.ops.backup.archive import read_archive
+from goclaw.program.ops.backup.archive import read_archive
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually, never

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.health.heartbeat import BEAT_SECONDS
+from goclaw.common.health.heartbeat import BEAT_SECONDS
 from tests.acceptance import hasty
 from tests.acceptance.daemon import ROOT, START_SECONDS, Installation
 from tests.acceptance.model import EchoModel
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow]
 with_the_shared_daemon = pytest.mark.asyncio(loop_scope="module")
 STALL = """
 import pathlib, threading
-from goclaw.gateway.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 async def _stall(context: CommandContext) -> Reply:
     while not pathlib.Path(context.arguments).exists():

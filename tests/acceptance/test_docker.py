@@ -20,7 +20,7 @@ import psutil
 import pytest
 import yaml
 
-from goclaw.app import GRACE_SECONDS
+from goclaw.program.app import GRACE_SECONDS
 from tests.acceptance.daemon import Ran
 from tests.acceptance.image import ROOT, NotPossible, Stage, build, inside
 from tests.acceptance.waiting import clock, eventually

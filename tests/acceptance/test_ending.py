@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from goclaw.app import GRACE_SECONDS
-from goclaw.cli.serving import MAX_END
+from goclaw.program.app import GRACE_SECONDS
+from goclaw.program.cli.serving import MAX_END
 from tests.acceptance import hasty
 from tests.acceptance.daemon import ROOT, STOP_SECONDS, Installation
 from tests.acceptance.model import UNKNOWN, EchoModel
@@ -24,7 +24,7 @@ SLACK = 6.0
 """Seconds beside the grace time: the parts close, and machines that run tests are slow."""
 HANG = """
 import asyncio, pathlib, threading
-from goclaw.gateway.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 hanging = []
 
@@ -43,7 +43,7 @@ import os, signal, sys
 
 class Hook:
     def find_spec(self, name, path=None, target=None):
-        if name == "goclaw.cli.serving":
+        if name == "goclaw.program.cli.serving":
             print("SIGHUP was sent", flush=True)
             os.kill(os.getpid(), signal.SIGHUP)
 

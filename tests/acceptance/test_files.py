@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.wire import AskFiles, FilesReply
-from goclaw.tui.client import attach
+from goclaw.clients.tui.client import attach
+from goclaw.common.core.wire import AskFiles, FilesReply
 from tests.acceptance.daemon import installation
 
 pytestmark = [pytest.mark.slow]

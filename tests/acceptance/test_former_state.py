@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.ops.upgrade.checkout import unpack
+from goclaw.program.ops.upgrade.checkout import unpack
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually

@@ -6,9 +6,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from goclaw.auth.users import login_name
-from goclaw.core.wire import Refused
-from goclaw.tui.client import DaemonRefusal, RemoteDaemon, attach
+from goclaw.clients.tui.client import DaemonRefusal, RemoteDaemon, attach
+from goclaw.common.auth.users import login_name
+from goclaw.common.core.wire import Refused
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import clock
 from tests.fake_telegram.server import FakeTelegram

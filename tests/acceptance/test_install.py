@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import yaml
 
-from goclaw.servers.web.assets import TYPES
+from goclaw.gateway.servers.web.assets import TYPES
 from tests.acceptance.daemon import ROOT, RUNNING
 from tests.acceptance.image import find_uv, packages
 from tests.acceptance.waiting import eventually
@@ -161,8 +161,8 @@ async def _every_file_is_served(address: list[str]) -> None:
     async with aiohttp.ClientSession("/".join(address)) as http:
         async with http.get("/") as answer:
             assert answer.status == 200 and "GoClaw" in await answer.text()
-        for name in tracked("goclaw/web_ui"):
-            relative = Path(name).relative_to("goclaw/web_ui")
+        for name in tracked("goclaw/clients/web_ui"):
+            relative = Path(name).relative_to("goclaw/clients/web_ui")
             if relative.suffix in TYPES and relative.name != "index.html":
                 async with http.get(f"/web/{relative.as_posix()}") as answer:
                     assert answer.status == 200 and await answer.read() == (ROOT / name).read_bytes(), name

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.plugin_folder import FOLDER, InstalledPlugin, PluginRecord, read_record, write_record
+from goclaw.common.core.plugin_folder import FOLDER, InstalledPlugin, PluginRecord, read_record, write_record
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import clock
-from tests.ops.plugins.projects import project
-from tests.toolkit.one_file import TOOL, own, put
+from tests.program.ops.plugins.projects import project
+from tests.tools.toolkit.one_file import TOOL, own, put
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

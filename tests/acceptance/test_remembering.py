@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from goclaw.core.events import TurnFinished
-from goclaw.tui.client import attach
+from goclaw.clients.tui.client import attach
+from goclaw.common.core.events import TurnFinished
 from tests.acceptance.daemon import Installation
 from tests.fake_telegram.server import FakeTelegram
 from tests.lanes import repeats

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import RealClock
-from goclaw.store.postgres.database import open_schema
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import RealClock
+from goclaw.durable.store.postgres.database import open_schema
 from tests.acceptance import replica_ledger
 from tests.acceptance.blows import HOLE, PAUSE, RESET, RESTART, START, TERM, TIME, TROUBLES
 from tests.acceptance.crash_points import POINTS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.supervise import background
+from goclaw.common.core.supervise import background
 from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.model import EchoModel, answer_to
 from tests.acceptance.test_replicas import owner_of

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from goclaw import __version__
-from goclaw.store.postgres.schema import NEWEST
+from goclaw.durable.store.postgres.schema import NEWEST
 from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.ledger import Outcome, close_chat
 from tests.acceptance.model import EFFECTS, UNKNOWN, EchoModel

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.messages import UserMessage
-from goclaw.store.open import open_database
-from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from goclaw.common.core.messages import UserMessage
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 from tests.acceptance import hasty
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.config.state import locality_of
+from goclaw.common.config.state import locality_of
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.ops.upgrade import engine
-from goclaw.store.sqlite.backup import NEWEST
+from goclaw.durable.store.sqlite.backup import NEWEST
+from goclaw.program.ops.upgrade import engine
 from tests.acceptance.checkouts import ANN, Home, made_home, open_home
 from tests.acceptance.model import EchoModel
 from tests.acceptance.versions import NEW, NEWS, OLD, Fault, Repository, git
@@ -22,13 +22,15 @@ from tests.lanes import repeats
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite("upgrades copies of a file only"), pytest.mark.timeout(300)]
 
-BROKEN_IMPORT = Fault("goclaw/cli/daemon.py", "import asyncio\n", "import asyncio\nimport turnips\n")
+BROKEN_IMPORT = Fault("goclaw/program/cli/daemon.py", "import asyncio\n", "import asyncio\nimport turnips\n")
 BROKEN_CHANNEL = Fault("goclaw/channels/telegram/polling.py", "import asyncio\n", "import asyncio\nimport turnips\n")
-BROKEN_START = Fault("goclaw/app/opening.py", "    check_caching(config)\n", "    raise OSError(5, 'worm in it')\n")
-BROKEN_STEP = Fault("goclaw/store/sqlite/migrations.py", "CREATE TABLE turnips (", "CREATE TABEL turnips (")
-BROKEN_HEALTH = Fault("goclaw/app/status.py", "import ", "import turnips\nimport ")
+BROKEN_START = Fault(
+    "goclaw/program/app/opening.py", "    check_caching(config)\n", "    raise OSError(5, 'worm in it')\n"
+)
+BROKEN_STEP = Fault("goclaw/durable/store/sqlite/migrations.py", "CREATE TABLE turnips (", "CREATE TABEL turnips (")
+BROKEN_HEALTH = Fault("goclaw/program/app/status.py", "import ", "import turnips\nimport ")
 BROKEN_AT_HOME = Fault(
-    "goclaw/app/opening.py",
+    "goclaw/program/app/opening.py",
     "        commit_upgrade(config)\n",
     "        if 'trial' not in str(config.state_dir):\n            raise OSError(5, 'worm in it')\n"
     "        commit_upgrade(config)\n",

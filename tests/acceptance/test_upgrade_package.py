@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.store.sqlite.backup import NEWEST
+from goclaw.durable.store.sqlite.backup import NEWEST
 from tests.acceptance.checkouts import Home, open_home
 from tests.acceptance.daemon import ROOT
 from tests.acceptance.model import EchoModel

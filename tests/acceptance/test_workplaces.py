@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from goclaw.core.wire import AskFiles, FilesReply
-from goclaw.tui.client import attach
+from goclaw.clients.tui.client import attach
+from goclaw.common.core.wire import AskFiles, FilesReply
 from tests.acceptance.daemon import Installation
 from tests.acceptance.shared import Person, SharedDaemon
 from tests.acceptance.waiting import PATIENCE, clock, eventually

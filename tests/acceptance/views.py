@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw.core.wire import LINK_PATH, PATH
-from goclaw.tui.client import own_socket
+from goclaw.clients.tui.client import own_socket
+from goclaw.common.core.wire import LINK_PATH, PATH
 from tests.acceptance.daemon import Installation
 
 Json = Mapping[str, Any]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 
 ValueT = TypeVar("ValueT")
 

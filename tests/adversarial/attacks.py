@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tests.execution.sandbox.probes import PROBES, WEAKER
+from tests.tools.execution.sandbox.probes import PROBES, WEAKER
 
 TIERS, USERS = ("bubblewrap", "broker"), ("root", "plain user")
 
@@ -39,7 +39,7 @@ class Attack:
     """One row. `tool` is called with `given`; without a tool, `says` is written to the bot.
 
     In texts `<state>`, `<home>`, `<outside>`, `<config>`, `<port>`, `<question>`, `<schedule>`, `<vera>` stand for what
-    they are called while it runs. `program` is Python that a command runs; see `tests.execution.sandbox.probes`.
+    they are called while it runs. `program` is Python that a command runs; see `tests.tools.execution.sandbox.probes`.
     """
 
     name: str

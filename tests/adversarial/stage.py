@@ -23,8 +23,8 @@ from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import eventually
 from tests.adversarial.attacks import ATTACKS, GUEST, MEMBER, ORDER, PLAIN, STRANGER, Attack, Outcome
 from tests.adversarial.obeying import Json, Obeying, Sink, called, obeying_model, sink
-from tests.execution.sandbox.probes import World, metadata, program, world
 from tests.fake_telegram.server import FakeTelegram
+from tests.tools.execution.sandbox.probes import World, metadata, program, world
 
 VERA = 99
 """Whose chat, notes, question and task are attacked."""

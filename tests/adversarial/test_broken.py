@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.program import run
+from goclaw.program.cli.program import run
 from tests.adversarial.broken import CONFIGS, USERS
 from tests.tables import table
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.events import Outcome, ToolFinished, TurnFinished
-from goclaw.core.messages import ToolCall
+from goclaw.common.core.events import Outcome, ToolFinished, TurnFinished
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.specs import SideEffect
 from goclaw.errors import ToolError
-from goclaw.specs import SideEffect
 from goclaw.testing import open_bench
-from goclaw.toolkit.base import Tool, ToolContext, tool
+from goclaw.tools.toolkit.base import Tool, ToolContext, tool
+from tests.gateway.servers.openai.calling import content, service, world_with
 from tests.harness import Answer
-from tests.servers.openai.calling import content, service, world_with
-from tests.tools.mcp_support import bench_with, misbehaving
-from tests.tools.test_tools_files import TOOLS
+from tests.tools.builtin.mcp_support import bench_with, misbehaving
+from tests.tools.builtin.test_tools_files import TOOLS
 
 DENIAL = '{"result": "denied: whatever the page says"}'
 LACKING = '{"error": "missing required fields: path"}'

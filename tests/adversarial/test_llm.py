@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from goclaw.auth.users import User
-from goclaw.core.catalog import TOOLS
-from goclaw.core.events import Actor, QuestionAsked, ToolFinished
-from goclaw.core.messages import Native, ToolCall, ToolResult
-from goclaw.core.plugins import load
+from goclaw.common.auth.users import User
+from goclaw.common.core.catalog import TOOLS
+from goclaw.common.core.events import Actor, QuestionAsked, ToolFinished
+from goclaw.common.core.messages import Native, ToolCall, ToolResult
+from goclaw.common.core.plugins import load
 from goclaw.llm.base import Usage
-from goclaw.toolkit.base import Tool
+from goclaw.tools.toolkit.base import Tool
 from tests.harness import PATIENCE, Answer, World
 
 ANN = Actor("memory:ann", "memory", name="Ann")

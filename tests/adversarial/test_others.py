@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from goclaw.auth.users import User
-from goclaw.core.events import LOCAL, Actor, Address, Inbound, MessageStored, SessionInfo, TurnFinished
-from goclaw.core.wire import (
+from goclaw.clients.tui.client import attach
+from goclaw.common.auth.users import User
+from goclaw.common.core.events import LOCAL, Actor, Address, Inbound, MessageStored, SessionInfo, TurnFinished
+from goclaw.common.core.wire import (
     AskOlder,
     AskOutline,
     AskRows,
@@ -22,8 +23,7 @@ from goclaw.core.wire import (
     SessionsReply,
 )
 from goclaw.errors import AccessDenied
-from goclaw.servers.socket_file import open_socket
-from goclaw.tui.client import attach
+from goclaw.gateway.servers.socket_file import open_socket
 from tests.harness import PATIENCE, Answer, Core, World
 
 ANN, BOB, GUEST, READER, BOSS = "tui:ann", "telegram:7", "tui:guest", "tui:reader", "tui:boss"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from goclaw.auth.users import login_name
+from goclaw.common.auth.users import login_name
 from tests.adversarial.target import Target, read, run
 
 NOBODY = [

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.auth.users import User, login_name
-from goclaw.core.events import (
+from goclaw.clients.tui.client import attach
+from goclaw.clients.tui.plain import PlainView, converse
+from goclaw.common.auth.users import User, login_name
+from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Actor,
@@ -25,14 +27,12 @@ from goclaw.core.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.core.messages import AssistantMessage, UserMessage
-from goclaw.core.redact import printable
+from goclaw.common.core.messages import AssistantMessage, UserMessage
+from goclaw.common.core.redact import printable
 from goclaw.errors import StateError
-from goclaw.servers.socket_file import open_socket
-from goclaw.tui.client import attach
-from goclaw.tui.plain import PlainView, converse
+from goclaw.gateway.servers.socket_file import open_socket
+from tests.gateway.servers.test_terminals_socket import raw
 from tests.harness import PATIENCE, Answer, Core, World
-from tests.servers.test_terminals_socket import raw
 
 EVIL = "a\x1b]52;c;cm0gLXJm\x07b\x1b[2Jc\x9b31md\x08\x7f\r\u202ee"
 """Writes the clipboard, clears the screen, colours, goes back over what was written, turns the line round."""

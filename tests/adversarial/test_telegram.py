@@ -14,8 +14,8 @@ from telegram.error import NetworkError
 from goclaw.channels.telegram.polling import checked as polled
 from goclaw.channels.telegram.request import AiohttpRequest
 from goclaw.channels.telegram.updates import Me, inbound_of
-from goclaw.core.events import Inbound
-from goclaw.core.redact import MASK, known_in, remember
+from goclaw.common.core.events import Inbound
+from goclaw.common.core.redact import MASK, known_in, remember
 from tests.canaries import FORMATTED, formatted
 from tests.channels.telegram.play import PRIVATE, playing
 from tests.channels.telegram.support import HastyClock, eventually, open_stage
@@ -103,7 +103,7 @@ async def test_after_every_odd_update_the_next_message_is_still_heard(monkeypatc
         await world.say("still there?", user=6)
         await eventually(lambda: "still there?" in stage.gateway.begun and not world.updates)
     edits = {inbound.edited for inbound in stage.gateway.accepted if inbound.text == "/clear"}
-    assert edits == {True}, "an edited message is no command: see tests/gateway/test_gateway_edits.py"
+    assert edits == {True}, "an edited message is no command: see tests/gateway/intake/test_gateway_edits.py"
 
 
 def test_what_is_no_update_is_passed_over_and_does_not_hold_up_the_rest() -> None:

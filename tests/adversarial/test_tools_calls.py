@@ -9,21 +9,21 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel
 
-from goclaw.auth.access import Access
-from goclaw.auth.users import User, Users
-from goclaw.config.schema import Config
-from goclaw.core.events import LOCAL, Address, ToolFinished, ToolStarted
-from goclaw.core.messages import ToolCall
-from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.specs import SideEffect
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import User, Users
+from goclaw.common.config.schema import Config
+from goclaw.common.core.events import LOCAL, Address, ToolFinished, ToolStarted
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.specs import SideEffect
 from goclaw.testing import Bench, open_bench
-from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.json_schema import Injected
-from goclaw.toolkit.scheduling import ResourceUse as Reach
-from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.sources import Fixed, Named, Sources
-from tests.toolkit.test_dispatcher_rights import GUEST
-from tests.tools.test_tools_files import TOOLS
+from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
+from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.json_schema import Injected
+from goclaw.tools.toolkit.scheduling import ResourceUse as Reach
+from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.sources import Fixed, Named, Sources
+from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.toolkit.test_dispatcher_rights import GUEST
 
 BY_ANOTHER_NAME: list[tuple[str, dict[str, Any]]] = [
     ("read", {"file_path": "secret.txt"}),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from goclaw.agent.limits import _alike
-from goclaw.core.messages import ToolCall
+from goclaw.common.core.messages import ToolCall
+from goclaw.conversation.agent.limits import _alike
 
 
 def run(command: str) -> ToolCall:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from goclaw.testing import open_bench
-from goclaw.tools.matching import MatchTier, find
-from tests.tools.test_tools_files import TOOLS
+from goclaw.tools.builtin.matching import MatchTier, find
+from tests.tools.builtin.test_tools_files import TOOLS
 
 HEAVY = [
     ("a \n" * 300_000, "a\n" * 2_000 + "b\n"),

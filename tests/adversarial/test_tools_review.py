@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from goclaw.core.diffs import unified
-from goclaw.hooks.base import HookAnswer
+from goclaw.common.core.diffs import unified
 from goclaw.testing import open_bench
-from tests.hooks.support import event, opened
+from goclaw.tools.hooks.base import HookAnswer
 from tests.parts import NoSandbox
-from tests.tools.test_tools_files import TOOLS
+from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.hooks.support import event, opened
 
 GUARDS = """
 import sys

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from goclaw.execution.sandbox.confined_program import can_confine, running_confined
 from goclaw.testing import Bench, open_bench
-from goclaw.tools import ripgrep
-from goclaw.tools.search import search
+from goclaw.tools.builtin import ripgrep
+from goclaw.tools.builtin.search import search
+from goclaw.tools.execution.sandbox.confined_program import can_confine, running_confined
 from tests.tables import table
-from tests.tools.file_support import around
-from tests.tools.memory_support import ANNA, Surroundings
-from tests.tools.test_tools_files import TOOLS
+from tests.tools.builtin.file_support import around
+from tests.tools.builtin.memory_support import ANNA, Surroundings
+from tests.tools.builtin.test_tools_files import TOOLS
 
 __all__ = ["around"]
 

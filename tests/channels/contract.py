@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 from aiohttp.test_utils import unused_port
 
-from goclaw.app import open_app
-from goclaw.app.parts import App
-from goclaw.auth.tokens import add_token
 from goclaw.channels.memory import Heard, Room
-from goclaw.config.schema import Config
-from goclaw.core.events import (
+from goclaw.clients.tui.client import Client, RemoteDaemon, attach
+from goclaw.clients.tui.plain import PlainView
+from goclaw.common.auth.tokens import add_token
+from goclaw.common.config.schema import Config
+from goclaw.common.core.events import (
     Actor,
     AgentProgress,
     Attachment,
@@ -29,12 +29,12 @@ from goclaw.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from goclaw.core.messages import AssistantMessage, ToolResult
-from goclaw.core.supervise import background
-from goclaw.core.wire import ArtifactFrame, AskArtifact, Decide
+from goclaw.common.core.messages import AssistantMessage, ToolResult
+from goclaw.common.core.supervise import background
+from goclaw.common.core.wire import ArtifactFrame, AskArtifact, Decide
 from goclaw.errors import DeliveryError
-from goclaw.tui.client import Client, RemoteDaemon, attach
-from goclaw.tui.plain import PlainView
+from goclaw.program.app import open_app
+from goclaw.program.app.parts import App
 from tests.acceptance.waiting import LOOK_SECONDS, PATIENCE, clock, eventually
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram

@@ -5,12 +5,12 @@ from collections import defaultdict
 
 from pydantic import BaseModel
 
-from goclaw.specs import SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.common.specs import SideEffect
+from goclaw.tools.toolkit.base import ToolContext, tool
 from tests.acceptance.waiting import PATIENCE
 
 TOOLS = {"row": "tests.channels.contract_tools:row", "chart": "tests.channels.contract_tools:chart"}
-"""As `goclaw.core.catalog.TOOLS` has them."""
+"""As `goclaw.common.core.catalog.TOOLS` has them."""
 BOATS = "the whole table of boats, for people alone"
 
 harbours: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)

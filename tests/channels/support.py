@@ -7,10 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from goclaw.approvals.question_messages import answered
-from goclaw.core.bus import Bus
-from goclaw.core.clock import RealClock
-from goclaw.core.events import (
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Actor,
@@ -22,8 +21,9 @@ from goclaw.core.events import (
     SessionPlace,
     TurnEvent,
 )
-from goclaw.store.channel_state import ChannelRows
-from goclaw.store.open import open_database
+from goclaw.conversation.approvals.question_messages import answered
+from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.open import open_database
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.core.catalog import CHANNELS, TOOLS
+from goclaw.common.core.catalog import CHANNELS, TOOLS
 from tests.acceptance.waiting import eventually
 from tests.channels import contract_tools
 from tests.channels.contract import WAYS, Way, opened

@@ -8,12 +8,12 @@ import pytest
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
 from goclaw.channels.memory import Room
-from goclaw.config.schema import Config
-from goclaw.core.catalog import CHANNELS
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import AcceptKind, Address, Choice, Delivery, ToolStarted
-from goclaw.core.plugins import load
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import Config
+from goclaw.common.core.catalog import CHANNELS
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import AcceptKind, Address, Choice, Delivery, ToolStarted
+from goclaw.common.core.plugins import load
+from goclaw.common.core.supervise import background
 from goclaw.errors import ConfigError, DeliveryError
 from tests.channels.support import RecordingGateway, open_state
 

@@ -12,14 +12,14 @@ from aiohttp import ClientSession, web
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
 from goclaw.channels.open import open_channels
-from goclaw.config.schema import Config
-from goclaw.core import catalog
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Address, Delivery
-from goclaw.core.plugins import load
-from goclaw.engine.outbox import open_outbox
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import Address, Delivery
+from goclaw.common.core.plugins import load
+from goclaw.durable.engine.outbox import open_outbox
+from goclaw.durable.store.open import open_database
 from goclaw.errors import DeliveryError
-from goclaw.store.open import open_database
 from tests.channels.support import open_state
 
 DELIVERY = Delivery("webhook:ci:1:deliver:1", Address("notify", "ops"), "Build 7 failed.\nSee the log.")

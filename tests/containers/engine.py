@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 
 CLOCK = RealClock()
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 from tests.containers.engine import ROOT, Engine
 from tests.containers.images import Base, load
 

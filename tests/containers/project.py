@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 from tests.containers.engine import Engine
 
 UP_SECONDS = 1_200

@@ -14,7 +14,10 @@ from tests.containers.machine import SET_UP_SECONDS, SUITES, USER, Machine, runn
 pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.promise("P-installs"), pytest.mark.timeout(1800)]
 
 REMEDY = "apt-get install python3-venv"
-SELECTION = "tests/test_scripts.py tests/test_postgres.py tests/store/postgres/test_database.py tests/cli/test_send.py"
+SELECTION = (
+    "tests/test_scripts.py tests/test_postgres.py tests/durable/store/postgres/test_database.py "
+    "tests/program/cli/test_send.py"
+)
 
 
 @pytest.fixture(scope="module", params=SUITES)

@@ -9,7 +9,7 @@ from io import BytesIO
 
 import pytest
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 from tests.containers.engine import ROOT, Engine
 from tests.containers.project import Project
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 from tests.containers.engine import ROOT, Missing
 from tests.containers.images import ensure_tar, python
 

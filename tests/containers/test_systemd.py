@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from goclaw.cli.systemd import Manager
+from goclaw.program.cli.systemd import Manager
 from tests.containers.engine import Engine
 from tests.containers.machine import SET_UP_SECONDS, USER, Machine, running_machine
 

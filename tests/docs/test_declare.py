@@ -4,10 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
-import goclaw.declare
-from goclaw.core.clock import SteppedClock
-from goclaw.toolkit.parts import parts_of
-from goclaw.toolkit.sources import open_sources
+import goclaw.tools.declare
+from goclaw.common.core.clock import SteppedClock
+from goclaw.tools.toolkit.parts import parts_of
+from goclaw.tools.toolkit.sources import open_sources
 from tests import house
 from tests.docs.pages import Page
 from tests.plugin import install, packages, with_packages
@@ -118,7 +118,9 @@ def test_every_form_is_a_function_that_can_be_imported_and_that_its_test_uses() 
         text = (house.ROOT / found["path"]).read_text("utf-8")
         names = re.findall(r"`(\w+)\(", row["here"])
         lost += [
-            name for name in names[:1] if name not in goclaw.declare.__all__ or not re.search(rf"\b{name}\b", text)
+            name
+            for name in names[:1]
+            if name not in goclaw.tools.declare.__all__ or not re.search(rf"\b{name}\b", text)
         ]
         lost += [] if names else [row["there"]]
     assert lost == []

@@ -12,26 +12,26 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from goclaw.agent.kinds import Kinds
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock, SteppedClock
-from goclaw.core.messages import ToolCall
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock, SteppedClock
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.net import open_client
+from goclaw.common.specs import ToolSpec
+from goclaw.conversation.agent.kinds import Kinds
 from goclaw.llm.scripted import Answer
-from goclaw.net import open_client
-from goclaw.registries.catalog_store import FILE, CatalogStore
-from goclaw.registries.client import RegistryClient
-from goclaw.registries.publishing import Publisher
-from goclaw.registries.syncing import sync
-from goclaw.specs import ToolSpec
-from goclaw.toolkit.parts import parts_of
-from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
+from goclaw.tools.registries.catalog_store import FILE, CatalogStore
+from goclaw.tools.registries.client import RegistryClient
+from goclaw.tools.registries.publishing import Publisher
+from goclaw.tools.registries.syncing import sync
+from goclaw.tools.toolkit.parts import parts_of
+from goclaw.tools.toolkit.sources import SETTLED_SECONDS, open_sources
 from tests import house
+from tests.conversation.sessions.agents import asks_for, results, says
 from tests.docs.pages import Page
 from tests.harness import Tools, World
-from tests.mcp.test_transports_http import listening
 from tests.plugin import install, packages, with_packages
-from tests.registries.fake_registry import FakeRegistry, fake_registry, toolset
-from tests.sessions.agents import asks_for, results, says
+from tests.tools.mcp.test_transports_http import listening
+from tests.tools.registries.fake_registry import FakeRegistry, fake_registry, toolset
 
 __all__ = ["packages"]
 

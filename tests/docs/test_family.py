@@ -2,7 +2,7 @@
 
 import yaml
 
-from goclaw.auth.presets import PRESETS
+from goclaw.common.auth.presets import PRESETS
 from tests.docs.pages import Page, pages
 
 PAGE: Page = next(page for page in pages() if page.name == "docs/family.md")

@@ -2,7 +2,7 @@
 
 import re
 
-from goclaw.config.schema import ProviderSettings
+from goclaw.common.config.schema import ProviderSettings
 from goclaw.llm.ollama_facts import Footprint, fitting_window, token_bytes
 from tests import house
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from goclaw.auth.users import User
-from goclaw.config.schema import Config
+from goclaw.common.auth.users import User
+from goclaw.common.config.schema import Config
 from tests.docs.pages import Block, pages
+from tests.gateway.servers.calling import DOCUMENTED
+from tests.gateway.servers.openai.calling import service, world_with
 from tests.harness import Answer
-from tests.servers.calling import DOCUMENTED
-from tests.servers.openai.calling import service, world_with
 
 (PAGE,) = (page for page in pages() if page.name == "docs/openai.md")
 ANN = User("tui:ann", "Ann")

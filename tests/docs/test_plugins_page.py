@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
-from goclaw.config.schema import Config
-from goclaw.core import catalog
-from goclaw.core.plugins import API_VERSION
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.plugins import API_VERSION
 from goclaw.testing import open_bench
-from goclaw.toolkit.plugin_loading import check_file, load_file
+from goclaw.tools.toolkit.plugin_loading import check_file, load_file
 from tests import house
 from tests.docs.pages import Page
-from tests.toolkit.one_file import own, put
+from tests.tools.toolkit.one_file import own, put
 
 PAGE = Page(house.ROOT / "docs" / "plugins.md")
 

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from goclaw.cli.program import run
+from goclaw.program.cli.program import run
 from tests import house
 from tests.docs.pages import pages
 from tests.test_scripts import load, pins

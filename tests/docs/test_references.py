@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from goclaw.auth.users import Users
-from goclaw.cli import frame
-from goclaw.config.keys import ANY_NAME, keys
-from goclaw.config.load import load_config
-from goclaw.config.schema import Config
-from goclaw.core.catalog import COMMANDS as SLASH_COMMANDS
-from goclaw.core.catalog import TOOLS
+from goclaw.common.auth.users import Users
+from goclaw.common.config.keys import ANY_NAME, keys
+from goclaw.common.config.load import load_config
+from goclaw.common.config.schema import Config
+from goclaw.common.core.catalog import COMMANDS as SLASH_COMMANDS
+from goclaw.common.core.catalog import TOOLS
+from goclaw.program.cli import frame
 from tests import house
 from tests.docs.pages import SHELL, Page, pages
 from tests.tables import table
@@ -55,7 +55,7 @@ def calls(line: str) -> Iterator[list[str]]:
 
 def wrong(words: list[str]) -> str:
     """What is wrong with the words after `goclaw`; empty when it could be typed."""
-    program: Any = frame.load_command("goclaw.cli.frame:app")
+    program: Any = frame.load_command("goclaw.program.cli.frame:app")
     command = program
     while words and not words[0].startswith("-") and (known := getattr(command, "commands", None)):
         names = words[0].split("|")

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 import yaml
 
-from goclaw.app import GRACE_SECONDS
-from goclaw.config.load import load_config
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import RealClock
-from goclaw.store.postgres.database import open_schema
-from goclaw.store.postgres.ownership import END_SECONDS
+from goclaw.common.config.load import load_config
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import RealClock
+from goclaw.durable.store.postgres.database import open_schema
+from goclaw.durable.store.postgres.ownership import END_SECONDS
+from goclaw.program.app import GRACE_SECONDS
 from tests import house
 from tests.postgres import Server, programs, running
 

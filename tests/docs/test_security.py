@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from goclaw.config.keys import ANY_NAME, keys
-from goclaw.config.schema import Config
+from goclaw.common.config.keys import ANY_NAME, keys
+from goclaw.common.config.schema import Config
 from tests import house
 from tests.docs.pages import Page
 from tests.tables import table

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from goclaw.cli.program import run
-from goclaw.core import catalog
-from goclaw.toolkit.base import Tool
-from goclaw.toolkit.registry import BuiltIn
+from goclaw.common.core import catalog
+from goclaw.program.cli.program import run
+from goclaw.tools.toolkit.base import Tool
+from goclaw.tools.toolkit.registry import BuiltIn
 from tests import house
 from tests.tables import table
 

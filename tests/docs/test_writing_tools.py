@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.load import load_config
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.load import load_config
+from goclaw.common.core.clock import SteppedClock
 from goclaw.testing import open_bench
-from goclaw.toolkit.sources import open_sources
+from goclaw.tools.toolkit.sources import open_sources
 from tests import house
 from tests.docs.pages import Page
 from tests.plugin import install, packages
@@ -29,7 +29,7 @@ BLOCKS = {
     found[1]: block.text + "\n" for block in PAGE.blocks() if (found := re.fullmatch(r"<!-- (\w+: .+) -->", block.mark))
 }
 TOOL, TEST = BLOCKS["file: reading_time.py"], BLOCKS["file: test_reading_time.py"]
-LINE = BLOCKS["line: goclaw/core/catalog.py"]
+LINE = BLOCKS["line: goclaw/common/core/catalog.py"]
 
 
 def python(folder: Path, *arguments: str, **environment: str) -> str:
@@ -63,7 +63,7 @@ def test_a_tool_in_goclaw_is_one_file_and_one_line(copy: Path) -> None:
     catalogue.write_text(catalogue.read_text().replace("TOOLS = {\n", f"TOOLS = {{\n{LINE}", 1))
     test = copy / "tests" / "tools" / "test_reading_time.py"
     test.parent.mkdir(parents=True)
-    test.write_text(TEST.replace("from reading_time import", "from goclaw.tools.reading_time import"))
+    test.write_text(TEST.replace("from reading_time import", "from goclaw.tools.builtin.reading_time import"))
     assert "2 passed" in python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", str(test))
     assert "### reading_time" in python(copy, "-m", "goclaw", "tool", "docs")
     (copy / "state" / "workspace").mkdir(parents=True)

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from goclaw.net import is_loopback
+from goclaw.common.net import is_loopback
 from tests.fake_telegram.world import Json, World
 
 RETRY_SECONDS = 0.1

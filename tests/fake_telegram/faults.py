@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Literal
 
-from goclaw.core.clock import Clock
+from goclaw.common.core.clock import Clock
 from tests.fake_telegram.rules import ApiError
 
 FLOOD_BURST = 3

@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import BodyPartReader, MultipartReader, web
 
-from goclaw.core.clock import Clock, RealClock
+from goclaw.common.core.clock import Clock, RealClock
 from tests.fake_telegram import oracle
 from tests.fake_telegram.caller import Caller
 from tests.fake_telegram.faults import Fault, Faults, FloodControl

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goclaw.core.clock import Clock, RealClock
+from goclaw.common.core.clock import Clock, RealClock
 from tests.fake_telegram.rules import bad_request, found_entities
 
 BOT = {

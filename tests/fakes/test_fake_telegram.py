@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from tests.fake_telegram.rules import ApiError, check_entities, check_text
 from tests.fake_telegram.server import FakeTelegram
 

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from goclaw.core.clock import Clock, RealClock
-from goclaw.core.messages import Message, UserMessage
+from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.messages import Message, UserMessage
+from goclaw.common.net import open_client
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import ModelError
 from goclaw.llm.base import ChatModel, Finished, ModelEvent, ModelPorts, Request, TextDelta, ThinkingDelta
-from goclaw.net import open_client
-from goclaw.specs import ToolSpec
 
 PICTURE = bytes.fromhex("89504e470d0a1a0a")
 """What every blob of these tests holds; nobody decodes it."""

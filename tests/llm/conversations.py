@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 
 TEXT = st.text(max_size=20) | st.sampled_from(["", " ", "\n", "Grüß Gott 👋", '{"a": 1}', "\x00"])
 NAMES = st.sampled_from(["read", "get_weather", "odd.name", "ünïcode", ""])

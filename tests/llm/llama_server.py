@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goclaw.config.schema import Config, ProviderSettings
+from goclaw.common.config.schema import Config, ProviderSettings
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.open import open_model
 from tests.llm.fake_provider import STREAMS, TYPES, FakeProvider, Reply, recorded

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import ChatModel, ModelPorts, Request
 from tests.llm.asking import TOOLS, ask, model_ports
 from tests.llm.fake_provider import FakeProvider, fake_provider, refusal

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.anthropic import PROVIDER, AnthropicModel
 from goclaw.llm.base import INVALID_JSON, UNCACHED, CachePoints, CallStarted, ModelPorts, Request, Stop

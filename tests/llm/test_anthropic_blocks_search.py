@@ -9,11 +9,11 @@ from anthropic.types import ServerToolUseBlockParam, ToolSearchToolResultBlockPa
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import SecretStr
 
-from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.specs import ToolSpec
 from goclaw.llm.base import ChatModel, ModelPorts, Request
 from goclaw.llm.open import open_model
-from goclaw.specs import ToolSpec
 from tests.llm.asking import TIME, WEATHER, ask, model_ports, saying
 from tests.llm.caching_provider import stream
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, frames, refusal

@@ -8,8 +8,8 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import Message
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import Message
 from goclaw.llm.base import Request, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
 from tests.lanes import repeats

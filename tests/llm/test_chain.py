@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import AskedModel, Emptiness, Restarted, Stop
 from goclaw.llm.chain import FALLBACK, REPEATABLE, TRIES_PER_ANSWER, ModelChain

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.schema import ModelOptions
+from goclaw.common.config.schema import ModelOptions
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, Usage
 from goclaw.llm.data import DEFAULT_WINDOW, ModelFacts, facts, prepare, sees
 from tests.acceptance.waiting import eventually
@@ -86,7 +86,7 @@ async def test_what_is_read_beforehand_is_the_same_and_takes_no_memory_here() ->
     spec = "anthropic:claude-opus-5-5"
     program = f"""
 import asyncio, sys
-from goclaw.config.schema import ModelOptions
+from goclaw.common.config.schema import ModelOptions
 from goclaw.llm.data import facts, prepare
 asyncio.run(prepare([{spec!r}, "demo", "unheard-of:model"], {NOW}))
 print(facts({spec!r}, ModelOptions(), {NOW}))

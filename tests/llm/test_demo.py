@@ -1,7 +1,7 @@
 import pytest
 
-from goclaw.agent.context.untrusted_content import fenced
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.conversation.agent.context.untrusted_content import fenced
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta
 from goclaw.llm.demo import MARK, NO_AI, DemoModel
 

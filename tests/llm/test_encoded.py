@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goclaw.config.schema import ModelOptions
-from goclaw.config.servers import SERVERS
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions
+from goclaw.common.config.servers import SERVERS
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm import anthropic, ollama, openai_chat
 from goclaw.llm.base import Request
 from goclaw.llm.encoded import (

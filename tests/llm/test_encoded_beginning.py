@@ -9,10 +9,10 @@ import orjson
 import pytest
 from hypothesis import given, settings
 
-from goclaw.agent.context.window import ContextEntry, Window
-from goclaw.config.schema import ModelOptions
-from goclaw.config.servers import SERVERS
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions
+from goclaw.common.config.servers import SERVERS
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.conversation.agent.context.window import ContextEntry, Window
 from goclaw.llm import ollama, openai_chat
 from goclaw.llm.base import Beginning, Continued, Request
 from goclaw.llm.encoded import LONG, MOST_JOINED, EncodedMessages, EncodedTools, Pictures, with_conversation

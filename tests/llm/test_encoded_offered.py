@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.specs import TOOL_CALL, ToolSpec
 from goclaw.llm.base import ModelPorts, Request
 from goclaw.llm.encoded import EncodedMessages, as_offered
 from goclaw.llm.ollama import encode
-from goclaw.specs import TOOL_CALL, ToolSpec
 from tests.llm.asking import PICTURE, ask, saying
 from tests.llm.fake_provider import FakeProvider
 from tests.llm.wires import WIRES, Wire

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import ModelPorts, Stop
 from goclaw.llm.chain import ModelChain

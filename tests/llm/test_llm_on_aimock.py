@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.messages import ToolResult
+from goclaw.common.core.messages import ToolResult
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, Stop
 from tests.llm.asking import TOOLS, ask, saying

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from goclaw.core.messages import NOT_SEEN, AssistantMessage, Image, UserMessage
+from goclaw.common.core.messages import NOT_SEEN, AssistantMessage, Image, UserMessage
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import ModelPorts
 from tests.llm.asking import PICTURE, ask, saying

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import SecretStr
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.llm.base import Request
 from goclaw.llm.encoded import RESULTS_SEEN
 from goclaw.llm.pydantic_ai import PROVIDER

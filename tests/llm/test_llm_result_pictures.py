@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from goclaw.config.schema import ModelOptions
-from goclaw.config.servers import SERVERS
-from goclaw.core.messages import (
+from goclaw.common.config.schema import ModelOptions
+from goclaw.common.config.servers import SERVERS
+from goclaw.common.core.messages import (
     NO_LONGER_KEPT,
     NOT_SEEN,
     AssistantMessage,

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from goclaw.agent.context.repair import sound
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.codec import Codec
-from goclaw.core.messages import AssistantMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.messages import AssistantMessage
+from goclaw.conversation.agent.context.repair import sound
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, TextDelta, ThinkingDelta
 from goclaw.llm.pydantic_ai import PROVIDER
 from tests.lanes import repeats

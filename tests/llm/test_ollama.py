@@ -7,15 +7,24 @@ import ollama
 import pytest
 from ollama._types import ChatRequest
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import (
+    NOT_SEEN,
+    AssistantMessage,
+    Image,
+    Message,
+    Native,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from goclaw.common.net import LOOPBACK_ONLY
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import ModelErrorKind
 from goclaw.llm import ollama as ollama_module
 from goclaw.llm.base import CallStarted, ModelPorts, Stop
 from goclaw.llm.ollama import OllamaModel
 from goclaw.llm.token_counts import estimate_text
-from goclaw.net import LOOPBACK_ONLY
-from goclaw.specs import ToolSpec
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, recorded, refusal
 from tests.llm.ollama_server import GB, knows

@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
-from goclaw.core import catalog
-from goclaw.core.container import daemon_command
+from goclaw.common.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
+from goclaw.common.core import catalog
+from goclaw.common.core.container import daemon_command
+from goclaw.common.net.ollama import OllamaServer, PulledModel
 from goclaw.errors import ConfigError
 from goclaw.llm.base import Usage
 from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW
@@ -20,7 +21,6 @@ from goclaw.llm.open import (
     pick_default,
     pick_summary,
 )
-from goclaw.net.ollama import OllamaServer, PulledModel
 from tests.llm.asking import ask, model_ports, saying
 from tests.llm.fake_provider import fake_provider, lines
 from tests.llm.wires import OLLAMA

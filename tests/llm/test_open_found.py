@@ -3,9 +3,9 @@
 import pytest
 from pydantic import SecretStr
 
-from goclaw.config.schema import Config, ProviderSettings
+from goclaw.common.config.schema import Config, ProviderSettings
+from goclaw.common.net.ollama import OllamaServer, PulledModel
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, find_models, key_known, key_variable, pick_default
-from goclaw.net.ollama import OllamaServer, PulledModel
 
 QWEN = PulledModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
 TALKER = PulledModel("gemma:2b", "2026-11-03", ("completion",))

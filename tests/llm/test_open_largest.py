@@ -2,8 +2,8 @@
 
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock
 from goclaw.llm.anthropic import BUDGETS
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import MARGIN, MAX_THINKING, largest

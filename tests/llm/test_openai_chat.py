@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.config.servers import SERVERS
-from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.config.servers import SERVERS
+from goclaw.common.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.openai_chat import PROVIDER, OpenAIChatModel

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import SecretStr
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import Message
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import Message
 from goclaw.llm.base import Request, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
 from tests.lanes import repeats

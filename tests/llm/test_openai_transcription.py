@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.schema import Config
+from goclaw.common.config.schema import Config
+from goclaw.common.net import open_client
 from goclaw.errors import ConfigError, TranscriptionError
 from goclaw.llm.transcription import Recording, Transcriber, TranscriberPorts, open_transcriber
-from goclaw.net import open_client
 from tests.channels.telegram.support import HastyClock
 from tests.llm.transcription_server import Asked, FakeTranscriptions, fake_transcriptions
 

@@ -6,11 +6,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock
+from goclaw.common.net import open_client
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.probes import all_names, model_names, usable_providers
-from goclaw.net import open_client
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, refusal
 
 KEY = "sk-0123456789abcdef"

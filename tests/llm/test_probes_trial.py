@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.core.messages import ToolCall
+from goclaw.common.core.messages import ToolCall
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ModelPorts, Stop
 from goclaw.llm.probes import MAX_SHOWN, Trial, try_call

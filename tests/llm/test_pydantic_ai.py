@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import ToolCall, ToolResult
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import ToolCall, ToolResult
+from goclaw.common.net import LOOPBACK_ONLY
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm import pydantic_ai
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
-from goclaw.net import LOOPBACK_ONLY
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, fake_provider, frames, recorded, refusal
 from tests.llm.wires import OPENAI, chunk

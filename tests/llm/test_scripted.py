@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import ToolCall, ToolResult, UserMessage
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop
 from goclaw.llm.scripted import PROVIDER, Answer, ScriptedModel

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from goclaw.config.schema import Config
+from goclaw.common.config.schema import Config
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Looking, ModelLoading, ModelPorts, Usage
 from goclaw.llm.chain import ModelChain

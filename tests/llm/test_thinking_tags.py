@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.core.messages import AssistantMessage
+from goclaw.common.core.messages import AssistantMessage
 from goclaw.llm.base import Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.thinking_tags import ThinkingTags, without_thinking
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.specs import ToolSpec
 from goclaw.llm.base import Request
 from goclaw.llm.token_counts import PER_IMAGE, PER_MESSAGE, estimate_message, estimate_request, estimate_text
-from goclaw.specs import ToolSpec
 
 # What o200k, Llama 3, Qwen, Mistral, DeepSeek and Claude's old tokenizer say on average.
 COUNTED = {

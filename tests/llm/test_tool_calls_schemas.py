@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core import catalog
-from goclaw.core.plugins import load
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core import catalog
+from goclaw.common.core.plugins import load
+from goclaw.common.specs import ToolSpec
 from goclaw.errors import InvalidInput
 from goclaw.llm.anthropic_blocks import encode_tools
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.pydantic_ai import PROVIDER
 from goclaw.llm.token_counts import estimate_tools
 from goclaw.llm.tool_calls import LONG_LIST, LONG_TEXT, trimmed_schema
-from goclaw.specs import ToolSpec
-from goclaw.toolkit.arguments import validate
-from goclaw.toolkit.base import Tool
+from goclaw.tools.toolkit.arguments import validate
+from goclaw.tools.toolkit.base import Tool
 from tests.llm.asking import ask, saying
 from tests.llm.fake_provider import FakeProvider
 from tests.llm.wires import ANTHROPIC, KEY, WIRES, Wire

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
+from goclaw.common.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.open import open_model
 from tests.llm.fake_provider import Reply, frames, lines

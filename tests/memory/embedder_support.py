@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from goclaw.core.clock import Clock, SteppedClock
-from goclaw.core.supervise import background
+from goclaw.common.core.clock import Clock, SteppedClock
+from goclaw.common.core.supervise import background
 from goclaw.errors import ConfigError
 from goclaw.memory.embedders.base import Embedder
 from goclaw.memory.embedding import Embedding

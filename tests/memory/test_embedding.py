@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import EmbeddingError
 from goclaw.memory.embedders.base import quantised
 from goclaw.memory.embedding import DEADLINE, FIRST_PAUSE, LOOK_AGAIN, SLOW, Embedding

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core import catalog
-from goclaw.core.clock import SteppedClock
-from goclaw.core.plugins import load
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.plugins import load
 from goclaw.errors import ConfigError
 from goclaw.memory.embedders import local
 from goclaw.memory.embedders.base import EmbedderPart

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.schema import MemorySettings
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.schema import MemorySettings
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.workspace import GlobMatch, Workspace
 from goclaw.memory import file_indexer
 from goclaw.memory.file_indexer import MAX_FILE, MAX_LINES, FileIndexer, name_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
-from goclaw.workspace import GlobMatch, Workspace
 
 
 @dataclass

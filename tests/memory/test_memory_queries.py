@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.auth.access import Access
-from goclaw.auth.users import User, Users
-from goclaw.config.schema import Config
-from goclaw.core.events import Actor
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import User, Users
+from goclaw.common.config.schema import Config
+from goclaw.common.core.events import Actor
+from goclaw.common.workspace import Workspace
 from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.base import (
     MemoryFile,
@@ -33,7 +34,6 @@ from goclaw.memory.memory_queries import (
     MemoryQuery,
     NoSuchFile,
 )
-from goclaw.workspace import Workspace
 
 OWNER = Actor("tui:me", "cli", owner=True)
 ANNA = Actor("telegram:5", "telegram")

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.workspace import Workspace
+from goclaw.durable.store.reading import FeedRow
 from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryPort, MemoryStatus, NoteHit, TranscriptQuery
 from goclaw.memory.chunks import Chunk, chunk_markdown
@@ -20,9 +22,7 @@ from goclaw.memory.index import database
 from goclaw.memory.index.database import BESIDE
 from goclaw.memory.service import FRESH_SECONDS, START_AFTER, open_memory
 from goclaw.memory.vector_search import SETTLE
-from goclaw.store.reading import FeedRow
 from goclaw.testing import WordsEmbedder
-from goclaw.workspace import Workspace
 from tests.memory.embedder_support import Rack, until
 
 CARS = [("car", "vehicle", "automobile")]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock
+from goclaw.common.workspace import Workspace
 from goclaw.memory.base import MemoryPort, TranscriptQuery
 from goclaw.memory.embedders.local_runtime import PACKAGED_MODEL
 from goclaw.memory.service import open_memory
-from goclaw.workspace import Workspace
 from tests.acceptance.waiting import clock
 from tests.memory.test_service import Transcripts
 

@@ -11,26 +11,26 @@ from random import Random
 
 import pytest
 
-from goclaw.agent.prompt import envelope
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Actor, Address, Inbound, session_of_program
-from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
-from goclaw.core.supervise import background
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import Actor, Address, Inbound, session_of_program
+from goclaw.common.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.supervise import background
+from goclaw.conversation.agent.prompt import envelope
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.forgetting import Forgetting, Retention
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.reading import FeedRow, TranscriptFeed
 from goclaw.memory.chunks import Chunk
 from goclaw.memory.index import notes, talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.index.schema import SCHEMA
 from goclaw.memory.index.talk import IndexedRow
 from goclaw.memory.transcript_indexer import AGENT, ECHOES, LOOK_SECONDS, TranscriptIndexer, said_of
-from goclaw.store.database import Database
-from goclaw.store.forgetting import Forgetting, Retention
-from goclaw.store.open import open_database
-from goclaw.store.reading import FeedRow, TranscriptFeed
-from goclaw.toolkit.registry import BuiltIn
+from goclaw.tools.toolkit.registry import BuiltIn
 from tests.acceptance.waiting import clock as real
+from tests.durable.store.saying import ANNA, Story
+from tests.durable.store.saying import talk as turn_about
 from tests.parts import sql
-from tests.store.saying import ANNA, Story
-from tests.store.saying import talk as turn_about
 
 PATIENCE = 20.0
 

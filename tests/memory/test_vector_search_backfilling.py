@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.clock import SteppedClock
-from goclaw.core.supervise import background
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.supervise import background
 from goclaw.memory.embedding import MAX_PAUSE, Embedding
 from goclaw.memory.index import text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index

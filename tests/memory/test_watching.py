@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.workspace import Workspace, hints
 from goclaw.errors import StateError
 from goclaw.memory import watching
 from goclaw.memory.watching import SAFETY_SECONDS, UNTOLD_SECONDS, WatchedFolders, folders_to_watch, watched
-from goclaw.workspace import Workspace, hints
 
 
 class HastyClock(SteppedClock):

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 
-from goclaw.core.clock import RealClock
+from goclaw.common.core.clock import RealClock
 from tests import house
 from tests.mutations.bug import Bug
 from tests.mutations.every import BUGS

@@ -2,25 +2,25 @@
 
 from tests.mutations.bug import Bug, bug
 
-_QUESTIONS = "goclaw/approvals/questions.py"
-_DISPATCHER = "goclaw/toolkit/dispatcher.py"
+_QUESTIONS = "goclaw/conversation/approvals/questions.py"
+_DISPATCHER = "goclaw/tools/toolkit/dispatcher.py"
 
 BUGS: list[Bug] = [
     bug(
         "the ends of lines in a script are not to be seen",
         "class approval: a text that passes for another argument",
-        "goclaw/approvals/question_messages.py",
+        "goclaw/conversation/approvals/question_messages.py",
         'r"\\g<0>\\n"',
         '"\\n"',
-        "tests/approvals/test_question_messages_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
+        "tests/conversation/approvals/test_question_messages_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
     ),
     bug(
         "a question promises a command without sandbox that it has no network",
         "class approval: a person agrees to something else",
-        "goclaw/tools/exec_grounds.py",
+        "goclaw/tools/builtin/exec_grounds.py",
         "    if ctx.sandbox.tier == OFF:\n",
         "    if False:\n",
-        "tests/approvals/test_approvals.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
+        "tests/conversation/approvals/test_approvals.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
     ),
     bug(
         "ids of approvals are counted",
@@ -28,10 +28,10 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))',
         "name = str(len(self._open) + 1)",
-        "tests/approvals/test_approvals.py::test_no_id_ever_reaches_the_model",
-        "tests/approvals/test_questions.py::test_an_approval_shows_the_call_and_lets_it_run_once",
-        "tests/approvals/test_approvals_fuzz.py",
-        "tests/approvals/test_questions.py",
+        "tests/conversation/approvals/test_approvals.py::test_no_id_ever_reaches_the_model",
+        "tests/conversation/approvals/test_questions.py::test_an_approval_shows_the_call_and_lets_it_run_once",
+        "tests/conversation/approvals/test_approvals_fuzz.py",
+        "tests/conversation/approvals/test_questions.py",
     ),
     bug(
         "an approval waits for ever",
@@ -39,7 +39,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'until = now + self._approval_seconds if question.kind == "approval" else None',
         "until = None",
-        "tests/approvals/test_questions.py::test_nobody_s_answer_is_no",
+        "tests/conversation/approvals/test_questions.py::test_nobody_s_answer_is_no",
     ),
     bug(
         "an approval that is over can still be answered",
@@ -47,7 +47,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "if self._is_over(item) or not self.may_answer(",
         "if not self.may_answer(",
-        "tests/approvals/test_questions.py::test_a_machine_that_slept_allows_nothing_late",
+        "tests/conversation/approvals/test_questions.py::test_a_machine_that_slept_allows_nothing_late",
     ),
     bug(
         "a plain message approves",
@@ -55,7 +55,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'if item.session == session and question.kind == "question" and question.asker == actor.key:',
         "if item.session == session and question.asker == actor.key:",
-        "tests/approvals/test_questions.py::test_plain_words_never_approve_anything",
+        "tests/conversation/approvals/test_questions.py::test_plain_words_never_approve_anything",
     ),
     bug(
         "whoever knows the id may approve",
@@ -63,7 +63,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)",
         "return not actor.behalf and bool(rights)",
-        "tests/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/conversation/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "what acts for others approves in their name",
@@ -71,7 +71,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "return not actor.behalf and all(",
         "return all(",
-        "tests/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/conversation/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "an approval holds for a call that has changed",
@@ -79,15 +79,15 @@ BUGS: list[Bug] = [
         _DISPATCHER,
         "        if changed or now.digest != consent.digest:",
         "        if False:",
-        "tests/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
+        "tests/conversation/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
     ),
     bug(
         "files that a call rests on are no part of what is approved",
         "GHSA-2j8v: the script is rewritten while the approval waits",
-        "goclaw/toolkit/approval_request.py",
+        "goclaw/tools/toolkit/approval_request.py",
         '"facts": dict(grounds.facts),',
         '"facts": {},',
-        "tests/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
+        "tests/conversation/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
     ),
     bug(
         "rights taken away while an approval waits do not matter",
@@ -95,7 +95,7 @@ BUGS: list[Bug] = [
         _DISPATCHER,
         "        if self._known(watch) is not tool:",
         "        if False:",
-        "tests/toolkit/test_dispatcher.py::test_a_right_taken_away_while_somebody_is_asked_counts",
+        "tests/tools/toolkit/test_dispatcher.py::test_a_right_taken_away_while_somebody_is_asked_counts",
     ),
     bug(
         "an approval that was given holds for ever",
@@ -103,32 +103,32 @@ BUGS: list[Bug] = [
         _DISPATCHER,
         "        if lapsed := consent.lapsed():",
         "        if False and (lapsed := consent.lapsed()):",
-        "tests/approvals/test_approvals.py::test_an_approval_that_was_given_before_a_crash_expires_like_every_other",
+        "tests/conversation/approvals/test_approvals.py::test_an_approval_that_was_given_before_a_crash_expires_like_every_other",
     ),
     bug(
         "what is critical can be allowed for good",
         "class approval: always without a sandbox",
-        "goclaw/toolkit/approval_request.py",
+        "goclaw/tools/toolkit/approval_request.py",
         "pattern = () if every_time else grounds.pattern",
         "pattern = grounds.pattern",
-        "tests/approvals/test_approvals.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
+        "tests/conversation/approvals/test_approvals.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
     ),
     bug(
         "what one person allowed for good holds for everybody",
         "class approval: a rule without its holder",
-        "goclaw/store/approvals.py",
+        "goclaw/durable/store/approvals.py",
         '        approval_rules.c.holder == bindparam("holder"),\n',
         "",
-        "tests/approvals/test_approvals.py::test_a_rule_is_for_one_person_and_a_script_in_it_for_what_it_was",
+        "tests/conversation/approvals/test_approvals.py::test_a_rule_is_for_one_person_and_a_script_in_it_for_what_it_was",
     ),
     bug(
         "an approval can be answered twice",
         "class approval: replay of a callback",
-        "goclaw/engine/journal.py",
+        "goclaw/durable/engine/journal.py",
         "        if results[0].rowcount != 1:\n            return False\n        # After a restart",
         "        # After a restart",
-        "tests/engine/test_journal.py",
-        "tests/approvals/test_approvals.py::test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answer_wins",
+        "tests/durable/engine/test_journal.py",
+        "tests/conversation/approvals/test_approvals.py::test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answer_wins",
     ),
     bug(
         "a press counts wherever it was forwarded to",
@@ -150,9 +150,9 @@ BUGS: list[Bug] = [
     bug(
         "`policy.stricter` is not looked at",
         "class permission: a rule of the operator without effect",
-        "goclaw/auth/access.py",
+        "goclaw/common/auth/access.py",
         "            stricter=policy.stricter,\n",
         "",
-        "tests/toolkit/test_dispatcher.py::test_a_plan_changes_nothing_and_config_can_only_tighten",
+        "tests/tools/toolkit/test_dispatcher.py::test_a_plan_changes_nothing_and_config_can_only_tighten",
     ),
 ]

@@ -2,10 +2,10 @@
 
 from tests.mutations.bug import Bug, bug
 
-_TESTS = "tests/turns/test_costs_reserved.py"
+_TESTS = "tests/conversation/turns/test_costs_reserved.py"
 _SIDE_BY_SIDE = f"{_TESTS}::test_side_by_side_and_in_any_process_one_request_at_most_goes_beyond"
-_COSTS = "goclaw/turns/costs.py"
-_RESERVATIONS = "goclaw/store/postgres/reservations.py"
+_COSTS = "goclaw/conversation/turns/costs.py"
+_RESERVATIONS = "goclaw/durable/store/postgres/reservations.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -51,7 +51,7 @@ BUGS: list[Bug] = [
     bug(
         "an answer that is stopped while a hook judges it stays reserved",
         "class money: a person waits for what is over",
-        "goclaw/turns/turn.py",
+        "goclaw/conversation/turns/turn.py",
         "            self._services.unanswered(step)\n",
         "",
         f"{_TESTS}::test_an_answer_that_is_stopped_while_a_hook_judges_it_leaves_its_share_to_others",

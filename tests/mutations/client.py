@@ -2,17 +2,17 @@
 
 from tests.mutations.bug import Bug, bug
 
-_TUI = "goclaw/tui"
-_TESTS = "tests/tui"
+_TUI = "goclaw/clients/tui"
+_TESTS = "tests/clients/tui"
 
 BUGS: list[Bug] = [
     bug(
         "Enter is a line break before the client has drawn",
         "issue 25: keys typed before the client has drawn are messages",
-        "goclaw/tui/type_ahead.py",
+        "goclaw/clients/tui/type_ahead.py",
         '.replace(END_OF_FILE, "").replace("\\n", "\\r")',
         '.replace(END_OF_FILE, "")',
-        "tests/tui/test_tui_typing.py::test_keys_typed_before_the_client_has_drawn_are_messages_and_no_line_breaks",
+        "tests/clients/tui/test_tui_typing.py::test_keys_typed_before_the_client_has_drawn_are_messages_and_no_line_breaks",
     ),
     bug(
         "the status bar is navy blue where a terminal has 256 colours",
@@ -157,10 +157,10 @@ BUGS: list[Bug] = [
     bug(
         "the list of sessions ends with its first page",
         "issue 43: thousands of sessions go in one frame, or not at all",
-        "goclaw/servers/serving.py",
+        "goclaw/gateway/servers/serving.py",
         "                return SessionsReply(list(found[:limit]), more=len(found) > limit)",
         "                return SessionsReply(list(found[:limit]))",
-        "tests/cli/test_transcripts.py::test_more_sessions_than_a_frame_holds_are_listed_by_pages",
+        "tests/program/cli/test_transcripts.py::test_more_sessions_than_a_frame_holds_are_listed_by_pages",
     ),
     bug(
         "keys of the list of sessions stop the turn behind it",

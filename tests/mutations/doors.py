@@ -2,23 +2,23 @@
 
 from tests.mutations.bug import Bug, bug
 
-_SERVING = "goclaw/servers/serving.py"
-_TOKENS = "goclaw/auth/tokens.py"
-_HTTP = "goclaw/servers/http.py"
+_SERVING = "goclaw/gateway/servers/serving.py"
+_TOKENS = "goclaw/common/auth/tokens.py"
+_HTTP = "goclaw/gateway/servers/http.py"
 _WEBHOOK = "goclaw/channels/telegram/webhook.py"
 
-_CONNECTIONS = "goclaw/servers/connections.py"
-_RECEIVING = "goclaw/servers/webhooks/receiving.py"
-_CREDENTIALS = "goclaw/servers/webhooks/credentials.py"
-_TEMPLATE = "goclaw/servers/webhooks/template.py"
-_ATTACKS = "tests/servers/webhooks/test_receiving_attacks.py"
-_CALLS = "tests/servers/webhooks/test_receiving.py"
+_CONNECTIONS = "goclaw/gateway/servers/connections.py"
+_RECEIVING = "goclaw/gateway/servers/webhooks/receiving.py"
+_CREDENTIALS = "goclaw/gateway/servers/webhooks/credentials.py"
+_TEMPLATE = "goclaw/gateway/servers/webhooks/template.py"
+_ATTACKS = "tests/gateway/servers/webhooks/test_receiving_attacks.py"
+_CALLS = "tests/gateway/servers/webhooks/test_receiving.py"
 
 BUGS: list[Bug] = [
     bug(
         "SIGHUP kills the daemon",
         "class process: a rotation of logs, or a closed terminal, is the end",
-        "goclaw/cli/serving.py",
+        "goclaw/program/cli/serving.py",
         "        handled[signal.SIGHUP] = hang_up\n",
         "        pass\n",
         "tests/acceptance/test_ending.py::test_a_hangup_without_a_terminal_reloads_and_ends_nothing",
@@ -35,7 +35,7 @@ BUGS: list[Bug] = [
     bug(
         "what is printed into a closed terminal ends the daemon out of order",
         "class process: an error where the words go",
-        "goclaw/cli/serving.py",
+        "goclaw/program/cli/serving.py",
         "    except OSError:\n        # What is still buffered",
         "    except BlockingIOError:\n        # What is still buffered",
         "tests/acceptance/test_ending.py::test_a_hangup_in_a_terminal_ends_in_order",
@@ -43,26 +43,26 @@ BUGS: list[Bug] = [
     bug(
         "the log goes on in the file that was moved away",
         "class process: a rotation that loses the log",
-        "goclaw/health/logs.py",
+        "goclaw/common/health/logs.py",
         "            self._file.reopen()\n",
         "            pass\n",
-        "tests/health/test_logs.py::test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole",
+        "tests/common/health/test_logs.py::test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole",
     ),
     bug(
         "connections to the listener for MCP clients are not counted",
         "issue 21: half-open connections shut out every MCP client",
-        "goclaw/servers/mcp/http.py",
+        "goclaw/gateway/servers/mcp/http.py",
         "        self._connections.came(self, self._address)\n",
         "",
-        "tests/servers/mcp/test_http.py::test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client",
+        "tests/gateway/servers/mcp/test_http.py::test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client",
     ),
     bug(
         "refused publishes are not counted",
         "class http: a registry that is kept busy, and an audit log that is filled",
-        "goclaw/servers/registry/api.py",
+        "goclaw/gateway/servers/registry/api.py",
         "            self._visitors.refused(visitor)\n",
         "            pass\n",
-        "tests/servers/registry/test_api_pages_bounds.py::"
+        "tests/gateway/servers/registry/test_api_pages_bounds.py::"
         "test_refused_changes_are_limited_for_a_minute_and_hold_up_nobody_else",
     ),
     bug(
@@ -71,7 +71,7 @@ BUGS: list[Bug] = [
         _CONNECTIONS,
         "            if self._waiting:\n",
         "            if False:\n",
-        "tests/servers/test_http.py",
+        "tests/gateway/servers/test_http.py",
     ),
     bug(
         "one caller takes the places of the others",
@@ -79,7 +79,7 @@ BUGS: list[Bug] = [
         _CONNECTIONS,
         "len(of_caller) >= self._limits.per_caller",
         "len(of_caller) < 0",
-        "tests/servers/test_http.py",
+        "tests/gateway/servers/test_http.py",
     ),
     bug(
         "the youngest head makes room",
@@ -87,7 +87,7 @@ BUGS: list[Bug] = [
         _CONNECTIONS,
         'self._close(of_caller[0], "its',
         'self._close(of_caller[-1], "its',
-        "tests/servers/test_http.py",
+        "tests/gateway/servers/test_http.py",
     ),
     bug(
         "probes wait for a place like everybody",
@@ -95,7 +95,7 @@ BUGS: list[Bug] = [
         _CONNECTIONS,
         "            yield probe or room\n",
         "            yield room\n",
-        "tests/servers/test_http.py",
+        "tests/gateway/servers/test_http.py",
     ),
     bug(
         "anybody says who calls",
@@ -103,7 +103,7 @@ BUGS: list[Bug] = [
         _CONNECTIONS,
         "if not self._is_trusted(address) or not is_address(forwarded.strip()):",
         "if not is_address(forwarded.strip()):",
-        "tests/servers/test_http.py",
+        "tests/gateway/servers/test_http.py",
     ),
     bug(
         "a client that never attaches stays",
@@ -111,7 +111,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "if self._clock.monotonic() >= until:",
         "if self._clock.monotonic() < 0:",
-        "tests/servers/test_terminals_remote_silent.py::test_a_client_that_never_attaches_is_cut_off_in_time",
+        "tests/gateway/servers/test_terminals_remote_silent.py::test_a_client_that_never_attaches_is_cut_off_in_time",
     ),
     bug(
         "a message overtakes the command in front of it",
@@ -119,7 +119,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "        if sends and isinstance(frame, Send)",
         "        if False and isinstance(frame, Send)",
-        "tests/servers/test_serving.py::test_a_message_behind_a_command_is_taken_under_what_that_sets",
+        "tests/gateway/servers/test_serving.py::test_a_message_behind_a_command_is_taken_under_what_that_sets",
     ),
     bug(
         "a client that has not attached outlives its token",
@@ -127,24 +127,24 @@ BUGS: list[Bug] = [
         _SERVING,
         "                if reason := visitor.objection():\n",
         '                if reason := "":\n',
-        "tests/servers/test_terminals_remote_silent.py::test_a_client_that_has_not_attached_ends_with_its_token",
+        "tests/gateway/servers/test_terminals_remote_silent.py::test_a_client_that_has_not_attached_ends_with_its_token",
     ),
     bug(
         "any user of the machine may use the socket",
         "CVE-2026-25593: an unauthenticated local socket",
-        "goclaw/servers/terminals.py",
+        "goclaw/gateway/servers/terminals.py",
         "if _peer_uid(request) != os.getuid():",
         "if _peer_uid(request) < 0:",
-        "tests/servers/test_terminals_socket.py::test_another_user_is_refused",
+        "tests/gateway/servers/test_terminals_socket.py::test_another_user_is_refused",
     ),
     bug(
         "a token lets in as the owner",
         "CVE-2026-44118, GHSA-rqpp: rights by the way in",
-        "goclaw/servers/terminals.py",
+        "goclaw/gateway/servers/terminals.py",
         "actor = Actor(token.user, REMOTE_ENTRY, name=token.user)",
         "actor = Actor(token.user, REMOTE_ENTRY, owner=True, name=token.user)",
-        "tests/servers/test_terminals_remote.py::test_rights_that_a_client_declares_are_not_heard",
-        "tests/servers/test_terminals_remote.py",
+        "tests/gateway/servers/test_terminals_remote.py::test_rights_that_a_client_declares_are_not_heard",
+        "tests/gateway/servers/test_terminals_remote.py",
     ),
     bug(
         "the beginning of a token is enough",
@@ -152,7 +152,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         'return hashlib.sha256(secret.encode(errors="replace")).hexdigest()',
         'return hashlib.sha256(secret[:12].encode(errors="replace")).hexdigest()',
-        "tests/auth/test_tokens.py::test_what_is_not_exactly_a_token_is_none",
+        "tests/common/auth/test_tokens.py::test_what_is_not_exactly_a_token_is_none",
     ),
     bug(
         "an expired token is good",
@@ -160,7 +160,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         'return found if found and not self._is_over(self._tokens[found]) else ""',
         "return found",
-        "tests/auth/test_tokens.py::test_a_token_ends_at_its_time",
+        "tests/common/auth/test_tokens.py::test_a_token_ends_at_its_time",
     ),
     bug(
         "tokens that others can read or change are good",
@@ -168,7 +168,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         "        if stat.S_IMODE(found.st_mode) & 0o077:",
         "        if False:",
-        "tests/auth/test_tokens.py::test_a_file_that_others_can_read_or_change_lets_nobody_in",
+        "tests/common/auth/test_tokens.py::test_a_file_that_others_can_read_or_change_lets_nobody_in",
     ),
     bug(
         "access tokens that could not be read are not read again",
@@ -176,7 +176,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         "        if tokens.problem:",
         "        if False:",
-        "tests/auth/test_tokens.py::"
+        "tests/common/auth/test_tokens.py::"
         "test_tokens_that_cannot_be_read_for_a_moment_are_good_again_without_a_change_of_the_file",
     ),
     bug(
@@ -185,7 +185,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "        reason = visit.visitor.objection()\n",
         '        reason = ""\n',
-        "tests/servers/test_terminals_remote.py::test_a_revoked_token_ends_what_streams",
+        "tests/gateway/servers/test_terminals_remote.py::test_a_revoked_token_ends_what_streams",
     ),
     bug(
         "rights that are taken away do not end what streams",
@@ -193,8 +193,8 @@ BUGS: list[Bug] = [
         _SERVING,
         "        except AccessDenied as error:\n            reason = reason or str(error)",
         "        except AccessDenied:\n            return False",
-        "tests/servers/test_terminals_socket.py::test_a_terminal_whose_right_is_taken_away_hears_no_more",
-        "tests/servers/test_terminals_remote.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
+        "tests/gateway/servers/test_terminals_socket.py::test_a_terminal_whose_right_is_taken_away_hears_no_more",
+        "tests/gateway/servers/test_terminals_remote.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
     ),
     bug(
         "what is for admins is told to every terminal",
@@ -202,7 +202,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "and event.for_admins and not self._gateway.oversees(visit.actor)",
         "and False",
-        "tests/servers/test_terminals_remote.py::test_the_daemons_faults_are_told_to_admins_alone",
+        "tests/gateway/servers/test_terminals_remote.py::test_the_daemons_faults_are_told_to_admins_alone",
     ),
     bug(
         "pages of strangers may call",
@@ -210,7 +210,7 @@ BUGS: list[Bug] = [
         _HTTP,
         'if not all(self._may_call(origin.lower(), named[0]) for origin in request.headers.getall("Origin", [])):',
         "if False:",
-        "tests/servers/test_http.py::test_a_page_may_call_only_if_it_is_named",
+        "tests/gateway/servers/test_http.py::test_a_page_may_call_only_if_it_is_named",
     ),
     bug(
         "any Host is ours",
@@ -218,7 +218,7 @@ BUGS: list[Bug] = [
         _HTTP,
         "if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):",
         "if len(named) != 1:",
-        "tests/servers/test_http.py::test_a_foreign_host_is_refused",
+        "tests/gateway/servers/test_http.py::test_a_foreign_host_is_refused",
     ),
     bug(
         "a call without the webhook's secret is taken",
@@ -239,63 +239,63 @@ BUGS: list[Bug] = [
     bug(
         "an open port needs no credential",
         "CVE-2026-25187, nanobot: 0.0.0.0 without any check",
-        "goclaw/config/listening.py",
+        "goclaw/common/config/listening.py",
         "and not is_loopback(config.http.host) and not any(credentials(config)):",
         "and not is_loopback(config.http.host) and False:",
-        "tests/config/test_listening.py::test_beyond_this_machine_it_listens_only_with_a_credential",
+        "tests/common/config/test_listening.py::test_beyond_this_machine_it_listens_only_with_a_credential",
     ),
     bug(
         "an agent works on for an MCP client whose token is gone",
         "class token: revoked, and still at work",
-        "goclaw/servers/mcp/offer.py",
+        "goclaw/gateway/servers/mcp/offer.py",
         "ctx, params, caller.gone)",
         "ctx, params, None)",
-        "tests/servers/mcp/test_tools_agents_ending.py::test_whose_token_is_revoked_has_no_agent_at_work",
+        "tests/gateway/servers/mcp/test_tools_agents_ending.py::test_whose_token_is_revoked_has_no_agent_at_work",
     ),
     bug(
         "a mode chosen in a chat lets agents of MCP clients do what asks first",
         "class permission: a choice that reaches further than where it was made",
-        "goclaw/turns/agent_services.py",
+        "goclaw/conversation/turns/agent_services.py",
         "return None if self.agent_run.root.caller else self._home().mode",
         "return self._home().mode",
-        "tests/turns/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
+        "tests/conversation/turns/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
     ),
     bug(
         "calls that gateways hand on in a circle never end",
         "class resources: two services that call each other",
-        "goclaw/turns/external_runs.py",
+        "goclaw/conversation/turns/external_runs.py",
         "        self._runs.refuse_too_many(self.scope.session)\n",
         "",
-        "tests/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
+        "tests/gateway/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
     ),
     bug(
         "anybody with a token publishes",
         "class registry: reading is taken for writing",
-        "goclaw/servers/registry/api.py",
+        "goclaw/gateway/servers/registry/api.py",
         "    if not visitor.publishes:",
         "    if False:",
-        "tests/servers/registry/test_api_pages.py::test_admins_and_publishers_publish_and_nobody_else",
+        "tests/gateway/servers/registry/test_api_pages.py::test_admins_and_publishers_publish_and_nobody_else",
     ),
     bug(
         "a name of ours is the newest of somebody elsewhere",
         "class registry: dependency confusion",
-        "goclaw/servers/registry/catalogue.py",
+        "goclaw/gateway/servers/registry/catalogue.py",
         "{name.lower(): OWN for _, name in self._store.owned()}",
         "{}",
-        "tests/servers/registry/test_api_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
+        "tests/gateway/servers/registry/test_api_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
     ),
     bug(
         "a withdrawn version comes back as something else",
         "class registry: what was agreed to is replaced",
-        "goclaw/registries/catalog_store.py",
+        "goclaw/tools/registries/catalog_store.py",
         "            if known.get(new.key, new.sha256) != new.sha256 or _rivals(new.key) & known.keys():",
         "            if False:",
-        "tests/registries/test_catalog_store.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
+        "tests/tools/registries/test_catalog_store.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
     ),
     bug(
         "the second of two daemons that start at once lives on",
         "it takes the state folder as soon as the first is stopped",
-        "goclaw/cli/process.py",
+        "goclaw/program/cli/process.py",
         "    if running_pid(config) != process.pid:",
         "    if False:",
         "tests/acceptance/test_background.py::test_of_two_starts_at_once_both_are_right",
@@ -338,7 +338,7 @@ BUGS: list[Bug] = [
         _RECEIVING,
         "        named = call_id(self._hook, headers, raw, body) or uuid.uuid4().hex",
         "        named = uuid.uuid4().hex",
-        "tests/servers/webhooks/test_receiving_crash.py::test_a_kill_at_any_write_neither_loses_nor_doubles_a_call",
+        "tests/gateway/servers/webhooks/test_receiving_crash.py::test_a_kill_at_any_write_neither_loses_nor_doubles_a_call",
     ),
     bug(
         "what a call says passes for the operator's words",
@@ -351,7 +351,7 @@ BUGS: list[Bug] = [
     bug(
         "what a webhook says counts as the agent's words",
         "orders in the conversation that no mark sets apart",
-        "goclaw/turns/turn.py",
+        "goclaw/conversation/turns/turn.py",
         "        if inbound.foreign:",
         "        if False:",
         f"{_CALLS}::test_a_message_is_sent_word_for_word_without_a_model",
@@ -362,7 +362,7 @@ BUGS: list[Bug] = [
         _TEMPLATE,
         ".translate(_NO_MARKS)}{_END}",
         "}{_END}",
-        "tests/servers/webhooks/test_template.py::test_a_value_cannot_imitate_the_marks",
+        "tests/gateway/servers/webhooks/test_template.py::test_a_value_cannot_imitate_the_marks",
     ),
     bug(
         "loops of a template are not counted",
@@ -370,7 +370,7 @@ BUGS: list[Bug] = [
         _TEMPLATE,
         "            if self._steps < 0 or self._monotonic() > self._end:",
         "            if self._monotonic() > self._end:",
-        "tests/servers/webhooks/test_template.py::test_loops_over_a_large_body_end",
+        "tests/gateway/servers/webhooks/test_template.py::test_loops_over_a_large_body_end",
     ),
     bug(
         "a URL that is told may be a private one",
@@ -391,15 +391,15 @@ BUGS: list[Bug] = [
     bug(
         "the targets of alerts hear none",
         "a fault at night",
-        "goclaw/gateway/alerts.py",
+        "goclaw/gateway/intake/alerts.py",
         "text) for name in self._settings.notify]",
         "text) for name in ()]",
-        "tests/gateway/test_alerts.py::test_targets_of_notify_hear_it_besides",
+        "tests/gateway/intake/test_alerts.py::test_targets_of_notify_hear_it_besides",
     ),
     bug(
         "a test of a webhook leaves out the signature",
         "a try that fails where the service does not",
-        "goclaw/cli/webhook.py",
+        "goclaw/program/cli/webhook.py",
         "    given.update(signed(hook, raw, RealClock().now()))\n",
         "",
         "tests/acceptance/test_incoming_webhook.py::test_a_call_that_was_answered_is_done_once_over_a_kill",

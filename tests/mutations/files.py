@@ -2,40 +2,40 @@
 
 from tests.mutations.bug import Bug, Patch, bug
 
-_WORKSPACE = "goclaw/workspace/workspace.py"
-_COPY = "goclaw/execution/sandbox/configuration_copy.py"
-_BENEATH = "goclaw/workspace/openat2.py"
-_REACH = "goclaw/workspace/path_resolver.py"
-_NOTES, _OLD_NOTES = "goclaw/workspace/notes.py", "goclaw/workspace/old_notes.py"
-_PATHS = "goclaw/workspace/paths.py"
-_ATOMIC = "goclaw/workspace/atomic.py"
-_LOCKING = "goclaw/workspace/atomic.py"
-_CHAIN = "goclaw/auth/audit_chain.py"
+_WORKSPACE = "goclaw/common/workspace/workspace.py"
+_COPY = "goclaw/tools/execution/sandbox/configuration_copy.py"
+_BENEATH = "goclaw/common/workspace/openat2.py"
+_REACH = "goclaw/common/workspace/path_resolver.py"
+_NOTES, _OLD_NOTES = "goclaw/common/workspace/notes.py", "goclaw/common/workspace/old_notes.py"
+_PATHS = "goclaw/common/workspace/paths.py"
+_ATOMIC = "goclaw/common/workspace/atomic.py"
+_LOCKING = "goclaw/common/workspace/atomic.py"
+_CHAIN = "goclaw/common/auth/audit_chain.py"
 
 BUGS: list[Bug] = [
     bug(
         "a state folder below /usr is granted with it",
         "class exec: a hidden folder inside of what is shown",
-        "goclaw/execution/sandbox/layout.py",
+        "goclaw/tools/execution/sandbox/layout.py",
         "        if found and found in above:\n",
         "        if found is None:\n",
-        "tests/execution/sandbox/test_layout.py::test_a_folder_with_something_hidden_is_shown_but_for_that",
+        "tests/tools/execution/sandbox/test_layout.py::test_a_folder_with_something_hidden_is_shown_but_for_that",
     ),
     bug(
         "root's tar in bubblewrap gives files away, which fails",
         "issue 21: tar keeps working inside",
-        "goclaw/execution/sandbox/bubblewrap.py",
+        "goclaw/tools/execution/sandbox/bubblewrap.py",
         '"TMPDIR": "/tmp", **contained_root()}',
         '"TMPDIR": "/tmp"}',
-        "tests/execution/sandbox/test_layout.py::test_an_archive_of_other_users_is_unpacked",
+        "tests/tools/execution/sandbox/test_layout.py::test_an_archive_of_other_users_is_unpacked",
     ),
     bug(
         "root's tar in the broker gives files away, which fails",
         "issue 21: tar keeps working inside",
-        "goclaw/execution/sandbox/broker.py",
+        "goclaw/tools/execution/sandbox/broker.py",
         "        usual = contained_root() if self._contained else {}\n",
         "        usual: dict[str, str] = {}\n",
-        "tests/execution/sandbox/test_layout.py::test_an_archive_of_other_users_is_unpacked",
+        "tests/tools/execution/sandbox/test_layout.py::test_an_archive_of_other_users_is_unpacked",
     ),
     bug(
         "commands in bubblewrap see the machine's configuration as it was when the daemon started",
@@ -43,7 +43,7 @@ BUGS: list[Bug] = [
         _COPY,
         "            if not self._copies or not self._copies[-1].is_current():\n",
         "            if not self._copies:\n",
-        "tests/execution/sandbox/test_configuration_copy.py::test_a_change_is_seen_by_the_next_command",
+        "tests/tools/execution/sandbox/test_configuration_copy.py::test_a_change_is_seen_by_the_next_command",
     ),
     bug(
         "a running command loses /etc when the machine's configuration changes",
@@ -51,55 +51,55 @@ BUGS: list[Bug] = [
         _COPY,
         "[copy for copy in self._copies if not copy.users]",
         "list(self._copies)",
-        "tests/execution/sandbox/test_configuration_copy.py::test_a_command_that_runs_keeps_what_it_has_and_nothing_is_left_of_it",
+        "tests/tools/execution/sandbox/test_configuration_copy.py::test_a_command_that_runs_keeps_what_it_has_and_nothing_is_left_of_it",
     ),
     bug(
         "a database without a table counts as sound",
         "class store: healthy, and every message fails",
-        "goclaw/store/sqlite/recovery.py",
+        "goclaw/durable/store/sqlite/recovery.py",
         "            if version == NEWEST and (missing := missing_parts(connection)):",
         "            if False:",
-        "tests/store/sqlite/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
+        "tests/durable/store/sqlite/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
     ),
     bug(
         "columns are not compared, only tables",
         "class store: healthy, and every message fails",
-        "goclaw/store/sqlite/migrations.py",
+        "goclaw/durable/store/sqlite/migrations.py",
         "(c.name, c.primary_key) not in columns]",
         "False]",
-        "tests/store/sqlite/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
+        "tests/durable/store/sqlite/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
     ),
     bug(
         "an old database without a table ends the start",
         "class store: healthy, and every message fails",
-        "goclaw/store/sqlite/migrations.py",
+        "goclaw/durable/store/sqlite/migrations.py",
         "if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:",
         "if False:",
-        "tests/store/sqlite/test_recovery.py::test_an_old_file_that_lacks_something_is_set_aside_too",
+        "tests/durable/store/sqlite/test_recovery.py::test_an_old_file_that_lacks_something_is_set_aside_too",
     ),
     bug(
         "a named file that is too large has no match",
         "GoClaw before 2026-11: `search` of a large file said that nothing matches",
-        "goclaw/tools/search.py",
+        "goclaw/tools/builtin/search.py",
         "        if stat.size > query.largest:",
         "        if False:",
-        "tests/tools/test_search.py",
+        "tests/tools/builtin/test_search.py",
     ),
     bug(
         "files of a folder that are too large are passed over in silence",
         "GoClaw before 2026-11: nothing said that a file was not searched",
-        "goclaw/tools/search.py",
+        "goclaw/tools/builtin/search.py",
         "        if self.skipped:",
         "        if False:",
-        "tests/tools/test_search.py",
+        "tests/tools/builtin/test_search.py",
     ),
     bug(
         "files that nobody may see are counted among those that are too large",
         "class rights: a count tells of what is hidden",
-        "goclaw/tools/search.py",
+        "goclaw/tools/builtin/search.py",
         "await self._ctx.workspace.visible(hits.oversized[:_MAX_SKIPPED], query.wanted)",
         "list(hits.oversized)",
-        "tests/tools/test_search.py",
+        "tests/tools/builtin/test_search.py",
     ),
     bug(
         "of two processes that make one file at once the first loses what it wrote",
@@ -107,7 +107,7 @@ BUGS: list[Bug] = [
         _WORKSPACE,
         "new=unless_changed == ABSENT",
         "new=False",
-        "tests/workspace/test_atomic_locking.py::test_a_file_that_came_while_another_was_to_be_made_stays",
+        "tests/common/workspace/test_atomic_locking.py::test_a_file_that_came_while_another_was_to_be_made_stays",
     ),
     bug(
         "a file that another process keeps locked is waited for three times over",
@@ -115,31 +115,31 @@ BUGS: list[Bug] = [
         _LOCKING,
         "        except FileChanged as error:\n",
         "        except ToolError as error:\n",
-        "tests/workspace/test_atomic_locking.py::test_a_change_is_tried_anew_only_where_the_file_changed_and_not_for_ever",
+        "tests/common/workspace/test_atomic_locking.py::test_a_change_is_tried_anew_only_where_the_file_changed_and_not_for_ever",
     ),
     bug(
         "without Landlock a match is told at its line of all texts together",
         "class stream: places in the whole taken for places in a part",
-        "goclaw/tools/ripgrep.py",
+        "goclaw/tools/builtin/ripgrep.py",
         "spots.append((line - lines_before[text], int(told[3])))",
         "spots.append((line, int(told[3])))",
-        "tests/tools/test_search.py",
+        "tests/tools/builtin/test_search.py",
     ),
     bug(
         "a window behind the first block is one of another place",
         "class stream: what is behind the line feed is read twice",
-        "goclaw/tools/lines.py",
+        "goclaw/tools/builtin/lines.py",
         '            file.seek(len(block.split(b"\\n", left)[-1]) * -1, os.SEEK_CUR)',
         "            file.seek(0, os.SEEK_CUR)",
-        "tests/tools/test_read.py",
+        "tests/tools/builtin/test_read.py",
     ),
     bug(
         "lines that nobody counted are said to be none",
         "class words: a bound passes for the end",
-        "goclaw/tools/lines.py",
+        "goclaw/tools/builtin/lines.py",
         "    is_all = bound == end\n",
         "    is_all = True\n",
-        "tests/tools/test_read.py",
+        "tests/tools/builtin/test_read.py",
     ),
     bug(
         "between the look at a file and its change other processes change it",
@@ -147,7 +147,7 @@ BUGS: list[Bug] = [
         _WORKSPACE,
         "        if self._locks is None or (place.found is None and not new):",
         "        if True:",
-        "tests/workspace/test_atomic_locking.py",
+        "tests/common/workspace/test_atomic_locking.py",
     ),
     bug(
         "the lock of a file that somebody replaced meanwhile counts for the new one",
@@ -155,7 +155,7 @@ BUGS: list[Bug] = [
         _WORKSPACE,
         "            yield _inode_at(place) == inode",
         "            yield True",
-        "tests/workspace/test_atomic_locking.py",
+        "tests/common/workspace/test_atomic_locking.py",
     ),
     bug(
         "a lock whose file went is held by two",
@@ -163,7 +163,7 @@ BUGS: list[Bug] = [
         _LOCKING,
         "            if _is_still(name, descriptor):",
         "            if True:",
-        "tests/workspace/test_atomic_locking.py",
+        "tests/common/workspace/test_atomic_locking.py",
     ),
     bug(
         "a lock that cannot be had leaves its file open",
@@ -171,7 +171,7 @@ BUGS: list[Bug] = [
         _LOCKING,
         "            except BaseException:\n                os.close(descriptor)\n",
         "            except BaseException:\n",
-        "tests/workspace/test_atomic_locking.py",
+        "tests/common/workspace/test_atomic_locking.py",
     ),
     bug(
         "two versions of a file look the same within one tick of the clock",
@@ -179,7 +179,7 @@ BUGS: list[Bug] = [
         _ATOMIC,
         "        os.utime(descriptor, ns=(mine.st_atime_ns, was.st_mtime_ns + 1))",
         "        pass",
-        "tests/workspace/test_atomic_locking.py",
+        "tests/common/workspace/test_atomic_locking.py",
     ),
     bug(
         "a write waits for a lock without end",
@@ -187,23 +187,23 @@ BUGS: list[Bug] = [
         _LOCKING,
         "            if clock.monotonic() >= until:\n                raise _busy(path) from None",
         "            if False:\n                raise _busy(path) from None",
-        "tests/workspace/test_atomic_locking.py",
+        "tests/common/workspace/test_atomic_locking.py",
     ),
     bug(
         "an edit fails because another one came between",
         "GoClaw before 2026-11: two who edit one file side by side",
-        "goclaw/tools/file_changes.py",
+        "goclaw/tools/builtin/file_changes.py",
         '    if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):',
         "    if True:",
-        "tests/tools/test_edit.py",
+        "tests/tools/builtin/test_edit.py",
     ),
     bug(
         "an edit that was approved is made in another content",
         "class approval: what was shown is not what is done",
-        "goclaw/tools/file_changes.py",
+        "goclaw/tools/builtin/file_changes.py",
         '    if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):',
         "    if False:",
-        "tests/tools/test_edit.py",
+        "tests/tools/builtin/test_edit.py",
     ),
     bug(
         "a sibling whose name begins like the workspace counts as inside",
@@ -236,7 +236,7 @@ BUGS: list[Bug] = [
         "        return os.open(whole, flags | os.O_CLOEXEC)\n"
         "    if by_walk:\n        return _walk(",
         "tests/test_workspace.py::test_no_race_leads_outside",
-        "tests/workspace/test_path_resolver_races.py",
+        "tests/common/workspace/test_path_resolver_races.py",
     ),
     bug(
         "the walk for old kernels follows links",
@@ -271,7 +271,7 @@ BUGS: list[Bug] = [
         _NOTES,
         "        return self.viewer in (None, key)",
         "        return True",
-        "tests/workspace/test_notes.py",
+        "tests/common/workspace/test_notes.py",
         "tests/adversarial/test_path.py::test_nobody_reaches_the_notes_of_somebody_else_by_any_tool",
     ),
     bug(
@@ -283,7 +283,7 @@ BUGS: list[Bug] = [
         "        if (parts := parts_of_note(name)) is None:\n            yield self, name\n            return\n"
         "        key, inside = parts\n        inside = f'{key}/{inside}' if key else inside\n"
         "        with self.notes.opened('', making=making) as folder:",
-        "tests/workspace/test_notes.py",
+        "tests/common/workspace/test_notes.py",
     ),
     bug(
         "each write of a private note has a lock of its own",
@@ -291,7 +291,7 @@ BUGS: list[Bug] = [
         _REACH,
         "above.by_walk, _NOTHING_DENIED, above.renaming)",
         "above.by_walk, _NOTHING_DENIED, Lock())",
-        "tests/workspace/test_notes.py",
+        "tests/common/workspace/test_notes.py",
     ),
     bug(
         "what a command puts at memory/users is taken over as private notes at each start",
@@ -300,7 +300,7 @@ BUGS: list[Bug] = [
         "    if notes.is_dir() and not journal.exists():\n        return",
         "    if notes.is_dir() and not journal.exists():\n        for root in workspaces:\n"
         "            list(_copy_all(os.path.join(root, USERS), notes))\n        return",
-        "tests/workspace/test_old_notes.py::test_what_comes_there_later_is_nobodys_note",
+        "tests/common/workspace/test_old_notes.py::test_what_comes_there_later_is_nobodys_note",
     ),
     bug(
         "notes are removed from the workspace before the copy has its name",
@@ -310,16 +310,16 @@ BUGS: list[Bug] = [
         "        _remove_copied(journal, notes)",
         "    if journal.exists():\n        _remove_copied(journal, notes)\n    if not notes.is_dir():\n"
         "        fresh.rename(notes)\n        flush(notes.parent)",
-        "tests/workspace/test_old_notes.py::test_kill_9_at_any_change_of_the_disk_loses_no_note",
+        "tests/common/workspace/test_old_notes.py::test_kill_9_at_any_change_of_the_disk_loses_no_note",
     ),
     bug(
         "a backup has no private notes",
         "class restore: what lies at a new place is forgotten",
-        "goclaw/ops/backup/collect.py",
+        "goclaw/program/ops/backup/collect.py",
         "                collection.add_notes()\n",
         "",
-        "tests/ops/backup/test_collect.py",
-        "tests/ops/backup/test_restore.py",
+        "tests/program/ops/backup/test_collect.py",
+        "tests/program/ops/backup/test_restore.py",
     ),
     bug(
         "a write goes through the name, in place",
@@ -331,9 +331,9 @@ BUGS: list[Bug] = [
         "    except BaseException:",
         "tests/test_workspace.py::test_no_race_leads_outside",
         "tests/test_workspace.py::test_a_failed_write_changes_nothing",
-        "tests/workspace/test_path_resolver_races.py",
+        "tests/common/workspace/test_path_resolver_races.py",
         "tests/test_workspace.py",
-        "tests/tools/test_write.py",
+        "tests/tools/builtin/test_write.py",
     ),
     Bug(
         "opening a pipe waits for its other end",
@@ -362,26 +362,26 @@ BUGS: list[Bug] = [
     bug(
         "a kept output is anybody's",
         "GHSA-hr5v: a second key for a path skips the check",
-        "goclaw/store/blobs.py",
+        "goclaw/durable/store/blobs.py",
         'return self._spills / f"{spill_id}-{hashlib.sha256(owner.encode()).hexdigest()[:32]}"',
         'return self._spills / f"{spill_id}"',
-        "tests/store/test_blobs.py",
+        "tests/durable/store/test_blobs.py",
     ),
     bug(
         "a received file's name is taken as it comes",
         "GHSA-5xfq, NanoClaw outbox: traversal in a name that a client chose",
-        "goclaw/turns/attachments.py",
+        "goclaw/conversation/turns/attachments.py",
         "    last = unicodedata.normalize(",
         "    return name\n    last = unicodedata.normalize(",
-        "tests/turns/test_attachments.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
+        "tests/conversation/turns/test_attachments.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
     ),
     bug(
         "the end of the audit log can be cut off unseen",
         "class audit: a chain proves nothing of its end",
-        "goclaw/auth/audit_verify.py",
+        "goclaw/common/auth/audit_verify.py",
         "if not last or last.number < known.number:",
         "if not last:",
-        "tests/auth/test_audit_verify.py",
+        "tests/common/auth/test_audit_verify.py",
     ),
     bug(
         "a daemon writes on behind an audit log that was cut off as if it were whole",
@@ -389,7 +389,7 @@ BUGS: list[Bug] = [
         _CHAIN,
         "if not known.number or self._holds(known):",
         "if True:",
-        "tests/auth/test_audit_chain.py",
+        "tests/common/auth/test_audit_chain.py",
     ),
     bug(
         "a line of the audit log says nothing of the one before",
@@ -397,7 +397,7 @@ BUGS: list[Bug] = [
         _CHAIN,
         "    return _hash(orjson.dumps(blanked(entry), option=orjson.OPT_SORT_KEYS))",
         '    return _hash(str(entry["n"]).encode())',
-        "tests/auth/test_audit_verify.py",
+        "tests/common/auth/test_audit_verify.py",
     ),
     bug(
         "blanked words of the audit log can be guessed",
@@ -405,40 +405,40 @@ BUGS: list[Bug] = [
         _CHAIN,
         "line[SALT] = secrets.token_urlsafe(12)",
         'line[SALT] = "salt"',
-        "tests/auth/test_audit_chain.py",
+        "tests/common/auth/test_audit_chain.py",
     ),
     bug(
         "what is forgotten stays in the audit log",
         "GoClaw before 2026-11: beginnings of arguments outlived `/forget`",
-        "goclaw/store/forgetting.py",
+        "goclaw/durable/store/forgetting.py",
         "outputs, True, True, frozenset({session}))",
         "outputs, True, True, frozenset())",
-        "tests/store/test_forgetting.py",
+        "tests/durable/store/test_forgetting.py",
         "tests/acceptance/test_sessions.py::test_forgotten_words_are_in_no_file_of_the_state_folder",
     ),
     bug(
         "a restored database misses lines of an audit log that this machine never had",
         "GoClaw in the making: an alarm that rings for nothing is heard no more",
-        "goclaw/ops/backup/settle.py",
+        "goclaw/program/ops/backup/settle.py",
         "        _run(connection, _FORGET_AUDIT())\n",
         "",
-        "tests/ops/backup/test_settle.py",
+        "tests/program/ops/backup/test_settle.py",
     ),
     bug(
         "a syslog that takes nothing holds the audit log up",
         "class process: a send that waits for ever",
-        "goclaw/auth/syslog.py",
+        "goclaw/common/auth/syslog.py",
         "            sender.settimeout(SEND_SECONDS)\n",
         "",
-        "tests/auth/test_syslog.py",
+        "tests/common/auth/test_syslog.py",
     ),
     bug(
         "the shared folder is looked for by the link that a command put there",
         "class path: a person's own workspace follows a link named shared",
-        "goclaw/workspace/workspace.py",
+        "goclaw/common/workspace/workspace.py",
         "self._notes, self.shared)",
         "self._notes, self.shared and self.shared.parent / (self.root / 'shared').readlink())",
-        "tests/workspace/test_shared.py",
+        "tests/common/workspace/test_shared.py",
         "tests/adversarial/test_others_workspaces.py",
     ),
     bug(
@@ -448,7 +448,7 @@ BUGS: list[Bug] = [
         "        return PathResolver(opened, notes, shared=open_root(shared, theirs) if shared else None)",
         "        above = open_root(shared.parent, Denylist(())) if shared else None\n"
         "        return PathResolver(opened, notes, shared=above)",
-        "tests/workspace/test_shared.py",
+        "tests/common/workspace/test_shared.py",
         "tests/adversarial/test_others_workspaces.py",
     ),
     bug(
@@ -457,14 +457,14 @@ BUGS: list[Bug] = [
         _REACH,
         "            if parts_of_note(inside) is not None:  #",
         "            if False:  #",
-        "tests/workspace/test_shared.py",
+        "tests/common/workspace/test_shared.py",
     ),
     bug(
         "rules of git in one's own workspace hide the shared folder",
         "GoClaw in the making: `shared` in .gitignore, so that git does not keep the link",
-        "goclaw/workspace/finding.py",
+        "goclaw/common/workspace/finding.py",
         "        if self.sight.is_the_shared(names):\n            return False\n",
         "",
-        "tests/workspace/test_shared.py",
+        "tests/common/workspace/test_shared.py",
     ),
 ]

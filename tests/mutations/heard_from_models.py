@@ -2,14 +2,14 @@
 
 from tests.mutations.bug import Bug, bug
 
-_FACTS = "tests/agent/context/test_compaction.py::test_a_checkpoint_keeps_what_was_decided_and_by_whom_"
-_WRITTEN = "tests/turns/test_written_calls.py"
+_FACTS = "tests/conversation/agent/context/test_compaction.py::test_a_checkpoint_keeps_what_was_decided_and_by_whom_"
+_WRITTEN = "tests/conversation/turns/test_written_calls.py"
 
 BUGS: list[Bug] = [
     bug(
         "a written call runs though a page dictated it",
         "class injection: a page has the model repeat a call",
-        "goclaw/turns/written_calls.py",
+        "goclaw/conversation/turns/written_calls.py",
         "        if why is None and await _is_dictated(",
         "        if False and await _is_dictated(",
         f"{_WRITTEN}::test_a_call_that_a_page_dictates_never_runs",
@@ -17,7 +17,7 @@ BUGS: list[Bug] = [
     bug(
         "a written call runs though the person asked to be shown it",
         "class text calls: an example that acts",
-        "goclaw/turns/written_calls.py",
+        "goclaw/conversation/turns/written_calls.py",
         "        if _was_asked(at, block):\n",
         "        if False:\n",
         f"{_WRITTEN}::test_a_person_who_asks_to_be_shown_a_call_is_shown_it",
@@ -25,7 +25,7 @@ BUGS: list[Bug] = [
     bug(
         "a written call runs at a model for which that is off",
         "class text calls: a setting that does nothing",
-        "goclaw/turns/written_calls.py",
+        "goclaw/conversation/turns/written_calls.py",
         '        if why is None and at.reading in ("on", "auto"):\n',
         "        if why is None:\n",
         f"{_WRITTEN}::test_off_means_off",
@@ -41,7 +41,7 @@ BUGS: list[Bug] = [
     bug(
         "marks of ours are shown in an answer",
         "class provenance: a small model writes false sources",
-        "goclaw/turns/answer_text.py",
+        "goclaw/conversation/turns/answer_text.py",
         '            if found.group() == "<" and (own := _OWN.match(self.text, place)):\n',
         '            if found.group() == "" and (own := _OWN.match(self.text, place)):\n',
         f"{_WRITTEN}::test_marks_of_ours_are_in_no_answer_and_in_no_context",
@@ -49,18 +49,18 @@ BUGS: list[Bug] = [
     bug(
         "a result stands in the answer with the marks of the model's template",
         "class provenance: a person reads marks of the wire",
-        "goclaw/turns/answer_text.py",
+        "goclaw/conversation/turns/answer_text.py",
         r"material|tool[\s_-]*response|context)",
         "material|context)",
-        "tests/turns/test_answer_text.py::test_a_result_that_is_repeated_in_its_templates_marks_is_shown_without_them",
+        "tests/conversation/turns/test_answer_text.py::test_a_result_that_is_repeated_in_its_templates_marks_is_shown_without_them",
     ),
     bug(
         "a hint on the call itself is marked as material",
         "class provenance: a model leaves what GoClaw advises as if others had written it",
-        "goclaw/toolkit/dispatcher.py",
+        "goclaw/tools/toolkit/dispatcher.py",
         "            if isinstance(error, InvalidInput):\n",
         "            if False:\n",
-        "tests/toolkit/test_dispatcher_steps.py::"
+        "tests/tools/toolkit/test_dispatcher_steps.py::"
         "test_a_hint_on_the_call_itself_is_our_own_and_other_errors_are_material",
     ),
     bug(
@@ -78,15 +78,15 @@ BUGS: list[Bug] = [
         "    if len(found) < len(pairs):\n",
         "    if False:\n",
         "tests/llm/test_lenient_json.py::test_what_has_no_meaning_or_two_is_not_read",
-        "tests/toolkit/test_argument_repair.py::test_what_has_no_reading_or_several_stays_and_is_refused",
+        "tests/tools/toolkit/test_argument_repair.py::test_what_has_no_reading_or_several_stays_and_is_refused",
     ),
     bug(
         "a list of texts as a JSON text is refused",
         "class arguments: a small model never gets a list across",
-        "goclaw/toolkit/argument_repair.py",
+        "goclaw/tools/toolkit/argument_repair.py",
         "    if get_origin(annotation) in (Annotated, Union, UnionType):\n",
         "    if True:\n",
-        "tests/toolkit/test_argument_repair.py::test_what_is_wrong_in_form_only_is_put_right",
+        "tests/tools/toolkit/test_argument_repair.py::test_what_is_wrong_in_form_only_is_put_right",
     ),
     bug(
         "two calls that share an index are one",
@@ -99,10 +99,10 @@ BUGS: list[Bug] = [
     bug(
         "refusals of form end the turn before the schema was shown",
         "class limits: a small model is given no second look",
-        "goclaw/agent/limits.py",
+        "goclaw/conversation/agent/limits.py",
         "        if self._failures >= self.rules.failed_calls.most and not self._is_explained():\n",
         "        if self._failures >= self.rules.failed_calls.most:\n",
-        "tests/turns/test_service_limits.py::test_calls_of_wrong_form_end_no_turn_before_the_schema_was_shown",
+        "tests/conversation/turns/test_service_limits.py::test_calls_of_wrong_form_end_no_turn_before_the_schema_was_shown",
     ),
     bug(
         "why an answer is empty is not looked for",
@@ -166,29 +166,29 @@ BUGS: list[Bug] = [
         "goclaw/llm/open.py",
         "    for server in servers:\n        why =",
         "    for server in ():\n        why =",
-        "tests/net/test_local_servers.py::test_what_they_serve_is_proposed",
+        "tests/common/net/test_local_servers.py::test_what_they_serve_is_proposed",
     ),
     bug(
         "a person waits for the checkpoint of a model on this machine",
         "class local models: four minutes for an answer, since one server writes one thing at a time",
-        "goclaw/compaction/maintenance.py",
+        "goclaw/conversation/compaction/maintenance.py",
         "        if not all(each.is_free for each in await self.models.summarizers(key)):\n",
         "        if True:\n",
-        "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
+        "tests/conversation/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
     ),
     bug(
         "a turn whose results fill a small window goes on without its question",
         "class local models: the model answers something that nobody asked",
-        "goclaw/agent/context/compaction.py",
+        "goclaw/conversation/agent/context/compaction.py",
         "    if asked := cut_summary(_left_question(window, split), tokens // ASKED_SHARE):",
         "    if asked := None:",
-        "tests/agent/context/test_compaction.py"
+        "tests/conversation/agent/context/test_compaction.py"
         "::test_a_question_whose_results_fill_the_room_stands_below_the_stub_until_it_is_answered",
     ),
     bug(
         "a summary keeps no decisions",
         "class summary: what people agreed on is lost",
-        "goclaw/agent/context/compaction.py",
+        "goclaw/conversation/agent/context/compaction.py",
         ", *facts_in(_spoken(own))])",
         "])",
         f"{_FACTS}but_no_sentence_from_elsewhere",
@@ -196,7 +196,7 @@ BUGS: list[Bug] = [
     bug(
         "a sentence from a forwarded mail becomes a decision",
         "class summary: foreign words without marks",
-        "goclaw/agent/context/compaction.py",
+        "goclaw/conversation/agent/context/compaction.py",
         "[message for message in messages if not count_of(message)]",
         "messages",
         f"{_FACTS}but_no_sentence_from_elsewhere",
@@ -204,26 +204,26 @@ BUGS: list[Bug] = [
     bug(
         "work that a message interrupts is begun again after each turn",
         "class local models: the server's cache is emptied between any two messages",
-        "goclaw/compaction/maintenance.py",
+        "goclaw/conversation/compaction/maintenance.py",
         "elif key not in self._interrupted or",
         "elif True or",
-        "tests/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
+        "tests/conversation/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
     ),
     bug(
         "every summary model is called Ollama",
         "class status: a person looks for a server that is not there",
-        "goclaw/turns/status.py",
+        "goclaw/conversation/turns/status.py",
         'return "Ollama" if is_ollama else next(iter(specs), "")',
         'return "Ollama" if specs or is_ollama else ""',
-        "tests/gateway/commands/test_status.py::test_a_summary_model_that_is_no_ollama_stands_there_by_its_name",
+        "tests/gateway/intake/commands/test_status.py::test_a_summary_model_that_is_no_ollama_stands_there_by_its_name",
     ),
     bug(
         "a main model that costs nothing takes no notes by itself",
         "class local models: nothing is ready when room has to be made",
-        "goclaw/compaction/summaries.py",
+        "goclaw/conversation/compaction/summaries.py",
         "may_ask = summarizer.is_free if main_model is None else main_model",
         "may_ask = bool(main_model)",
-        "tests/compaction/test_maintenance.py::"
+        "tests/conversation/compaction/test_maintenance.py::"
         "test_a_main_model_that_costs_nothing_takes_notes_and_makes_checkpoints_unasked",
     ),
 ]

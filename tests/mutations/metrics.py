@@ -2,10 +2,10 @@
 
 from tests.mutations.bug import Bug, bug
 
-_METRICS = "goclaw/servers/metrics/serving.py"
-_COUNTING = "goclaw/servers/metrics/counting.py"
-_SCRAPES = "tests/servers/metrics/test_serving.py"
-_COUNTED = "tests/servers/metrics/test_counting.py"
+_METRICS = "goclaw/gateway/servers/metrics/serving.py"
+_COUNTING = "goclaw/gateway/servers/metrics/counting.py"
+_SCRAPES = "tests/gateway/servers/metrics/test_serving.py"
+_COUNTED = "tests/gateway/servers/metrics/test_counting.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -14,16 +14,16 @@ BUGS: list[Bug] = [
         "docs/metrics.md",
         'sum(rate(goclaw_turns_total{outcome="failed"}[15m])) > 0.1 * sum(rate(goclaw_turns_total[15m]))',
         'rate(goclaw_turns_total{outcome="failed"}[15m]) > 0.1 * rate(goclaw_turns_total[15m])',
-        "tests/servers/metrics/test_families.py"
+        "tests/gateway/servers/metrics/test_families.py"
         "::test_the_alert_of_the_page_fires_for_a_tenth_of_failed_turns_and_not_for_one_in_25_000",
     ),
     bug(
         "counters begin at the first of their kind",
         "rate() sees no increase in a series that begins at 1",
-        "goclaw/servers/metrics/families.py",
+        "goclaw/gateway/servers/metrics/families.py",
         "        turns = {outcome.value: counts.turns[outcome.value] for outcome in Outcome}",
         "        turns = counts.turns",
-        "tests/servers/metrics/test_families.py::test_counters_begin_at_zero",
+        "tests/gateway/servers/metrics/test_families.py::test_counters_begin_at_zero",
     ),
     bug(
         "the metrics are for everybody where only this machine is listened to",
@@ -100,10 +100,10 @@ BUGS: list[Bug] = [
     bug(
         "a fault of what counts fails the turn",
         "class faults: what merely watches",
-        "goclaw/core/bus.py",
+        "goclaw/common/core/bus.py",
         "            except Exception:  # no turn",
         "            except ZeroDivisionError:  # no turn",
-        "tests/core/test_bus.py::test_a_watcher_is_called_at_once_with_its_kind_alone_and_its_faults_are_the_log_s",
+        "tests/common/core/test_bus.py::test_a_watcher_is_called_at_once_with_its_kind_alone_and_its_faults_are_the_log_s",
     ),
     bug(
         "a request that its caller leaves is never over",
@@ -116,9 +116,9 @@ BUGS: list[Bug] = [
     bug(
         "the metrics are loaded although they are off",
         "class cost: nobody asked for it",
-        "goclaw/servers/routes.py",
-        "from goclaw.servers.serving import ServingGateway\n",
-        "from goclaw.servers.serving import ServingGateway\nimport prometheus_client\n",
-        "tests/servers/metrics/test_families.py::test_it_is_loaded_where_it_is_on_and_takes_three_megabytes_at_most",
+        "goclaw/gateway/servers/routes.py",
+        "from goclaw.gateway.servers.serving import ServingGateway\n",
+        "from goclaw.gateway.servers.serving import ServingGateway\nimport prometheus_client\n",
+        "tests/gateway/servers/metrics/test_families.py::test_it_is_loaded_where_it_is_on_and_takes_three_megabytes_at_most",
     ),
 ]

@@ -2,10 +2,10 @@
 
 from tests.mutations.bug import Bug, bug
 
-_LOADING = "goclaw/toolkit/plugin_loading.py"
-_FILES = "goclaw/toolkit/plugin_files.py"
-_INSTALLING = "goclaw/ops/plugins/installing.py"
-_FOLDER = "goclaw/core/plugin_folder.py"
+_LOADING = "goclaw/tools/toolkit/plugin_loading.py"
+_FILES = "goclaw/tools/toolkit/plugin_files.py"
+_INSTALLING = "goclaw/program/ops/plugins/installing.py"
+_FOLDER = "goclaw/common/core/plugin_folder.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -14,7 +14,7 @@ BUGS: list[Bug] = [
         _LOADING,
         "found.st_mode & 0o022",
         "found.st_mode & 0o002",
-        "tests/toolkit/test_plugin_loading.py::test_a_file_that_others_may_change_is_refused_with_the_remedy",
+        "tests/tools/toolkit/test_plugin_loading.py::test_a_file_that_others_may_change_is_refused_with_the_remedy",
     ),
     bug(
         "a plugin file in a person's own workspace is executed",
@@ -22,7 +22,7 @@ BUGS: list[Bug] = [
         _LOADING,
         "yield from {place.root for place",
         "yield from {config.workspace_path for place",
-        "tests/toolkit/test_plugin_loading.py::test_a_file_that_the_agent_may_change_is_refused",
+        "tests/tools/toolkit/test_plugin_loading.py::test_a_file_that_the_agent_may_change_is_refused",
     ),
     bug(
         "a fault of a plugin file takes its tools away",
@@ -30,7 +30,7 @@ BUGS: list[Bug] = [
         _FILES,
         '        stays = "; its last good',
         '        self._drop(file.title)\n        stays = "; its last good',
-        "tests/toolkit/test_plugin_files.py::test_a_fault_leaves_the_version_before_in_place_and_has_its_line",
+        "tests/tools/toolkit/test_plugin_files.py::test_a_fault_leaves_the_version_before_in_place_and_has_its_line",
     ),
     bug(
         "a plugin file is loaded while an editor writes it",
@@ -38,7 +38,7 @@ BUGS: list[Bug] = [
         _FILES,
         "        if not settled or version == self._loaded:",
         "        if version == self._loaded:",
-        "tests/toolkit/test_plugin_files.py::test_half_a_file_is_not_loaded",
+        "tests/tools/toolkit/test_plugin_files.py::test_half_a_file_is_not_loaded",
     ),
     bug(
         "plugins of another lock are used as they are",
@@ -46,7 +46,7 @@ BUGS: list[Bug] = [
         _FOLDER,
         "        if attempt.stamp != stamp_of_host():",
         "        if not attempt.stamp:",
-        "tests/ops/plugins/test_installing.py::test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_left_out",
+        "tests/program/ops/plugins/test_installing.py::test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_left_out",
     ),
     bug(
         "a folder of plugins is removed under a running daemon",
@@ -54,6 +54,6 @@ BUGS: list[Bug] = [
         _INSTALLING,
         "        return  # a daemon goes on with it until it is restarted",
         "        shutil.rmtree(folder, ignore_errors=True)",
-        "tests/ops/plugins/test_installing.py::test_a_folder_that_a_process_uses_stays_until_it_has_ended",
+        "tests/program/ops/plugins/test_installing.py::test_a_folder_that_a_process_uses_stays_until_it_has_ended",
     ),
 ]

@@ -2,16 +2,16 @@
 
 from tests.mutations.bug import Bug, bug
 
-_ASKING = "goclaw/servers/openai/asking.py"
-_PLACES = "goclaw/servers/openai/places.py"
-_PROGRAMS = "goclaw/servers/programs.py"
-_READING = "goclaw/servers/openai/reading.py"
-_REQUESTS = "goclaw/servers/openai/requests.py"
-_ROUTES = "goclaw/servers/openai/routes.py"
-_TESTS = "tests/servers/openai"
+_ASKING = "goclaw/gateway/servers/openai/asking.py"
+_PLACES = "goclaw/gateway/servers/openai/places.py"
+_PROGRAMS = "goclaw/gateway/servers/programs.py"
+_READING = "goclaw/gateway/servers/openai/reading.py"
+_REQUESTS = "goclaw/gateway/servers/openai/requests.py"
+_ROUTES = "goclaw/gateway/servers/openai/routes.py"
+_TESTS = "tests/gateway/servers/openai"
 
-_API = "goclaw/servers/api"
-_API_TESTS = "tests/servers/api"
+_API = "goclaw/gateway/servers/api"
+_API_TESTS = "tests/gateway/servers/api"
 
 BUGS: list[Bug] = [
     bug(
@@ -101,7 +101,7 @@ BUGS: list[Bug] = [
     bug(
         "the answer for a program is said in its user's chat, too",
         "an unattended turn in a session of its own",
-        "goclaw/turns/unattended.py",
+        "goclaw/conversation/turns/unattended.py",
         "        if inbound.unattended and inbound.unattended.awaited:",
         "        if False:",
         f"{_TESTS}/test_completions.py::test_the_client_s_history_is_the_conversation_before_the_message",
@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
     bug(
         "the history goes past the operator's hooks",
         "messages that are stored beside the judged one",
-        "goclaw/turns/hooking.py",
+        "goclaw/conversation/turns/hooking.py",
         '        return "message_in" in self.hooks.points',
         "        return False",
         f"{_TESTS}/test_asking.py::test_hooks_judge_the_history_too",
@@ -277,7 +277,7 @@ BUGS: list[Bug] = [
     bug(
         "questions of all users are listed",
         "a list without the right to answer",
-        "goclaw/approvals/questions.py",
+        "goclaw/conversation/approvals/questions.py",
         "            and self.may_answer(actor, item.question, item.session)\n        ]",
         "        ]",
         f"{_API_TESTS}/test_turns.py::test_another_user_s_question_is_not_found_in_the_words_of_an_unknown_one",
@@ -293,42 +293,42 @@ BUGS: list[Bug] = [
     bug(
         "a plain user of the HTTP API reads the log and the configuration",
         "rights: admins alone",
-        "goclaw/servers/api/operations.py",
+        "goclaw/gateway/servers/api/operations.py",
         "        if not self.ports.gateway.oversees(self.actor):",
         "        if False:",
-        "tests/servers/api/test_administration.py::test_a_plain_user_is_refused_and_changes_nothing",
+        "tests/gateway/servers/api/test_administration.py::test_a_plain_user_is_refused_and_changes_nothing",
     ),
     bug(
         "a secret in the log comes out by the HTTP API",
         "secrets in logs",
-        "goclaw/servers/api/administration.py",
+        "goclaw/gateway/servers/api/administration.py",
         'record_of(mask(line.decode(errors="replace")).encode())',
         "record_of(line)",
-        "tests/servers/api/test_administration.py::test_the_log_comes_from_the_end_by_severity_and_with_secrets_masked",
+        "tests/gateway/servers/api/test_administration.py::test_the_log_comes_from_the_end_by_severity_and_with_secrets_masked",
     ),
     bug(
         "a change of the configuration by the HTTP API leaves no trace",
         "the audit log",
-        "goclaw/servers/api/administration.py",
+        "goclaw/gateway/servers/api/administration.py",
         '    call.ports.audit(AuditEntry("config.change"',
         '    print(AuditEntry("config.change"',
-        "tests/servers/api/test_administration.py::"
+        "tests/gateway/servers/api/test_administration.py::"
         "test_a_live_key_is_changed_in_the_file_and_audited_and_others_are_refused",
     ),
     bug(
         "a user of the HTTP API sees what others have spent",
         "another user's data",
-        "goclaw/servers/api/usage.py",
+        "goclaw/gateway/servers/api/usage.py",
         'own = "" if asked.everybody else',
         'own = "" if asked.by == "person" else',
-        "tests/servers/api/test_usage.py::test_a_user_sees_their_own_sums_and_an_admin_those_of_all",
+        "tests/gateway/servers/api/test_usage.py::test_a_user_sees_their_own_sums_and_an_admin_those_of_all",
     ),
     bug(
         "a schedule that a program sends twice is made twice",
         "exactly once",
-        "goclaw/servers/api/schedules.py",
+        "goclaw/gateway/servers/api/schedules.py",
         "uuid.uuid5(uuid.NAMESPACE_URL, f'{call.actor.key} {asked.id}')",
         "uuid.uuid4()",
-        "tests/servers/api/test_schedules.py::test_a_reminder_is_added_once_comes_at_its_time_and_shows_its_run",
+        "tests/gateway/servers/api/test_schedules.py::test_a_reminder_is_added_once_comes_at_its_time_and_shows_its_run",
     ),
 ]

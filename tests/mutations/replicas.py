@@ -2,12 +2,12 @@
 
 from tests.mutations.bug import Bug, bug
 
-_GATEWAY = "goclaw/gateway/owners.py"
-_GATEWAYS = "tests/gateway/test_owners.py"
-_LANES = "goclaw/engine/leases.py"
-_LANES_TESTS = "tests/engine/test_leases.py"
-_CLIENTS = "tests/app/test_mcp_server_replicas.py"
-_SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_supervise.py"
+_GATEWAY = "goclaw/gateway/intake/owners.py"
+_GATEWAYS = "tests/gateway/intake/test_owners.py"
+_LANES = "goclaw/durable/engine/leases.py"
+_LANES_TESTS = "tests/durable/engine/test_leases.py"
+_CLIENTS = "tests/program/app/test_mcp_server_replicas.py"
+_SUPERVISION, _SUPERVISION_TESTS = "goclaw/common/core/supervise.py", "tests/common/core/test_supervise.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -22,10 +22,10 @@ BUGS: list[Bug] = [
     bug(
         "a delivery is tried again without a look whose it is",
         "class replicas: a chat is mute for a day after a gateway was paused in an edit",
-        "goclaw/engine/outbox.py",
+        "goclaw/durable/engine/outbox.py",
         "                    await progress.clearance()  # the next owner of the session sends it\n",
         "                    pass\n",
-        "tests/engine/test_outbox_pause.py"
+        "tests/durable/engine/test_outbox_pause.py"
         "::test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_answer_after_it",
     ),
     bug(
@@ -39,7 +39,7 @@ BUGS: list[Bug] = [
     bug(
         "an agent that works for an MCP client writes on in a conversation that another gateway has forgotten",
         "class replicas: what was forgotten is there again",
-        "goclaw/turns/external_runs.py",
+        "goclaw/conversation/turns/external_runs.py",
         "            await self.ownership.end_beside(session)\n",
         "            pass\n",
         f"{_CLIENTS}"
@@ -48,7 +48,7 @@ BUGS: list[Bug] = [
     bug(
         "MCP clients hear only what their own gateway stores",
         "class replicas: a client shows an old conversation for ever",
-        "goclaw/app/mcp_server.py",
+        "goclaw/program/app/mcp_server.py",
         "                if row > self._rows.get(session, 0):",
         "                if row < self._rows.get(session, 0):",
         f"{_CLIENTS}::test_a_subscriber_hears_of_what_another_gateway_stores_and_of_new_conversations_there",
@@ -73,7 +73,7 @@ BUGS: list[Bug] = [
     bug(
         "a process goes on to take turns up after it was told that its session is another one's",
         "class replicas: work that is refused when it is done",
-        "goclaw/engine/leases.py",
+        "goclaw/durable/engine/leases.py",
         "            held.lease.is_lost = True\n",
         "",
         f"{_LANES_TESTS}::test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_owner",
@@ -81,10 +81,10 @@ BUGS: list[Bug] = [
     bug(
         "an order overtakes the message that was taken in before it",
         "class replicas: /stop finds nothing, and then the turn begins",
-        "goclaw/engine/shared_sessions.py",
+        "goclaw/durable/engine/shared_sessions.py",
         "            taken += await self.leases.take_up(held, self._lanes.push)\n",
         "            taken += 0 if orders else await self.leases.take_up(held, self._lanes.push)\n",
-        "tests/engine/test_shared_sessions.py"
+        "tests/durable/engine/test_shared_sessions.py"
         "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
     ),
     bug(
@@ -115,10 +115,10 @@ BUGS: list[Bug] = [
     bug(
         "an order is carried out long after its asker was told that it was not",
         "class replicas: /stop ends the next turn",
-        "goclaw/store/postgres/orders.py",
+        "goclaw/durable/store/postgres/orders.py",
         "WHERE session = :session AND reply IS NULL AND until > clock_timestamp() ORDER BY seq",
         "WHERE session = :session AND reply IS NULL ORDER BY seq",
-        "tests/store/postgres/test_orders.py"
+        "tests/durable/store/postgres/test_orders.py"
         "::test_an_order_whose_time_is_over_is_not_read_any_more_though_its_asker_is_gone",
     ),
     bug(

@@ -10,7 +10,7 @@ BUGS: list[Bug] = [
     bug(
         "an album is handed over by the process that has not got its last part",
         "class replicas: each gathers in its own memory",
-        "goclaw/store/channel_state.py",
+        "goclaw/durable/store/channel_state.py",
         'age_of(media_groups.c.changed_at) >= bindparam("quiet", type_=Float)',
         'bindparam("quiet", type_=Float) >= 0.0',
         f"{_UPDATES}::test_a_process_waits_for_the_parts_that_another_one_gets",
@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
     bug(
         "a process that begins takes its part before the others leave it",
         "class replicas: the limit is passed whenever one joins",
-        "goclaw/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/replica_share.py",
         "self._joined_at, self._has_met = before, others > 0",
         "self._joined_at, self._has_met = before, False",
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
@@ -50,7 +50,7 @@ BUGS: list[Bug] = [
     bug(
         "what a process sent that leaves is not counted any more",
         "class replicas: the limit is passed whenever one leaves",
-        "goclaw/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/replica_share.py",
         "return 1 / (1 + self._others + gone)",
         "return 1 / (1 + self._others)",
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
@@ -58,7 +58,7 @@ BUGS: list[Bug] = [
     bug(
         "a process goes on with what it counted before it stood still",
         "class replicas: one that wakes uses a part that the others have divided",
-        "goclaw/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/replica_share.py",
         "if self._counted_at is None or now - self._counted_at > self._valid:",
         "if self._counted_at is None:",
         f"{_LIMITS}::test_a_process_that_stood_still_is_a_newcomer_again",
@@ -66,7 +66,7 @@ BUGS: list[Bug] = [
     bug(
         "a process keeps the secret that it made though another one was the first",
         "class replicas: two first starts, and one of them answers 403",
-        "goclaw/store/postgres/state_files.py",
+        "goclaw/durable/store/postgres/state_files.py",
         "            return await self._stored.data(name, entry)",
         "            return data",
         "tests/channels/telegram/test_webhook_secret.py::test_a_secret_of_before_stays_and_one_that_lost_is_replaced",
@@ -90,7 +90,7 @@ BUGS: list[Bug] = [
     bug(
         "a process that was paused replaces what the next owner knows of a preview",
         "the fuzz of three replicas, 2026-11-28: an answer came twice, and was not marked",
-        "goclaw/store/channel_state.py",
+        "goclaw/durable/store/channel_state.py",
         "        with fenced(fence):\n",
         "        with fenced(None):\n",
         f"{_PREVIEWS}::test_a_process_that_was_paused_does_not_replace_what_the_next_owner_knows_of_a_preview",
@@ -98,28 +98,28 @@ BUGS: list[Bug] = [
     bug(
         "a turn of a session that was taken begins before the answers that were promised before it",
         "the fuzz of three replicas, 2026-11-28: a preview stood above an older answer",
-        "goclaw/engine/shared_sessions.py",
+        "goclaw/durable/engine/shared_sessions.py",
         "            taken = await self._outbox.take_up(held.session, held.lease.fence)\n",
         "            taken = await self.leases.take_up(held, self._lanes.push)\n"
         "            taken += await self._outbox.take_up(held.session, held.lease.fence)\n",
-        "tests/engine/test_shared_sessions.py::test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox",
+        "tests/durable/engine/test_shared_sessions.py::test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox",
     ),
     bug(
         "what a look for deliveries has passed over is not sent",
         "class delivery: promised again, while its row was there already",
-        "goclaw/engine/outbox.py",
+        "goclaw/durable/engine/outbox.py",
         "        if fence and is_ours and not created:\n",
         "        if False:\n",
-        "tests/engine/test_shared_sessions_faults.py::"
+        "tests/durable/engine/test_shared_sessions_faults.py::"
         "test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_its_receipt_comes",
     ),
     bug(
         "a request that waited for its connection goes out after a pause",
         "the fuzz of three replicas, 2026-11-28: an answer came late, below a later one",
-        "goclaw/net/client.py",
+        "goclaw/common/net/client.py",
         "        if clear := BEFORE_SENDING.get():\n",
         "        if clear := None:\n",
-        "tests/engine/test_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
+        "tests/durable/engine/test_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
     ),
     bug(
         "a preview that waited for its connection goes out after a pause",
@@ -133,18 +133,18 @@ BUGS: list[Bug] = [
     bug(
         "a turn that had said its last words asks the model again after a crash",
         "the fuzz of three replicas, 2026-11-28: an answer to what had been stopped",
-        "goclaw/turns/service.py",
+        "goclaw/conversation/turns/service.py",
         "        if turn.recorded(SETTLE_STEP):",
         "        if False:",
-        "tests/turns/test_service_stop.py::test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash",
+        "tests/conversation/turns/test_service_stop.py::test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash",
     ),
     bug(
         "a process that was paused begins the turns of the next owner",
         "the fuzz of three replicas, 2026-11-28: the model was asked without the person's message",
-        "goclaw/engine/leases.py",
+        "goclaw/durable/engine/leases.py",
         "        if turns and not self._ownership.is_sure_of(held.session, held.lease.fence.epoch):\n",
         "        if False:\n",
-        "tests/engine/test_shared_sessions.py::"
+        "tests/durable/engine/test_shared_sessions.py::"
         "test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_the_next_owner",
     ),
 ]

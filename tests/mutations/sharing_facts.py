@@ -2,17 +2,17 @@
 
 from tests.mutations.bug import Bug, bug
 
-_FACTS = "tests/store/postgres/test_database_facts.py"
-_LOGINS = "tests/servers/web/test_login_replicas.py"
-_SHARED = "tests/store/postgres/test_state_files_shared.py"
-_STATE_FILES = "goclaw/store/postgres/state_files.py"
-_STORED = "goclaw/store/postgres/stored_files.py"
+_FACTS = "tests/durable/store/postgres/test_database_facts.py"
+_LOGINS = "tests/gateway/servers/web/test_login_replicas.py"
+_SHARED = "tests/durable/store/postgres/test_state_files_shared.py"
+_STATE_FILES = "goclaw/durable/store/postgres/state_files.py"
+_STORED = "goclaw/durable/store/postgres/stored_files.py"
 
 BUGS: list[Bug] = [
     bug(
         "each of two gateways tells of the same fault",
         "class replicas: an alert for each of them, all night",
-        "goclaw/store/settings.py",
+        "goclaw/durable/store/settings.py",
         "        return [*gone, _ADD(name=_listed(name), value=_json(value))]",
         "        return [*gone, _LEARN(name=_listed(name), value=_json(value))]",
         f"{_FACTS}::test_a_fault_that_both_processes_see_is_told_once",
@@ -20,7 +20,7 @@ BUGS: list[Bug] = [
     bug(
         "wrong pairing codes count when they have been compared",
         "class replicas: as many tries as are made at once",
-        "goclaw/auth/pairing.py",
+        "goclaw/common/auth/pairing.py",
         "    await facts.learn(fact, now + CODE_SECONDS)\n",
         "",
         f"{_FACTS}::test_wrong_codes_count_in_both_processes_together",
@@ -28,7 +28,7 @@ BUGS: list[Bug] = [
     bug(
         "a code of the page lets in at each gateway",
         "class replicas: two browsers with one secret are one person's",
-        "goclaw/auth/web_logins.py",
+        "goclaw/common/auth/web_logins.py",
         "        if not await self._use_up(key):\n            raise LoginOver\n",
         "        await self._use_up(key)\n",
         f"{_LOGINS}::test_of_two_gateways_that_decide_at_once_one_does",
@@ -36,7 +36,7 @@ BUGS: list[Bug] = [
     bug(
         "a gateway whose clock is a moment late takes the page of another one for one from a clock that was set",
         "class replicas: under load codes are gone as soon as they are shown",
-        "goclaw/auth/web_logins.py",
+        "goclaw/common/auth/web_logins.py",
         " <= now + seconds + APART_SECONDS",
         " <= now + seconds",
         f"{_LOGINS}::test_clocks_of_gateways_that_are_a_moment_apart_change_nothing",
@@ -44,7 +44,7 @@ BUGS: list[Bug] = [
     bug(
         "the owner of any machine makes owners of pages on all",
         "class replicas: a guest of another machine asks there",
-        "goclaw/auth/web_logins.py",
+        "goclaw/common/auth/web_logins.py",
         'is_here = page["here"] == self.gateway',
         'is_here = bool(page["here"])',
         f"{_LOGINS}::test_the_owner_of_one_machine_makes_no_owner_of_a_page_on_another",
@@ -52,34 +52,34 @@ BUGS: list[Bug] = [
     bug(
         "rows are stamped by the clock of each machine",
         "class replicas: a deployment whose machines are an hour apart drops answers",
-        "goclaw/store/postgres/clock.py",
+        "goclaw/durable/store/postgres/clock.py",
         "        return self._clock.now() if self._ahead is None else",
         "        return self._clock.now() if self._ahead is not None else",
-        "tests/store/postgres/test_clock.py",
+        "tests/durable/store/postgres/test_clock.py",
     ),
     bug(
         "a process that was paused sends what another one has",
         "class replicas: SIGSTOP between the mark and the request",
-        "goclaw/engine/deliveries.py",
+        "goclaw/durable/engine/deliveries.py",
         "        if self.clearance is not None:\n",
         "        if False:\n",
-        "tests/engine/test_outbox_pause.py",
+        "tests/durable/engine/test_outbox_pause.py",
     ),
     bug(
         "a duty that has ended stays with its process",
         "class replicas: no one sweeps until that process ends",
-        "goclaw/store/postgres/duties.py",
+        "goclaw/durable/store/postgres/duties.py",
         "            await single(connection, _LEAVE, duty)",
         "            await single(connection, _IS_THERE)",
-        "tests/store/postgres/test_duties.py::test_a_duty_that_ends_is_free_although_the_process_has_others",
+        "tests/durable/store/postgres/test_duties.py::test_a_duty_that_ends_is_free_although_the_process_has_others",
     ),
     bug(
         "a summary that was owed is kept although the conversation was compacted since",
         "class replicas: what was hidden comes back",
-        "goclaw/store/transcripts.py",
+        "goclaw/durable/store/transcripts.py",
         'where(_owed.c.id == bindparam("pays"), *_is_owed, _of_kept)',
         'where(_owed.c.id == bindparam("pays"), _of_kept)',
-        "tests/compaction/test_summary_retries.py::"
+        "tests/conversation/compaction/test_summary_retries.py::"
         "test_what_two_processes_pay_at_once_is_kept_once_and_not_after_a_clear",
     ),
     bug(
@@ -109,7 +109,7 @@ BUGS: list[Bug] = [
     bug(
         "forgotten words stay in the audit logs of other gateways",
         "class privacy: /forget on one of several",
-        "goclaw/store/postgres/state_audits.py",
+        "goclaw/durable/store/postgres/state_audits.py",
         "            less = await asyncio.to_thread(without_words, data, wanted)",
         "            less = data",
         f"{_SHARED}::test_forgotten_words_leave_the_audit_logs_of_all_gateways_also_of_those_that_are_gone",
@@ -117,19 +117,19 @@ BUGS: list[Bug] = [
     bug(
         "a gateway that was away sends what was forgotten meanwhile",
         "class privacy: /forget beside a gateway that was killed",
-        "goclaw/store/postgres/state_audits.py",
+        "goclaw/durable/store/postgres/state_audits.py",
         "            if forgotten := await self._settings.facts(FORGOTTEN):",
         "            if forgotten := dict[str, float]():",
-        "tests/store/postgres/test_state_audits.py::"
+        "tests/durable/store/postgres/test_state_audits.py::"
         "test_what_a_killed_gateway_had_not_sent_does_not_come_back_once_it_is_forgotten",
     ),
     bug(
         "a log that was rotated counts as another gateway's",
         "class files: one audit log becomes two, and the words of the first stay",
-        "goclaw/store/postgres/state_audits.py",
+        "goclaw/durable/store/postgres/state_audits.py",
         "        await asyncio.to_thread(self._folder.blank, Blanking(numbers=blanked))\n        return True",
         "        return False",
-        "tests/store/postgres/test_state_audits.py::"
+        "tests/durable/store/postgres/test_state_audits.py::"
         "test_a_log_that_is_rotated_while_another_gateway_blanks_it_stays_one_chain_without_the_words",
     ),
     bug(
@@ -138,7 +138,7 @@ BUGS: list[Bug] = [
         _STORED,
         ' and ".." not in path.parts',
         "",
-        "tests/store/postgres/test_state_files.py::test_a_name_that_no_gateway_stores_is_written_nowhere",
+        "tests/durable/store/postgres/test_state_files.py::test_a_name_that_no_gateway_stores_is_written_nowhere",
     ),
     bug(
         "one file that cannot be written holds up all others",

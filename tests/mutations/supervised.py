@@ -2,10 +2,10 @@
 
 from tests.mutations.bug import Bug, bug
 
-_BWRAP = "goclaw/execution/sandbox/bubblewrap.py"
-_BROKER = "goclaw/execution/sandbox/broker_main.py"
-_METADATA = "goclaw/execution/sandbox/metadata_calls.py"
-_METADATA_TESTS = "tests/execution/sandbox/test_metadata_calls.py"
+_BWRAP = "goclaw/tools/execution/sandbox/bubblewrap.py"
+_BROKER = "goclaw/tools/execution/sandbox/broker_main.py"
+_METADATA = "goclaw/tools/execution/sandbox/metadata_calls.py"
+_METADATA_TESTS = "tests/tools/execution/sandbox/test_metadata_calls.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -14,28 +14,28 @@ BUGS: list[Bug] = [
         _BWRAP,
         "return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))",
         "return tuple(_mounts(policy, copy, self._devices)), ()",
-        "tests/execution/sandbox/test_warm.py::test_a_folder_that_took_the_workspace_s_place_is_the_one_that_is_shown",
+        "tests/tools/execution/sandbox/test_warm.py::test_a_folder_that_took_the_workspace_s_place_is_the_one_that_is_shown",
     ),
     bug(
         "a warm sandbox is given to a command with another policy",
         "class exec: a pool hands out what was prepared for other rights",
-        "goclaw/execution/sandbox/warm.py",
+        "goclaw/tools/execution/sandbox/warm.py",
         "return command.cwd, tuple(command.env.items()), policy, files",
         "return command.cwd, tuple(command.env.items()), files",
-        "tests/execution/sandbox/test_warm.py::test_what_is_allowed_now_counts_and_not_what_was_when_it_became_warm",
+        "tests/tools/execution/sandbox/test_warm.py::test_what_is_allowed_now_counts_and_not_what_was_when_it_became_warm",
     ),
     bug(
         "a warm sandbox waits for ever",
         "class exec: what is kept ready is never let go",
-        "goclaw/execution/sandbox/warm.py",
+        "goclaw/tools/execution/sandbox/warm.py",
         "await set_within(warm.taken, self._clock, WARM_SECONDS)",
         "await warm.taken.wait()",
-        "tests/execution/sandbox/test_warm.py::test_a_warm_sandbox_ends_when_nothing_used_it",
+        "tests/tools/execution/sandbox/test_warm.py::test_a_warm_sandbox_ends_when_nothing_used_it",
     ),
     bug(
         "without a listener metadata calls are allowed",
         "issue 21: an outer sandbox holds the listener",
-        "goclaw/execution/sandbox/seccomp.py",
+        "goclaw/tools/execution/sandbox/seccomp.py",
         "(_answer(_NOTIFY) if listened else _answer(_ERRNO | errno.EPERM))",
         "(_answer(_NOTIFY) if listened else _answer(_ALLOW))",
         f"{_METADATA_TESTS}::test_where_no_listener_can_be_had_all_of_them_are_refused_everywhere",
@@ -51,10 +51,10 @@ BUGS: list[Bug] = [
     bug(
         "a command whose chmod nothing could make fails without a cause",
         "issue 41: Operation not permitted, and no word more",
-        "goclaw/tools/exec_run.py",
+        "goclaw/tools/builtin/exec_run.py",
         "ran.output + explain_refusal(ctx.sandbox, ran.code, ran.output)",
         "ran.output",
-        "tests/tools/test_exec_run_policy.py::test_a_command_that_could_not_change_a_mode_says_why_and_what_helps",
+        "tests/tools/builtin/test_exec_run_policy.py::test_a_command_that_could_not_change_a_mode_says_why_and_what_helps",
     ),
     bug(
         "the supervisor changes files wherever they are",

@@ -2,24 +2,24 @@
 
 from tests.mutations.bug import Bug, bug
 
-_SCHEDULER = "goclaw/schedules/scheduler.py"
-_RUNS = "tests/schedules/test_scheduler.py"
-_CRASH = "tests/schedules/test_scheduler_crash.py"
-_COMMANDS = "tests/gateway/commands/test_schedules.py"
-_TOOL = "tests/tools/test_schedule.py"
-_HEARTBEAT = "goclaw/schedules/heartbeat.py"
-_BEATS = "tests/schedules/test_heartbeat.py"
-_QUIET = "goclaw/schedules/quiet_hours.py"
-_QUIETS = "tests/schedules/test_quiet_hours.py"
-_UNATTENDED = "goclaw/approvals/approvals.py"
-_RECEIVING = "goclaw/servers/webhooks/receiving.py"
-_CALLS = "tests/servers/webhooks/test_receiving.py"
+_SCHEDULER = "goclaw/conversation/schedules/scheduler.py"
+_RUNS = "tests/conversation/schedules/test_scheduler.py"
+_CRASH = "tests/conversation/schedules/test_scheduler_crash.py"
+_COMMANDS = "tests/gateway/intake/commands/test_schedules.py"
+_TOOL = "tests/tools/builtin/test_schedule.py"
+_HEARTBEAT = "goclaw/conversation/schedules/heartbeat.py"
+_BEATS = "tests/conversation/schedules/test_heartbeat.py"
+_QUIET = "goclaw/conversation/schedules/quiet_hours.py"
+_QUIETS = "tests/conversation/schedules/test_quiet_hours.py"
+_UNATTENDED = "goclaw/conversation/approvals/approvals.py"
+_RECEIVING = "goclaw/gateway/servers/webhooks/receiving.py"
+_CALLS = "tests/gateway/servers/webhooks/test_receiving.py"
 
 BUGS: list[Bug] = [
     bug(
         "a schedule is run, paused and removed by everybody who knows its name",
         "issue 21: the table of attacks",
-        "goclaw/schedules/requests.py",
+        "goclaw/conversation/schedules/requests.py",
         "        if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):\n",
         "        if stored is None:\n",
         "tests/adversarial/test_attacks.py::test_every_attack_ends_as_the_table_says",
@@ -77,7 +77,7 @@ BUGS: list[Bug] = [
     bug(
         "an unattended turn asks a person who is not there",
         "a turn that waits for days",
-        "goclaw/turns/agent_services.py",
+        "goclaw/conversation/turns/agent_services.py",
         "if (unattended := agent_run.root.turn.inbound.unattended) and not unattended.ask:",
         "if (unattended := agent_run.root.turn.inbound.unattended) and unattended.ask:",
         f"{_RUNS}::test_a_call_that_would_ask_is_refused_and_the_person_hears_of_it",
@@ -85,7 +85,7 @@ BUGS: list[Bug] = [
     bug(
         "two runs of a job overlap",
         "a task that takes longer than its interval",
-        "goclaw/schedules/rows.py",
+        "goclaw/conversation/schedules/rows.py",
         '    .where(schedules.c.next.is_not(None), schedules.c.next <= bindparam("now"), schedules.c.running == "")',
         '    .where(schedules.c.next.is_not(None), schedules.c.next <= bindparam("now"))',
         f"{_RUNS}::test_two_runs_of_a_job_never_overlap",
@@ -101,15 +101,15 @@ BUGS: list[Bug] = [
     bug(
         "a time in the gap of spring comes an hour late",
         "datetime takes the offset from before the change",
-        "goclaw/schedules/times.py",
+        "goclaw/conversation/schedules/times.py",
         "    return datetime.fromtimestamp(latest, zone)",
         "    return local.astimezone(UTC).astimezone(zone)",
-        "tests/schedules/test_times.py::test_a_time_in_the_gap_of_spring_is_the_end_of_the_gap_and_one_in_the_repeated_hour_its_first",
+        "tests/conversation/schedules/test_times.py::test_a_time_in_the_gap_of_spring_is_the_end_of_the_gap_and_one_in_the_repeated_hour_its_first",
     ),
     bug(
         "a redelivered /remind sets a second reminder",
         "a crash between the job and the answer",
-        "goclaw/schedules/requests.py",
+        "goclaw/conversation/schedules/requests.py",
         "        if known := next((each for each in own if job.origin and each.job.origin == job.origin), None):",
         "        if known := None:",
         f"{_COMMANDS}::test_a_reminder_that_is_redelivered_after_a_crash_is_set_once",
@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
     bug(
         "what /remind cannot read is refused",
         "a person who writes as people do",
-        "goclaw/gateway/commands/schedules.py",
+        "goclaw/gateway/intake/commands/schedules.py",
         "    except UnusableTime as error:",
         "    except NoTime as error:",
         f"{_COMMANDS}::test_what_is_no_time_is_a_message_to_the_model",
@@ -125,7 +125,7 @@ BUGS: list[Bug] = [
     bug(
         "times are read in the machine's zone",
         "a server in another country",
-        "goclaw/auth/users.py",
+        "goclaw/common/auth/users.py",
         "        return zone_named(user.timezone) if user and user.timezone else machine_zone()",
         "        return machine_zone()",
         f"{_COMMANDS}::test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_word_for_word",
@@ -133,7 +133,7 @@ BUGS: list[Bug] = [
     bug(
         "any person acts for any other with --user",
         "an option that the command line has",
-        "goclaw/schedules/orders.py",
+        "goclaw/conversation/schedules/orders.py",
         "    if not inbound.actor.owner or inbound.actor.behalf:",
         "    if inbound.actor.behalf:",
         f"{_COMMANDS}::test_what_cannot_be_set_is_said_with_the_remedy",
@@ -141,7 +141,7 @@ BUGS: list[Bug] = [
     bug(
         "a schedule may be sent to any chat",
         "a person who may write to their own chat alone",
-        "goclaw/schedules/drafting.py",
+        "goclaw/conversation/schedules/drafting.py",
         '        elsewhere=bool(wanted.to) and f"{address.channel}:{address.chat}" != inbound.actor.key,',
         "        elsewhere=False,",
         f"{_COMMANDS}::test_a_message_to_another_chat_follows_the_rule_for_these",
@@ -149,7 +149,7 @@ BUGS: list[Bug] = [
     bug(
         "a person has a task answered by a model that is not configured",
         "another person's money",
-        "goclaw/schedules/requests.py",
+        "goclaw/conversation/schedules/requests.py",
         "            await self._check_model(inbound.actor, job.task.model)",
         "            pass",
         f"{_COMMANDS}::test_what_cannot_be_set_is_said_with_the_remedy",
@@ -157,23 +157,23 @@ BUGS: list[Bug] = [
     bug(
         "the command line loses the quotation marks of a text",
         "a message with an apostrophe",
-        "goclaw/cli/schedule.py",
+        "goclaw/program/cli/schedule.py",
         '    command = f"/schedule {shlex.join(words)}"',
         """    command = f"/schedule {' '.join(words)}\"""",
-        "tests/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
+        "tests/program/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
     ),
     bug(
         "an order that was refused ends with exit code 0",
         "a script that adds schedules",
-        "goclaw/cli/schedule.py",
+        "goclaw/program/cli/schedule.py",
         "        raise StateError(answer.removeprefix(refusal))",
         "        show(answer)",
-        "tests/cli/test_schedule.py::test_what_cannot_be_done_fails_and_says_why",
+        "tests/program/cli/test_schedule.py::test_what_cannot_be_done_fails_and_says_why",
     ),
     bug(
         "a scheduled turn makes further schedules",
         "a schedule that multiplies",
-        "goclaw/schedules/orders.py",
+        "goclaw/conversation/schedules/orders.py",
         '    if order.action in ("add", "resume", "run") and unattended and not unattended.ask:',
         '    if order.action in ("resume", "run") and unattended and not unattended.ask:',
         f"{_TOOL}::test_a_scheduled_turn_makes_no_schedules_but_lists_and_removes_them",
@@ -181,7 +181,7 @@ BUGS: list[Bug] = [
     bug(
         "an admin's agent removes the schedules of others",
         "a model that was talked into it",
-        "goclaw/schedules/orders.py",
+        "goclaw/conversation/schedules/orders.py",
         "    if order.name not in [each.job.name for each in await schedules.rows.all(actor.key)]:",
         "    if order.name not in [each.job.name for each in await schedules.rows.all()]:",
         f"{_TOOL}::test_an_admins_agent_does_not_reach_the_schedules_of_others",
@@ -189,7 +189,7 @@ BUGS: list[Bug] = [
     bug(
         "a task for later is as harmless as a reminder",
         "plan mode, and policies that ask for medium risks",
-        "goclaw/tools/schedule.py",
+        "goclaw/tools/builtin/schedule.py",
         '    acts_later = arguments.task or arguments.action in ("run", "resume")',
         "    acts_later = False",
         f"{_TOOL}::test_a_reminder_is_harmless_a_task_is_not_and_another_chat_asks",
@@ -197,19 +197,19 @@ BUGS: list[Bug] = [
     bug(
         "each start computes the next time of a configured schedule anew",
         "an interval that never comes to its end",
-        "goclaw/schedules/configured.py",
+        "goclaw/conversation/schedules/configured.py",
         "        job = replace(job, when=same_anchor if same_anchor == stored.job.when else job.when)",
         "        pass",
-        "tests/schedules/test_configured.py::"
+        "tests/conversation/schedules/test_configured.py::"
         "test_a_schedule_that_stays_keeps_its_next_time_and_a_changed_time_is_computed_anew",
     ),
     bug(
         "a schedule that is gone from the configuration runs on",
         "a message every morning",
-        "goclaw/schedules/configured.py",
+        "goclaw/conversation/schedules/configured.py",
         "        await schedules.rows.remove(known[name])",
         "        pass",
-        "tests/schedules/test_configured.py::test_what_is_new_is_added_and_what_is_gone_is_removed",
+        "tests/conversation/schedules/test_configured.py::test_what_is_new_is_added_and_what_is_gone_is_removed",
     ),
     bug(
         "an empty HEARTBEAT.md costs a call",
@@ -246,10 +246,10 @@ BUGS: list[Bug] = [
     bug(
         "a heartbeat runs at night",
         "active hours that end",
-        "goclaw/schedules/recurrence.py",
+        "goclaw/conversation/schedules/recurrence.py",
         "        return due if within.contain(due, zone) else within.next_begin(moment, zone)",
         "        return due",
-        "tests/schedules/test_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
+        "tests/conversation/schedules/test_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
     ),
     bug(
         "what was held is released and promised in two transactions",
@@ -279,7 +279,7 @@ BUGS: list[Bug] = [
     bug(
         "a reminder after 30 seconds comes an hour late when the clock is set back",
         "issue 43: `/remind 30s` over a correction of the clock",
-        "goclaw/schedules/recurrence.py",
+        "goclaw/conversation/schedules/recurrence.py",
         "        return replace(when, at=when.at + by)",
         "        return when",
         f"{_COMMANDS}::test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set",
@@ -287,7 +287,7 @@ BUGS: list[Bug] = [
     bug(
         "a reminder that is set right after the clock comes at once",
         "the jobs are moved by a jump that the new one knows already",
-        "goclaw/schedules/requests.py",
+        "goclaw/conversation/schedules/requests.py",
         "        await self.scheduler.follow_clock()  # what is made now counts by the clock as it is now\n",
         "",
         f"{_COMMANDS}::test_a_reminder_set_after_the_clock_was_set_comes_on_time_too",
@@ -303,7 +303,7 @@ BUGS: list[Bug] = [
     bug(
         "what was held outlives /forget",
         "a result of the night in a conversation that is gone",
-        "goclaw/store/forgetting.py",
+        "goclaw/durable/store/forgetting.py",
         "            _FORGET_HELD(of_session=session),",
         "",
         f"{_QUIETS}::test_what_is_held_is_forgotten_with_its_conversation",
@@ -319,48 +319,48 @@ BUGS: list[Bug] = [
     bug(
         "a status names all schedules of a person",
         "a chat that holds 4,096 characters",
-        "goclaw/schedules/overview.py",
+        "goclaw/conversation/schedules/overview.py",
         "    found = await schedules.rows.next_of(actor.key, SHOWN) if count else []",
         "    found = await schedules.rows.next_of(actor.key, count) if count else []",
-        "tests/schedules/test_overview.py::test_the_next_five_are_named_and_the_others_counted",
+        "tests/conversation/schedules/test_overview.py::test_the_next_five_are_named_and_the_others_counted",
     ),
     bug(
         "a status passes over a heartbeat that is due behind five other schedules",
         "issue 22, point 5: its last result in /status",
-        "goclaw/schedules/overview.py",
+        "goclaw/conversation/schedules/overview.py",
         '        found += [heartbeat] if heartbeat and heartbeat.state == "active" else []\n',
         "",
-        "tests/schedules/test_overview.py::"
+        "tests/conversation/schedules/test_overview.py::"
         "test_a_heartbeat_that_is_on_is_named_with_its_last_result_beside_the_next_five",
     ),
     bug(
         "a status in a group names what its person has planned",
         "others who read along",
-        "goclaw/gateway/commands/status.py",
+        "goclaw/gateway/intake/commands/status.py",
         "    if context.inbound.address.reply_to is None:  # in a group others read along",
         "    if True:",
-        "tests/schedules/test_overview.py::test_those_of_others_are_left_out_and_so_are_all_in_a_group",
+        "tests/conversation/schedules/test_overview.py::test_those_of_others_are_left_out_and_so_are_all_in_a_group",
     ),
     bug(
         "the doctor passes over a schedule that was stopped",
         "a person who misses a message weeks later",
-        "goclaw/ops/doctor/schedules.py",
+        "goclaw/program/ops/doctor/schedules.py",
         '    if row["state"] == "stopped":',
         "    if False:",
-        "tests/ops/doctor/test_schedules.py::test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy",
+        "tests/program/ops/doctor/test_schedules.py::test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy",
     ),
     bug(
         "runs of schedules are kept for ever",
         "a job of every minute over years",
-        "goclaw/app/running.py",
+        "goclaw/program/app/running.py",
         "            await schedules.prune()",
         "            pass",
-        "tests/app/test_running_pruning.py::test_runs_done_schedules_and_messages_that_were_held_go_after_a_month",
+        "tests/program/app/test_running_pruning.py::test_runs_done_schedules_and_messages_that_were_held_go_after_a_month",
     ),
     bug(
         "the id of a removed job comes again",
         "a reminder that counts as sent, since another one was at that time by a clock that was set back",
-        "goclaw/store/schema.py",
+        "goclaw/durable/store/schema.py",
         "    sqlite_autoincrement=True,",
         "    sqlite_autoincrement=False,",
         f"{_RUNS}::test_a_job_is_not_taken_for_a_removed_one_that_ran_at_the_same_time_by_the_clock",
@@ -384,7 +384,7 @@ BUGS: list[Bug] = [
     bug(
         "a restored state sends again what was sent since the backup",
         "a backup of yesterday, and a reminder of this morning",
-        "goclaw/schedules/rows.py",
+        "goclaw/conversation/schedules/rows.py",
         '            exists().where(inbox.c.id == bindparam("of_turn")),',
         '            exists().where(inbox.c.id == bindparam("of_turn"), inbox.c.id == ""),',
         f"{_RUNS}::test_what_ran_before_a_backup_was_restored_does_not_run_again_and_the_job_goes_on",
@@ -392,41 +392,41 @@ BUGS: list[Bug] = [
     bug(
         "each look goes through all jobs",
         "a daemon with ten thousand reminders",
-        "goclaw/schedules/rows.py",
+        "goclaw/conversation/schedules/rows.py",
         '    .where(schedules.c.next.is_not(None), schedules.c.next <= bindparam("now"), schedules.c.running == "")',
         '    .where(func.coalesce(schedules.c.next, 1e12) <= bindparam("now"), schedules.c.running == "")',
-        "tests/schedules/test_scheduler_load.py::test_ten_thousand_jobs_cost_what_ten_do",
+        "tests/conversation/schedules/test_scheduler_load.py::test_ten_thousand_jobs_cost_what_ten_do",
     ),
     bug(
         "schedules outlive the conversation that they were made in",
         "words of a forgotten conversation that come again every day",
-        "goclaw/store/forgetting.py",
+        "goclaw/durable/store/forgetting.py",
         "            _FORGET_SCHEDULES(of_session=session),\n",
         "",
-        "tests/gateway/commands/test_conversation_forget.py::"
+        "tests/gateway/intake/commands/test_conversation_forget.py::"
         "test_schedules_that_were_made_there_go_with_their_runs_and_no_others",
     ),
     bug(
         "a paused schedule of the configuration runs when its time is changed there",
         "an operator on holiday",
-        "goclaw/schedules/configured.py",
+        "goclaw/conversation/schedules/configured.py",
         '    if job.when != stored.job.when and state != "paused":',
         "    if job.when != stored.job.when:",
-        "tests/schedules/test_configured.py::"
+        "tests/conversation/schedules/test_configured.py::"
         "test_one_that_is_paused_stays_so_when_its_time_changes_and_goes_on_at_the_new_one",
     ),
     bug(
         "`goclaw schedule pause` names an order for chats",
         "a shell that knows no /schedule",
-        "goclaw/schedules/orders.py",
+        "goclaw/conversation/schedules/orders.py",
         'return f"{name} is paused until it is resumed."',
         'return f"{name} is paused; /schedule resume {name} lets it go on."',
-        "tests/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
+        "tests/program/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
     ),
     bug(
         "a person is asked for their time zone with every schedule",
         "issue 22, point 1: asked for once",
-        "goclaw/schedules/requests.py",
+        "goclaw/conversation/schedules/requests.py",
         "        await self.facts.learn(fact, value=True)\n",
         "",
         f"{_COMMANDS}::test_a_person_without_a_zone_is_asked_for_it_once",
@@ -434,7 +434,7 @@ BUGS: list[Bug] = [
     bug(
         "the owner is asked for the time zone of another person, who never is",
         "issue 22, point 1: the zone is the person's",
-        "goclaw/schedules/orders.py",
+        "goclaw/conversation/schedules/orders.py",
         "    if order.user or inbound.unattended:",
         "    if inbound.unattended:",
         f"{_COMMANDS}::test_a_person_without_a_zone_is_asked_for_it_once",
@@ -442,9 +442,9 @@ BUGS: list[Bug] = [
     bug(
         "a schedule takes no heed of --tools",
         "a task that was to look alone",
-        "goclaw/schedules/drafting.py",
+        "goclaw/conversation/schedules/drafting.py",
         "        tools or None,",
         "        None,",
-        "tests/schedules/test_drafting.py::test_a_task_has_options_of_its_own",
+        "tests/conversation/schedules/test_drafting.py::test_a_task_has_options_of_its_own",
     ),
 ]

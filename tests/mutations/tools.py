@@ -2,30 +2,30 @@
 
 from tests.mutations.bug import Bug, Patch, bug
 
-_SEARCH = "goclaw/tools/search.py"
-_PATTERNS = "goclaw/workspace/patterns.py"
-_TEXT = "goclaw/tools/text.py"
-_PATHS = "goclaw/workspace/paths.py"
-_ARGUMENTS = "goclaw/toolkit/arguments.py"
-_PREVIEW = "goclaw/tools/replacing.py"
-_REPLACING = "goclaw/tools/replacing.py"
+_SEARCH = "goclaw/tools/builtin/search.py"
+_PATTERNS = "goclaw/common/workspace/patterns.py"
+_TEXT = "goclaw/tools/builtin/text.py"
+_PATHS = "goclaw/common/workspace/paths.py"
+_ARGUMENTS = "goclaw/tools/toolkit/arguments.py"
+_PREVIEW = "goclaw/tools/builtin/replacing.py"
+_REPLACING = "goclaw/tools/builtin/replacing.py"
 
 BUGS: list[Bug] = [
     bug(
         "commands are not told that there is no terminal",
         "class exec: vi waits for keys until its time is over",
-        "goclaw/execution/sandbox/layout.py",
+        "goclaw/tools/execution/sandbox/layout.py",
         '"LANG": "C.UTF-8", **_NO_TERMINAL, **passed_on}',
         '"LANG": "C.UTF-8", **passed_on}',
-        "tests/tools/test_exec.py::test_a_program_that_wants_a_terminal_ends_at_once_with_words",
+        "tests/tools/builtin/test_exec.py::test_a_program_that_wants_a_terminal_ends_at_once_with_words",
     ),
     bug(
         "a bound beside an enum is declared and never checked",
         "class tools: a keyword of a schema that is taken and ignored",
-        "goclaw/toolkit/json_schema.py",
+        "goclaw/tools/toolkit/json_schema.py",
         '({"const", "anyOf"} | _BOUND)',
         '{"const", "anyOf"}',
-        "tests/toolkit/test_json_schema_modelling.py::test_what_no_model_can_say_is_refused_by_name",
+        "tests/tools/toolkit/test_json_schema_modelling.py::test_what_no_model_can_say_is_refused_by_name",
     ),
     bug(
         "a search shows ten lines of a file however many are wanted",
@@ -33,7 +33,7 @@ BUGS: list[Bug] = [
         _SEARCH,
         "most_of_it = min(left, _MAX_OF_A_FILE + spare)",
         "most_of_it = min(left, _MAX_OF_A_FILE)",
-        "tests/tools/test_search.py::test_ten_lines_of_a_file_are_shown_where_others_need_the_room",
+        "tests/tools/builtin/test_search.py::test_ten_lines_of_a_file_are_shown_where_others_need_the_room",
     ),
     bug(
         "the first file of a search takes the room of all others",
@@ -41,7 +41,7 @@ BUGS: list[Bug] = [
         _SEARCH,
         "spare = max(0, left - sum(min(hits.counts[path], _MAX_OF_A_FILE) for path in order))",
         "spare = left",
-        "tests/tools/test_search.py::test_ten_lines_of_a_file_are_shown_where_others_need_the_room",
+        "tests/tools/builtin/test_search.py::test_ten_lines_of_a_file_are_shown_where_others_need_the_room",
     ),
     bug(
         "a bracket that is never closed is a letter of the glob",
@@ -49,8 +49,8 @@ BUGS: list[Bug] = [
         _PATTERNS,
         '        if "[" in _CLASS.sub("", part):',
         "        if False:",
-        "tests/tools/test_listing_glob.py::test_wrong_arguments_are_named",
-        "tests/tools/test_search.py::test_wrong_arguments_are_named",
+        "tests/tools/builtin/test_listing_glob.py::test_wrong_arguments_are_named",
+        "tests/tools/builtin/test_search.py::test_wrong_arguments_are_named",
     ),
     bug(
         "a bracket at the beginning of a class closes it",
@@ -58,16 +58,16 @@ BUGS: list[Bug] = [
         _PATTERNS,
         r'r"\[[!^]?+\]?+[^\]]*\]"',
         r'r"\[[!^]?+[^\]]*\]"',
-        "tests/tools/test_listing_glob.py::test_wrong_arguments_are_named",
-        "tests/tools/test_listing_glob.py::test_brackets_stand_for_one_of_several_characters",
+        "tests/tools/builtin/test_listing_glob.py::test_wrong_arguments_are_named",
+        "tests/tools/builtin/test_listing_glob.py::test_brackets_stand_for_one_of_several_characters",
     ),
     bug(
         "more bytes than are ever read are cut without a word",
         "class tools: a bound that nobody is told",
-        "goclaw/tools/read.py",
+        "goclaw/tools/builtin/read.py",
         "    if max_bytes is None or max_bytes <= most:",
         "    if True:",
-        "tests/tools/test_read.py::test_more_bytes_than_are_ever_shown_name_the_most",
+        "tests/tools/builtin/test_read.py::test_more_bytes_than_are_ever_shown_name_the_most",
     ),
     bug(
         "the end of a long output begins in the middle of a line",
@@ -75,17 +75,17 @@ BUGS: list[Bug] = [
         _TEXT,
         "    return text[end or start :]",
         "    return text[start:]",
-        "tests/tools/test_exec.py::test_a_long_output_shows_head_and_tail_and_is_kept_whole",
-        "tests/tools/test_background_tasks.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
+        "tests/tools/builtin/test_exec.py::test_a_long_output_shows_head_and_tail_and_is_kept_whole",
+        "tests/tools/builtin/test_background_tasks.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
     ),
     bug(
         "a kept output that is no text is offered to read",
         "class tools: a hint that leads to an error",
-        "goclaw/store/blobs.py",
+        "goclaw/durable/store/blobs.py",
         "        if self.is_binary:\n",
         "        if False:\n",
-        "tests/tools/test_exec.py::test_a_long_output_that_is_no_text_is_not_offered_to_read",
-        "tests/toolkit/test_dispatcher.py::test_a_long_result_that_is_no_text_is_not_offered_to_read",
+        "tests/tools/builtin/test_exec.py::test_a_long_output_that_is_no_text_is_not_offered_to_read",
+        "tests/tools/toolkit/test_dispatcher.py::test_a_long_result_that_is_no_text_is_not_offered_to_read",
     ),
     bug(
         "Latin-1 is read as UTF-8 with holes",
@@ -93,15 +93,15 @@ BUGS: list[Bug] = [
         _TEXT,
         "if is_latin(raw) else",
         "if False else",
-        "tests/tools/test_read.py::test_latin_1_is_read_and_named",
+        "tests/tools/builtin/test_read.py::test_latin_1_is_read_and_named",
     ),
     bug(
         "a search shows Latin-1 as UTF-8 with holes",
         "GoClaw before 2026-11: `read` knew Latin-1 and `search` did not",
-        "goclaw/tools/search.py",
+        "goclaw/tools/builtin/search.py",
         "    text, _ = decoded(line)\n",
         '    text = line.decode(errors="replace")\n',
-        "tests/tools/test_search.py::test_latin_1_is_shown_as_read_shows_it",
+        "tests/tools/builtin/test_search.py::test_latin_1_is_shown_as_read_shows_it",
     ),
     bug(
         "UTF-8 with a broken byte passes for Latin-1",
@@ -109,7 +109,7 @@ BUGS: list[Bug] = [
         _TEXT,
         "    if _CHARACTER.search(data, 0, _JUDGED):",
         "    if False:",
-        "tests/tools/test_read.py::test_latin_1_is_read_and_named",
+        "tests/tools/builtin/test_read.py::test_latin_1_is_read_and_named",
     ),
     bug(
         "an edit turns a Latin-1 file into one of two encodings",
@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
         _TEXT,
         "return Text(data.decode(LATIN), mark, version, LATIN)",
         "return Text(data.decode(LATIN), mark, version)",
-        "tests/tools/test_edit.py::test_latin_1_is_edited_as_it_was_read_and_stays_latin_1",
+        "tests/tools/builtin/test_edit.py::test_latin_1_is_edited_as_it_was_read_and_stays_latin_1",
     ),
     bug(
         "a name in composed letters does not find the file in decomposed ones",
@@ -141,7 +141,7 @@ BUGS: list[Bug] = [
         _PATTERNS,
         'normalize("NFC", each) for each in names',
         "each for each in names",
-        "tests/tools/test_listing_glob.py::test_letters_are_the_same_composed_and_decomposed",
+        "tests/tools/builtin/test_listing_glob.py::test_letters_are_the_same_composed_and_decomposed",
     ),
     bug(
         "a file is written where a folder was meant",
@@ -149,16 +149,16 @@ BUGS: list[Bug] = [
         _PATHS,
         '    if path.rpartition("/")[2] in ("", ".", ".."):',
         "    if False:",
-        "tests/tools/test_write.py::test_a_path_that_ends_as_a_folder_does_is_refused_in_words",
-        "tests/tools/test_write.py::test_a_bad_path_is_an_error_and_nothing_is_written",
+        "tests/tools/builtin/test_write.py::test_a_path_that_ends_as_a_folder_does_is_refused_in_words",
+        "tests/tools/builtin/test_write.py::test_a_bad_path_is_an_error_and_nothing_is_written",
     ),
     bug(
         "write names the path that it was given, not the one that it wrote",
         "class tools: an answer that is not what happened",
-        "goclaw/tools/write.py",
+        "goclaw/tools/builtin/write.py",
         "WriteResult(path=written.path,",
         "WriteResult(path=path,",
-        "tests/tools/test_write.py::test_the_mark_that_a_person_puts_before_a_path_is_no_part_of_the_name",
+        "tests/tools/builtin/test_write.py::test_the_mark_that_a_person_puts_before_a_path_is_no_part_of_the_name",
     ),
     bug(
         "a file with CR LF that is written anew has LF",
@@ -166,7 +166,7 @@ BUGS: list[Bug] = [
         _TEXT,
         "body, encoding = self.with_line_ends(plain), self.encoding",
         "body, encoding = plain, self.encoding",
-        "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
+        "tests/tools/builtin/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
     ),
     bug(
         "a file with a byte order mark that is written anew has none",
@@ -174,7 +174,7 @@ BUGS: list[Bug] = [
         _TEXT,
         "        return self.mark + data, ",
         "        return data, ",
-        "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
+        "tests/tools/builtin/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
     ),
     bug(
         "a byte order mark is written twice",
@@ -182,7 +182,7 @@ BUGS: list[Bug] = [
         _TEXT,
         'plain = content.removeprefix("\\ufeff")',
         "plain = content",
-        "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
+        "tests/tools/builtin/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
     ),
     bug(
         "a line with several changes is shown once for each",
@@ -190,7 +190,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "        if last and span.start < last.old.end:",
         "        if last and False:",
-        "tests/tools/test_replacing_preview.py",
+        "tests/tools/builtin/test_replacing_preview.py",
     ),
     bug(
         "the end of a long line is looked for once for each place in it",
@@ -198,7 +198,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "            end = last.old.end if span.end < last.old.end else _end(",
         "            end = _end(",
-        "tests/tools/test_replacing_preview.py::test_many_places_of_one_long_line_take_no_time",
+        "tests/tools/builtin/test_replacing_preview.py::test_many_places_of_one_long_line_take_no_time",
     ),
     bug(
         "a line that changes stands around another change as if it did not",
@@ -206,7 +206,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "            done = _next_line(after, done) if done < limit else done",
         "            done = _next_line(after, done)",
-        "tests/tools/test_replacing_preview.py",
+        "tests/tools/builtin/test_replacing_preview.py",
     ),
     bug(
         "a preview has a line behind the last one",
@@ -214,7 +214,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         'text[span.start : span.end].removesuffix("\\n").split("\\n")',
         'text[span.start : span.end].split("\\n")',
-        "tests/tools/test_replacing_preview.py",
+        "tests/tools/builtin/test_replacing_preview.py",
     ),
     bug(
         "the line behind a whole line that is replaced is shown as replaced",
@@ -222,7 +222,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "    return place if is_end else _next_line(before, place)",
         "    return _next_line(before, place)",
-        "tests/tools/test_replacing_preview.py",
+        "tests/tools/builtin/test_replacing_preview.py",
     ),
     bug(
         "a last line without an end is not found with one",
@@ -230,8 +230,8 @@ BUGS: list[Bug] = [
         _REPLACING,
         '    if not body or body.endswith("\\n") or',
         '    if True or body.endswith("\\n") or',
-        "tests/tools/test_replacing_preview.py",
-        "tests/tools/test_edit.py::test_the_last_line_of_a_file_is_found_with_the_end_that_it_has_not",
+        "tests/tools/builtin/test_replacing_preview.py",
+        "tests/tools/builtin/test_edit.py::test_the_last_line_of_a_file_is_found_with_the_end_that_it_has_not",
     ),
     bug(
         "an edit of the last line gives the file an end that it had not",
@@ -239,7 +239,7 @@ BUGS: list[Bug] = [
         _REPLACING,
         "return Replaced(after.removesuffix(end),",
         "return Replaced(after,",
-        "tests/tools/test_replacing_preview.py",
+        "tests/tools/builtin/test_replacing_preview.py",
     ),
     bug(
         "an edit that changes nothing says that it was made",
@@ -247,7 +247,7 @@ BUGS: list[Bug] = [
         _REPLACING,
         "    if end and after.removesuffix(end) == body:",
         "    if False:",
-        "tests/tools/test_replacing_preview.py",
+        "tests/tools/builtin/test_replacing_preview.py",
     ),
     bug(
         "a number that is written with .0 is no integer",
@@ -255,7 +255,7 @@ BUGS: list[Bug] = [
         _ARGUMENTS,
         'if detail["type"] == "int_type" and _is_whole(detail["input"]):',
         "if False:",
-        "tests/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
+        "tests/tools/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
     ),
     bug(
         "a number of which a float knows only the beginning is an integer",
@@ -263,7 +263,7 @@ BUGS: list[Bug] = [
         _ARGUMENTS,
         " and abs(value) < _EXACT",
         "",
-        "tests/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
+        "tests/tools/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
         "tests/adversarial/test_input.py::test_numbers_beyond_the_machine_and_of_the_wrong_kind_are_named",
     ),
     Bug(
@@ -273,112 +273,112 @@ BUGS: list[Bug] = [
             Patch(_ARGUMENTS, "isinstance(value, float) and value.is_integer() and", "isinstance(value, float) and"),
             Patch(_ARGUMENTS, "        return number if given == number else given", "        return number"),
         ),
-        ("tests/toolkit/test_arguments.py",),
+        ("tests/tools/toolkit/test_arguments.py",),
     ),
     bug(
         "a command on another host counts as harmless",
         "class tools: a hint for clients that is not true",
-        "goclaw/tools/ssh_exec.py",
+        "goclaw/tools/builtin/ssh_exec.py",
         "read_only=False, destructive=True,",
         "read_only=False, destructive=False,",
-        "tests/tools/test_ssh_exec.py::test_what_is_asked_names_the_host_and_changes_with_its_files",
+        "tests/tools/builtin/test_ssh_exec.py::test_what_is_asked_names_the_host_and_changes_with_its_files",
     ),
     bug(
         "a person is asked about a setting that cannot be changed",
         "class approvals: a question in vain",
-        "goclaw/tools/gateway_control.py",
+        "goclaw/tools/builtin/gateway_control.py",
         "    await asyncio.to_thread(check, file, name, arguments.value)\n",
         "    if name not in CHANGEABLE:\n        return Grounds()\n",
-        "tests/tools/test_gateway_control_config.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
+        "tests/tools/builtin/test_gateway_control_config.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
     ),
     bug(
         "to look whether a setting can be changed changes it",
         "class approvals: done before anybody agreed",
-        "goclaw/config/changing.py",
+        "goclaw/common/config/changing.py",
         "    with _candidate(file, dotted, value):\n        pass\n",
         "    change(file, dotted, value)\n",
-        "tests/config/test_changing.py::test_to_look_whether_a_key_can_be_changed_changes_nothing",
-        "tests/tools/test_gateway_control_config.py",
+        "tests/common/config/test_changing.py::test_to_look_whether_a_key_can_be_changed_changes_nothing",
+        "tests/tools/builtin/test_gateway_control_config.py",
     ),
     bug(
         "a resource of a server is unknown by the name of another system",
         "class tools: names that models were taught",
-        "goclaw/core/catalog.py",
+        "goclaw/common/core/catalog.py",
         '    "ReadMcpResource": "read_mcp_resource",\n',
         "",
-        "tests/tools/test_mcp_source.py::test_resources_are_asked_for_by_the_names_of_goat_as_well",
+        "tests/tools/builtin/test_mcp_source.py::test_resources_are_asked_for_by_the_names_of_goat_as_well",
     ),
     bug(
         "a value that is shared is not known to who does not say so",
         "class memory: what is kept is said not to be",
-        "goclaw/tools/memory_values.py",
+        "goclaw/tools/builtin/memory_values.py",
         "is_shared=not shared and await _is_shared(name, ctx)\n",
         "is_shared=False\n",
-        "tests/tools/test_memory_values.py",
+        "tests/tools/builtin/test_memory_values.py",
     ),
     bug(
         "a list of shared mementos has those of the person as well",
         "class memory: an argument that does nothing",
-        "goclaw/tools/memento.py",
+        "goclaw/tools/builtin/memento.py",
         "ctx.actor.key, own=not shared)",
         "ctx.actor.key)",
-        "tests/tools/test_memento.py::test_shared_ones_are_listed_alone_when_these_are_asked_for",
+        "tests/tools/builtin/test_memento.py::test_shared_ones_are_listed_alone_when_these_are_asked_for",
     ),
     bug(
         "a tool that was given up goes on to use what belongs to the turn",
         "class stops: a task that nobody waits for any more",
-        "goclaw/toolkit/scope.py",
+        "goclaw/tools/toolkit/scope.py",
         '        if self.over:\n            raise ToolError("the call was ended")\n        return self.scope.services',
         "        return self.scope.services",
-        "tests/toolkit/test_services.py::test_a_call_that_is_over_reaches_no_service",
+        "tests/tools/toolkit/test_services.py::test_a_call_that_is_over_reaches_no_service",
     ),
     bug(
         "a call that was handed on is handed on again, to itself",
         "class delegation: what calls itself never ends",
-        "goclaw/turns/tool_requests.py",
+        "goclaw/conversation/turns/tool_requests.py",
         "scope = replace(self.scope, services=services, step=name",
         "scope = replace(self.scope, step=name",
-        "tests/turns/test_agents_exported.py::test_a_call_that_was_handed_on_is_not_handed_on_again_not_even_to_itself",
+        "tests/conversation/turns/test_agents_exported.py::test_a_call_that_was_handed_on_is_not_handed_on_again_not_even_to_itself",
     ),
     bug(
         "a call that was handed on for an MCP client writes no intent",
         "class durability: an effect without a record, on a full disk",
-        "goclaw/turns/tool_requests.py",
+        "goclaw/conversation/turns/tool_requests.py",
         "        await self._turn.intend(step)\n",
         "        await self._services.intend(step)\n",
-        "tests/turns/test_agents_exported.py::"
+        "tests/conversation/turns/test_agents_exported.py::"
         "test_a_call_that_was_handed_on_writes_its_intent_and_changes_nothing_of_the_conversation",
     ),
     bug(
         "reading a folder does not tell what is in it",
         "Qwen2.5-Coder 1.5B on llama-server: it gave up at the bare refusal",
-        "goclaw/tools/read.py",
+        "goclaw/tools/builtin/read.py",
         '            raise await _with_names(ctx, path, error, "it") from error\n',
         "            raise\n",
-        "tests/tools/test_read.py",
+        "tests/tools/builtin/test_read.py",
     ),
     bug(
         "a text to replace that differs in blanks only is just not found",
         "Qwen2.5-Coder 1.5B on llama-server: `port = 8080` for `port=8080`, and no second try",
-        "goclaw/tools/replacing.py",
+        "goclaw/tools/builtin/replacing.py",
         "if len(alike) == 1 else",
         "if len(alike) == 99 else",
-        "tests/tools/test_edit.py::test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means",
+        "tests/tools/builtin/test_edit.py::test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means",
     ),
     bug(
         "a file that is missing is just not found",
         "Qwen2.5-Coder 1.5B on llama-server: `src/functions/parse_date.go` for `src/dates.py`, and no second try",
-        "goclaw/tools/read.py",
+        "goclaw/tools/builtin/read.py",
         "            raise await _with_nearest_folder(ctx, path, error) from error\n",
         "            raise\n",
-        "tests/tools/test_read.py::test_a_missing_file_is_refused_with_what_is_in_the_last_folder_of_its_path",
+        "tests/tools/builtin/test_read.py::test_a_missing_file_is_refused_with_what_is_in_the_last_folder_of_its_path",
     ),
     bug(
         "who finds no tool for a task does not learn that a command may do it",
         "Qwen2.5-Coder 1.5B on llama-server: it searched for `rename` until a limit ended the turn",
-        "goclaw/tools/tool_search.py",
+        "goclaw/tools/builtin/tool_search.py",
         'if "exec" in others else',
         "if not others else",
-        "tests/tools/test_tool_search.py::test_where_no_tool_fits_a_command_may_do_it",
+        "tests/tools/builtin/test_tool_search.py::test_where_no_tool_fits_a_command_may_do_it",
     ),
 ]

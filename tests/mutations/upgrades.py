@@ -2,11 +2,11 @@
 
 from tests.mutations.bug import Bug, bug
 
-_RECOVERY = "goclaw/ops/upgrade/recovery.py"
-_CUT = "tests/ops/upgrade/test_recovery.py"
-_SNAPSHOT = "goclaw/ops/upgrade/snapshot.py"
-_UNINSTALL = "goclaw/ops/uninstall.py"
-_OWN = "tests/ops/test_uninstall.py"
+_RECOVERY = "goclaw/program/ops/upgrade/recovery.py"
+_CUT = "tests/program/ops/upgrade/test_recovery.py"
+_SNAPSHOT = "goclaw/program/ops/upgrade/snapshot.py"
+_UNINSTALL = "goclaw/program/ops/uninstall.py"
+_OWN = "tests/program/ops/test_uninstall.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -69,25 +69,25 @@ BUGS: list[Bug] = [
     bug(
         "an upgrade needs a newer Python than the one that runs",
         "filters of tarfile on the Python of Debian 12",
-        "goclaw/ops/upgrade/checkout.py",
+        "goclaw/program/ops/upgrade/checkout.py",
         "        members.extractall(folder)  #",
         '        members.extractall(folder, filter="data")  #',
-        "tests/ops/upgrade/test_checkout.py::test_a_version_is_unpacked_by_a_python_whose_tarfile_has_no_filters",
+        "tests/program/ops/upgrade/test_checkout.py::test_a_version_is_unpacked_by_a_python_whose_tarfile_has_no_filters",
     ),
     bug(
         "every line in the journal has the same priority",
         "lines on standard error without the prefix of sd-daemon(3)",
-        "goclaw/health/log_lines.py",
+        "goclaw/common/health/log_lines.py",
         '    return with_priority(plain_line({**event, "timestamp": ""}), PRIORITIES.get(event["level"], INFO))',
         '    return plain_line({**event, "timestamp": ""})',
-        "tests/health/test_log_lines.py::test_each_line_for_the_journal_has_the_priority_of_its_record_and_no_second_time",
+        "tests/common/health/test_log_lines.py::test_each_line_for_the_journal_has_the_priority_of_its_record_and_no_second_time",
     ),
     bug(
         "systemd starts a daemon that was stopped after a failure",
         "`stop` in the seconds before a restart",
-        "goclaw/cli/lifecycle.py",
+        "goclaw/program/cli/lifecycle.py",
         "    if pid is None and (manager := restarting_manager(loaded)):",
         "    if pid is not None and (manager := restarting_manager(loaded)):",
-        "tests/cli/test_service.py::test_a_stop_between_a_failure_and_the_next_start_ends_the_service",
+        "tests/program/cli/test_service.py::test_a_stop_between_a_failure_and_the_next_start_ends_the_service",
     ),
 ]

@@ -2,12 +2,12 @@
 
 from tests.mutations.bug import Bug, Patch, bug
 
-_TESTS = "tests/engine/views/test_remote_sessions.py"
-_RANDOM = "tests/engine/views/test_remote_sessions_random.py"
-_MIRRORS = "goclaw/engine/views/mirrors.py"
-_WATCHERS = "goclaw/engine/views/watchers.py"
-_PARCELS = "goclaw/engine/views/parcels.py"
-_BUS = "goclaw/engine/views/remote_sessions.py"
+_TESTS = "tests/durable/engine/views/test_remote_sessions.py"
+_RANDOM = "tests/durable/engine/views/test_remote_sessions_random.py"
+_MIRRORS = "goclaw/durable/engine/views/mirrors.py"
+_WATCHERS = "goclaw/durable/engine/views/watchers.py"
+_PARCELS = "goclaw/durable/engine/views/parcels.py"
+_BUS = "goclaw/durable/engine/views/remote_sessions.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -61,7 +61,7 @@ BUGS: list[Bug] = [
     bug(
         "a row that is stored and not told yet does not end the text that is written",
         "class views: an answer stands there twice",
-        "goclaw/engine/views/stored_views.py",
+        "goclaw/durable/engine/views/stored_views.py",
         "    return last.row - 1 if is_being_written else last.row",
         "    return last.row",
         f"{_TESTS}::test_a_row_that_is_stored_and_not_published_yet_is_not_shown_twice",
@@ -77,10 +77,10 @@ BUGS: list[Bug] = [
     bug(
         "equal messages are one",
         "class views: Postgres sends equal notices of a transaction once",
-        "goclaw/store/postgres/exchange.py",
+        "goclaw/durable/store/postgres/exchange.py",
         '            yield f"{self.replica} {number} {left} {piece}"',
         '            yield f"{self.replica} 1 {left} {piece}"',
-        "tests/store/postgres/test_exchange.py::test_equal_messages_that_go_out_together_are_all_heard",
+        "tests/durable/store/postgres/test_exchange.py::test_equal_messages_that_go_out_together_are_all_heard",
     ),
     bug(
         "events are sent whether anyone elsewhere reads or not",

@@ -2,23 +2,23 @@
 
 from tests.mutations.bug import Bug, bug
 
-_RENDERING = "goclaw/servers/web/rendering.py"
-_LIVE = "goclaw/servers/web/live.py"
-_PRESENTING = "goclaw/servers/web/presenting.py"
-_FILES = "goclaw/servers/api/files.py"
-_UPLOADS = "goclaw/store/uploads.py"
-_OF_LIVE = "tests/servers/web/test_live.py"
-_OF_RENDERING = "tests/servers/web/test_rendering.py"
-_OF_FILES = "tests/servers/api/test_files.py"
+_RENDERING = "goclaw/gateway/servers/web/rendering.py"
+_LIVE = "goclaw/gateway/servers/web/live.py"
+_PRESENTING = "goclaw/gateway/servers/web/presenting.py"
+_FILES = "goclaw/gateway/servers/api/files.py"
+_UPLOADS = "goclaw/durable/store/uploads.py"
+_OF_LIVE = "tests/gateway/servers/web/test_live.py"
+_OF_RENDERING = "tests/gateway/servers/web/test_rendering.py"
+_OF_FILES = "tests/gateway/servers/api/test_files.py"
 
 BUGS: list[Bug] = [
     bug(
         "names of files are links to foreign sites",
         "README.md ends like a domain of Moldova",
-        "goclaw/core/markdown.py",
+        "goclaw/common/core/markdown.py",
         '    linkify.set({"fuzzy_link": False})\n',
         "",
-        "tests/core/test_markdown.py::test_only_what_has_a_scheme_or_www_is_a_link",
+        "tests/common/core/test_markdown.py::test_only_what_has_a_scheme_or_www_is_a_link",
         f"{_OF_RENDERING}::test_names_of_files_are_no_links",
     ),
     bug(
@@ -32,10 +32,10 @@ BUGS: list[Bug] = [
     bug(
         "code in Hebrew stands the wrong way round",
         "a direction that is inherited",
-        "goclaw/web_ui/app.css",
+        "goclaw/clients/web_ui/app.css",
         ".prose :is(.code, pre, code) { direction: ltr;",
         ".prose :is(.code, pre, code) {",
-        "tests/web_ui/test_conversation.py::test_code_in_right_to_left_text_goes_from_left_to_right",
+        "tests/clients/web_ui/test_conversation.py::test_code_in_right_to_left_text_goes_from_left_to_right",
     ),
     bug(
         "another page opens the page's WebSocket",
@@ -73,10 +73,10 @@ BUGS: list[Bug] = [
     bug(
         "lines end where Python says so",
         "str.splitlines knows ten line ends more than Markdown",
-        "goclaw/core/markdown.py",
+        "goclaw/common/core/markdown.py",
         '_LINE_END = re.compile(r"\\r\\n?|\\n")',
         '_LINE_END = re.compile(r"\\r\\n?|\\n|\\x0b|\\x0c|\\u2028")',
-        "tests/core/test_markdown.py::test_finished_blocks_and_the_open_end_are_those_of_the_whole_text",
+        "tests/common/core/test_markdown.py::test_finished_blocks_and_the_open_end_are_those_of_the_whole_text",
     ),
     bug(
         "another person's file goes into a message",

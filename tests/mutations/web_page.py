@@ -2,29 +2,29 @@
 
 from tests.mutations.bug import Bug, bug
 
-_WEB = "goclaw/servers/web"
-_LOGINS = "goclaw/auth/web_logins.py"
-_TOKENS = "goclaw/auth/tokens.py"
-_APPROVALS = "goclaw/gateway/commands/approvals.py"
-_LOGIN_TESTS = "tests/servers/web/test_login.py"
-_COOKIE_TESTS = "tests/servers/web/test_cookies.py"
+_WEB = "goclaw/gateway/servers/web"
+_LOGINS = "goclaw/common/auth/web_logins.py"
+_TOKENS = "goclaw/common/auth/tokens.py"
+_APPROVALS = "goclaw/gateway/intake/commands/approvals.py"
+_LOGIN_TESTS = "tests/gateway/servers/web/test_login.py"
+_COOKIE_TESTS = "tests/gateway/servers/web/test_cookies.py"
 
 BUGS: list[Bug] = [
     bug(
         "an answer is seen when it is whole",
         "a message that begins without a text stays hidden while it grows",
-        "goclaw/web_ui/messages.js",
+        "goclaw/clients/web_ui/messages.js",
         "    this.body.hidden = grows ? !(open || done.some(Boolean)) : !text;",
         "    if (!grows) this.body.hidden = !text;",
-        "tests/web_ui/test_conversation.py::test_an_answer_is_stopped_and_what_was_said_stays",
+        "tests/clients/web_ui/test_conversation.py::test_an_answer_is_stopped_and_what_was_said_stays",
     ),
     bug(
         "a diff is one long line",
         "inline blocks stand side by side, whatever line end is in them",
-        "goclaw/web_ui/app.css",
+        "goclaw/clients/web_ui/app.css",
         ".line { display: block; width: max-content; min-width: 100%; }",
         ".line { display: inline-block; min-width: 100%; }",
-        "tests/web_ui/test_conversation.py::test_a_change_is_shown_as_a_coloured_diff",
+        "tests/clients/web_ui/test_conversation.py::test_a_change_is_shown_as_a_coloured_diff",
     ),
     bug(
         "a login keeps the device from before",
@@ -165,7 +165,7 @@ BUGS: list[Bug] = [
     bug(
         "every origin of this machine is our own page",
         "a page of another port of localhost",
-        "goclaw/servers/http.py",
+        "goclaw/gateway/servers/http.py",
         '        own = (f"http://{host.lower()}", f"https://{host.lower()}") if self._place.has_page else ()',
         "        own = (origin,) if self._place.has_page else ()",
         f"{_COOKIE_TESTS}::test_a_page_of_another_origin_reads_and_changes_nothing",
@@ -182,7 +182,7 @@ BUGS: list[Bug] = [
     bug(
         "a cookie is a token elsewhere",
         "one kind of secret for all ways in",
-        "goclaw/servers/admission.py",
+        "goclaw/gateway/servers/admission.py",
         "        if token is None or bool(token.device) is not device:",
         "        if token is None:",
         f"{_LOGIN_TESTS}::test_tokens_and_cookies_are_no_substitutes_for_each_other",
@@ -193,16 +193,16 @@ BUGS: list[Bug] = [
         _TOKENS,
         "        for child in [key for key, token in tokens.items() if token.parent == gone.sha256]:",
         "        for child in [key for key, token in tokens.items() if token.parent == name]:",
-        "tests/auth/test_tokens.py::test_a_device_is_valid_while_the_token_is_that_it_was_made_with",
+        "tests/common/auth/test_tokens.py::test_a_device_is_valid_while_the_token_is_that_it_was_made_with",
         f"{_LOGIN_TESTS}::test_a_token_that_ends_or_is_revoked_takes_its_devices_along",
     ),
     bug(
         "any device can be ended by its name",
         "an id of another person in a path",
-        "goclaw/servers/api/devices.py",
+        "goclaw/gateway/servers/api/devices.py",
         "    if asked.name not in tokens.devices(call.actor.key):",
         "    if tokens.get(asked.name) is None:",
-        "tests/servers/api/test_devices.py::test_a_person_lists_and_ends_the_own_devices_and_no_others",
+        "tests/gateway/servers/api/test_devices.py::test_a_person_lists_and_ends_the_own_devices_and_no_others",
     ),
     bug(
         "the page can stand in a frame",
@@ -210,31 +210,31 @@ BUGS: list[Bug] = [
         f"{_WEB}/assets.py",
         "        \"frame-ancestors 'none'\",\n",
         "",
-        "tests/servers/web/test_assets.py::test_every_file_of_the_page_is_locked_down_and_fetched_once",
+        "tests/gateway/servers/web/test_assets.py::test_every_file_of_the_page_is_locked_down_and_fetched_once",
     ),
     bug(
         "the key lets in the page that has just slipped in",
         "another page asks in the moment of the key",
-        "goclaw/tui/incoming.py",
+        "goclaw/clients/tui/incoming.py",
         "        if now - since < LOOK_SECONDS:",
         "        if False:",
-        "tests/tui/test_incoming.py::test_a_key_lets_in_the_page_that_asks_and_never_one_that_slips_in",
+        "tests/clients/tui/test_incoming.py::test_a_key_lets_in_the_page_that_asks_and_never_one_that_slips_in",
     ),
     bug(
         "people log in over a network in plain text",
         "a listener for all with no proxy before it",
-        "goclaw/config/listening.py",
+        "goclaw/common/config/listening.py",
         '    elif url.scheme != "https" and not is_loopback(config.http.host):',
         "    elif False:",
-        "tests/config/test_listening.py::test_people_log_in_over_no_network_without_a_proxy_that_speaks_https",
+        "tests/common/config/test_listening.py::test_people_log_in_over_no_network_without_a_proxy_that_speaks_https",
     ),
     bug(
         "the neighbours of a machine read the link",
         "a link on the browser's command line",
-        "goclaw/cli/web.py",
+        "goclaw/program/cli/web.py",
         "            webbrowser.open(_lead(config.state_dir / LEADS_FILE, url).as_uri())",
         "            webbrowser.open(url)",
-        "tests/cli/test_web.py::test_the_browser_is_led_by_a_file_so_that_no_process_list_has_the_link",
+        "tests/program/cli/test_web.py::test_the_browser_is_led_by_a_file_so_that_no_process_list_has_the_link",
     ),
     bug(
         "a user named like a way in approves pages with a token",
@@ -258,7 +258,7 @@ BUGS: list[Bug] = [
         f"{_WEB}/live.py",
         "(has_room and has_room_for_person)",
         "has_room",
-        "tests/servers/web/test_live.py::test_one_person_does_not_take_all_connections_with_many_devices",
+        "tests/gateway/servers/web/test_live.py::test_one_person_does_not_take_all_connections_with_many_devices",
     ),
     bug(
         "an approval hides characters",
@@ -266,7 +266,7 @@ BUGS: list[Bug] = [
         f"{_WEB}/presenting.py",
         'revealed(text) if question["kind"] == "approval" else text',
         "text",
-        "tests/servers/web/test_live.py::test_nothing_of_a_call_that_waits_for_approval_stays_hidden",
+        "tests/gateway/servers/web/test_live.py::test_nothing_of_a_call_that_waits_for_approval_stays_hidden",
     ),
     bug(
         "addresses without end hold a page up",
@@ -274,30 +274,30 @@ BUGS: list[Bug] = [
         f"{_WEB}/rendering.py",
         "len(state.pending) + state.posMax - state.pos if may_be_address else 0",
         "0",
-        "tests/servers/web/test_rendering.py::test_a_hostile_text_takes_no_time_and_loses_no_character",
+        "tests/gateway/servers/web/test_rendering.py::test_a_hostile_text_takes_no_time_and_loses_no_character",
     ),
     bug(
         "a browser's copy of a picture outlives the right to it",
         "private answers that are never asked for again",
-        "goclaw/servers/api/files.py",
+        "goclaw/gateway/servers/api/files.py",
         '"private, no-cache"',
         '"private, max-age=31536000, immutable"',
-        "tests/servers/api/test_files.py::test_a_picture_is_shown_and_everything_else_is_a_download",
+        "tests/gateway/servers/api/test_files.py::test_a_picture_is_shown_and_everything_else_is_a_download",
     ),
     bug(
         "a large picture holds up the daemon",
         "a look at millions of blocks in the event loop",
-        "goclaw/servers/api/files.py",
+        "goclaw/gateway/servers/api/files.py",
         "await asyncio.to_thread(kind_of, data, name)",
         "kind_of(data, name)",
-        "tests/servers/api/test_files.py::test_a_picture_of_a_million_blocks_does_not_hold_up_the_daemon",
+        "tests/gateway/servers/api/test_files.py::test_a_picture_of_a_million_blocks_does_not_hold_up_the_daemon",
     ),
     bug(
         "any body may be as large as a file",
         "`%2F` in a key, and the end of another path",
-        "goclaw/servers/http.py",
+        "goclaw/gateway/servers/http.py",
         "request.rel_url.raw_path.endswith",
         "request.path.endswith",
-        "tests/servers/api/test_files.py::test_only_files_are_as_large_as_files",
+        "tests/gateway/servers/api/test_files.py::test_only_files_are_as_large_as_files",
     ),
 ]

@@ -6,11 +6,11 @@ The product's wire sends it and reads the answer, calls written as text too: onl
 import asyncio
 from pathlib import Path
 
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.specs import ToolSpec
 from goclaw.llm.base import ChatModel, Finished, Request
 from goclaw.llm.text_calls import read_block
 from goclaw.llm.tool_calls import read_id
-from goclaw.specs import ToolSpec
 from tests.real_model.streams import SYSTEM, TOOLS
 
 MOST_REQUESTS = 6

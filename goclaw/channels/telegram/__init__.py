@@ -9,9 +9,9 @@ from contextlib import AbstractAsyncContextManager
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
 from goclaw.channels.telegram.first_poll import begin
-from goclaw.config.schema import Config
-from goclaw.core.extras import standing_in, undocumented, without
-from goclaw.core.plugins import load
+from goclaw.common.config.schema import Config
+from goclaw.common.core.extras import standing_in, undocumented, without
+from goclaw.common.core.plugins import load
 
 
 def enabled(config: Config) -> bool:

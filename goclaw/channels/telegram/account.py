@@ -17,11 +17,11 @@ from goclaw.channels.telegram.exchange import ALLOWED_UPDATES, ANSWER_MARGIN, BA
 from goclaw.channels.telegram.polling import Updates, checked
 from goclaw.channels.telegram.request import AiohttpRequest, call
 from goclaw.channels.telegram.updates import CHANNEL, Me, inbound_of
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock
-from goclaw.core.container import daemon_command
-from goclaw.core.events import Actor
-from goclaw.core.redact import remember
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.events import Actor
+from goclaw.common.core.redact import remember
 from goclaw.errors import ChannelError, ConfigError
 
 log = logging.getLogger(__name__)

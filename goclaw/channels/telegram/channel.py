@@ -29,11 +29,11 @@ from goclaw.channels.telegram.sender import Sender
 from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.channels.telegram.webhook import Webhook, agreed_secret, is_kept, kept_secret
-from goclaw.config.listening import webhook_path
-from goclaw.config.schema import Config, TelegramSettings
-from goclaw.core.events import Attachment, Delivery, GatewayPort, Receipt
-from goclaw.core.records import record
-from goclaw.core.redact import remember
+from goclaw.common.config.listening import webhook_path
+from goclaw.common.config.schema import Config, TelegramSettings
+from goclaw.common.core.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import remember
 from goclaw.errors import ConfigError, DeliveryError, StateError
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable
 
 from goclaw.channels.telegram.updates import CHANNEL
-from goclaw.core.clock import Clock
-from goclaw.core.container import daemon_command
-from goclaw.core.events import Actor, Alerts
-from goclaw.core.records import BoundedDict
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.events import Actor, Alerts
+from goclaw.common.core.records import BoundedDict
 from goclaw.errors import DeliveryError
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from goclaw.channels.state import ChannelState
 from goclaw.channels.telegram.updates import CHANNEL
-from goclaw.core.records import BoundedDict
+from goclaw.common.core.records import BoundedDict
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ import logging
 from telegram.error import Conflict, TelegramError
 
 from goclaw.channels.telegram.request import Flood
-from goclaw.core.clock import Clock
-from goclaw.core.events import Alerts
-from goclaw.core.events.ports import NoAlerts
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Alerts
+from goclaw.common.core.events.ports import NoAlerts
 
 log = logging.getLogger(__name__)
 

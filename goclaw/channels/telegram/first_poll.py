@@ -14,9 +14,9 @@ import aiohttp
 
 from goclaw.channels.telegram.exchange import ANSWER_MARGIN, Form, exchange, plain_form, poll_parameters
 from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
-from goclaw.config.schema import Config
-from goclaw.config.values import PostgresPlace
-from goclaw.net import open_client
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.net import open_client
 
 log = logging.getLogger(__name__)
 

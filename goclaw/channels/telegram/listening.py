@@ -19,8 +19,8 @@ from goclaw.channels.telegram.polling import Poller
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.update_handler import UpdateHandler
 from goclaw.channels.telegram.webhook import Webhook
-from goclaw.core.clock import Clock
-from goclaw.core.supervise import background, keep_running
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.supervise import background, keep_running
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

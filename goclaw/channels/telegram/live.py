@@ -19,8 +19,8 @@ from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, call
 from goclaw.channels.telegram.updates import CHANNEL
-from goclaw.core.clock import Clock
-from goclaw.core.events import (
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import (
     Acceptance,
     AcceptKind,
     Address,
@@ -41,8 +41,8 @@ from goclaw.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.core.records import BoundedDict
-from goclaw.core.supervise import set_within
+from goclaw.common.core.records import BoundedDict
+from goclaw.common.core.supervise import set_within
 from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ def has_table(markdown: str) -> bool:
 
 def blocks_of(markdown: str) -> Iterator[tuple[str, str]]:
     """Yield the blocks of a text: each as it was written, and as Markdown for a phone."""
-    from goclaw.core.markdown import markdown_parser  # its library is loaded with the first answer that needs it
+    from goclaw.common.core.markdown import markdown_parser  # its library is loaded with the first answer that needs it
 
     lines = re.split(r"\r\n?|\n", markdown)
     tokens = markdown_parser().parse(markdown)

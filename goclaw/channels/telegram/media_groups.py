@@ -20,9 +20,9 @@ import orjson
 from goclaw.channels.state import ChannelState
 from goclaw.channels.telegram.render import units
 from goclaw.channels.telegram.updates import CHANNEL, Json, number
-from goclaw.core.clock import Clock
-from goclaw.core.records import BoundedDict
-from goclaw.core.supervise import set_within
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.records import BoundedDict
+from goclaw.common.core.supervise import set_within
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

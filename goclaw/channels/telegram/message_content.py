@@ -8,7 +8,7 @@ are bounded, and without our brackets.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from goclaw.core.events import Attachment
+from goclaw.common.core.events import Attachment
 
 Json = Mapping[str, Any]
 

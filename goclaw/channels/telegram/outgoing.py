@@ -25,9 +25,9 @@ from goclaw.channels.telegram.render import (
 )
 from goclaw.channels.telegram.request import Unanswered, call
 from goclaw.channels.telegram.updates import GENERAL_TOPIC
-from goclaw.core.events import Address, Delivery
-from goclaw.core.records import record
-from goclaw.core.redact import mask_known
+from goclaw.common.core.events import Address, Delivery
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask_known
 from goclaw.errors import DeliveryError, ToolError
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from telegram.error import Conflict, InvalidToken, NetworkError, TelegramError
 from goclaw.channels.telegram.connection import PollHealth, is_webhook
 from goclaw.channels.telegram.exchange import ANSWER_MARGIN, poll_parameters
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent, call
-from goclaw.core.clock import Backoff, Clock
-from goclaw.core.supervise import ends_within
+from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.supervise import ends_within
 
 log = logging.getLogger(__name__)
 

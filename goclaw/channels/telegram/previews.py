@@ -22,13 +22,13 @@ from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, ent
 from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
 from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
 from goclaw.channels.telegram.request import Flood, Unanswered, call
-from goclaw.core.clock import Clock, Timer
-from goclaw.core.events import Todo
-from goclaw.core.messages import AssistantMessage, Message
-from goclaw.core.records import record
-from goclaw.core.redact import mask, printable
+from goclaw.common.core.clock import Clock, Timer
+from goclaw.common.core.events import Todo
+from goclaw.common.core.messages import AssistantMessage, Message
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask, printable
+from goclaw.common.net import BEFORE_SENDING
 from goclaw.errors import OwnershipLost
-from goclaw.net import BEFORE_SENDING
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-from goclaw.config.schema import TelegramSettings
-from goclaw.core.clock import Clock
+from goclaw.common.config.schema import TelegramSettings
+from goclaw.common.core.clock import Clock
 
 GROUP_SECONDS = 60.0
 MANY_CHATS = 1_000

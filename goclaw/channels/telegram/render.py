@@ -21,8 +21,8 @@ from goclaw.channels.telegram.markdown_blocks import (
     has_table,
     with_wide_punctuation_outside,
 )
-from goclaw.core.records import record
-from goclaw.core.redact import MASK, known_in, mask_known
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import MASK, known_in, mask_known
 
 if TYPE_CHECKING:
     from telegramify_markdown.entity import MessageEntity

@@ -19,9 +19,9 @@ from goclaw.channels.telegram.message_content import (
     shortened,
     with_targets,
 )
-from goclaw.core.events import Attachment
-from goclaw.core.messages import Piece, Provenance, SourceKind
-from goclaw.core.records import record
+from goclaw.common.core.events import Attachment
+from goclaw.common.core.messages import Piece, Provenance, SourceKind
+from goclaw.common.core.records import record
 
 YOURS, THEIRS = "your message", "the sender's own message"
 """Labels for the model of a replied-to message by the model itself or by the sender."""

@@ -20,8 +20,8 @@ from telegram.request._requestparameter import RequestParameter
 
 from goclaw.channels.telegram.exchange import Form, as_json, exchange, plain_form, timeout
 from goclaw.channels.telegram.first_poll import FirstPoll
+from goclaw.common.net import open_client
 from goclaw.errors import OwnershipLost
-from goclaw.net import open_client
 
 ANSWER_SECONDS = 20.0
 """Seconds for Telegram's answer to an ordinary call; `getUpdates` brings its own timeout."""

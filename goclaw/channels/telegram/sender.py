@@ -40,8 +40,8 @@ from goclaw.channels.telegram.previews import Preview
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered
-from goclaw.config.values import reaction_of
-from goclaw.core.events import Choice, Delivery, Receipt
+from goclaw.common.config.values import reaction_of
+from goclaw.common.core.events import Choice, Delivery, Receipt
 from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)

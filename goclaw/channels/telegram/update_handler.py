@@ -45,11 +45,11 @@ from goclaw.channels.telegram.updates import (
     stop_of,
     unread,
 )
-from goclaw.config.schema import TelegramSettings
-from goclaw.config.values import contexts_of
-from goclaw.core.clock import Backoff, Clock
-from goclaw.core.events import Acceptance, AcceptKind, GatewayPort, Inbound
-from goclaw.core.supervise import keep_running
+from goclaw.common.config.schema import TelegramSettings
+from goclaw.common.config.values import contexts_of
+from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.events import Acceptance, AcceptKind, GatewayPort, Inbound
+from goclaw.common.core.supervise import keep_running
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

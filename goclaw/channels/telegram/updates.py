@@ -27,9 +27,9 @@ from goclaw.channels.telegram.message_content import (
     with_target,
 )
 from goclaw.channels.telegram.replies import files_answered, forwarded_from, quotes_in
-from goclaw.core.events import Actor, Address, Attachment, Beside, Inbound
-from goclaw.core.messages import Piece, Provenance, SourceKind, joined
-from goclaw.core.records import record
+from goclaw.common.core.events import Actor, Address, Attachment, Beside, Inbound
+from goclaw.common.core.messages import Piece, Provenance, SourceKind, joined
+from goclaw.common.core.records import record
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from goclaw.channels.base import ChannelPorts
 from goclaw.channels.telegram.connection import PollHealth
 from goclaw.channels.telegram.exchange import ALLOWED_UPDATES
 from goclaw.channels.telegram.request import Flood, read_json
-from goclaw.config.state import WEBHOOK_SECRET
-from goclaw.core.clock import Backoff
-from goclaw.core.files import create_file
+from goclaw.common.config.state import WEBHOOK_SECRET
+from goclaw.common.core.clock import Backoff
+from goclaw.common.core.files import create_file
 from goclaw.errors import StateError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock
-from goclaw.core.records import record
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.records import record
 
 LEVELS = 127
 """Levels of a signed byte. Rounding to it costs no recall that could be measured (docs/memory.md)."""

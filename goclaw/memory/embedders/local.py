@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from goclaw.config.schema import Config, MemorySettings
-from goclaw.core.clock import Backoff, Clock
-from goclaw.core.supervise import background, ends_within, keep_running
+from goclaw.common.config.schema import Config, MemorySettings
+from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.supervise import background, ends_within, keep_running
+from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import Embedder, EmbedderPart, prefixes, prepared
 from goclaw.memory.embedders.local_runtime import (
@@ -31,7 +32,6 @@ from goclaw.memory.embedders.local_runtime import (
     usual_model,
 )
 from goclaw.memory.embedders.worker.protocol import Head
-from goclaw.net import check_reachable
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from goclaw.core.records import record
-from goclaw.core.redact import mask, printable
-from goclaw.core.supervise import background
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask, printable
+from goclaw.common.core.supervise import background
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.worker.protocol import LENGTHS, Head, frame, head_of, lengths
 

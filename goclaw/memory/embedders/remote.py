@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from goclaw.config.schema import Config, ProviderSettings
-from goclaw.config.servers import SERVERS, place_of
-from goclaw.core.clock import Clock
-from goclaw.core.records import record
+from goclaw.common.config.schema import Config, ProviderSettings
+from goclaw.common.config.servers import SERVERS, place_of
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.records import record
+from goclaw.common.net import open_client
+from goclaw.common.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
+from goclaw.common.net.ollama import OllamaServer, PulledModel, ollama_url, probe
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import Embedder, EmbedderPart, in_batches, prefixes, prepared, quantised
-from goclaw.net import open_client
-from goclaw.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
-from goclaw.net.ollama import OllamaServer, PulledModel, ollama_url, probe
 
 BATCH_SECONDS = 120.0
 """Time limit for one batch: a server on a slow machine may have to load its model first."""

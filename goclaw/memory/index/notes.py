@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 from goclaw.memory.base import MemoryFile, owner_of
 from goclaw.memory.chunks import Chunk
 from goclaw.memory.index.schema import Scope, place_of, places_of

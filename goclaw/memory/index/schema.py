@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 
 Corpus = Literal["note", "talk"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain
 
-from goclaw.core.events import AGENT_TURN, root_session
-from goclaw.core.records import record
+from goclaw.common.core.events import AGENT_TURN, root_session
+from goclaw.common.core.records import record
 from goclaw.memory.base import Talk, TranscriptQuery
 from goclaw.memory.chunks import split_message
 from goclaw.memory.index import windows

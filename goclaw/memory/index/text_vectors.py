@@ -8,7 +8,7 @@ vectors does not hold up other readers.
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
-from goclaw.core.records import record
+from goclaw.common.core.records import record
 from goclaw.memory.index.schema import NEWEST_MARK, POSITION_BITS, Corpus, merged
 
 CORPORA: Sequence[Corpus] = ("note", "talk")

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import orjson
 
+from tests.conversation.sessions.failing_models import says
 from tests.llm.fake_provider import Reply, frame, refusal
 from tests.llm.wires import OLLAMA, OPENAI, Wire, chunk, message_start, part
-from tests.sessions.failing_models import says
 
 Place = Literal["server", "nobody", "nowhere", "tls", "garbage", "mute"]
 """Where the model is looked for: at the server that answers as told; where nobody listens; under a name that nothing

@@ -15,27 +15,27 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from goclaw.agent.context.compaction import Summarizer, SummarySource
-from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.core.messages import AssistantMessage, Message, UserMessage
-from goclaw.health.vitals import catching
+from goclaw.common.config.schema import ModelOptions, ProviderSettings
+from goclaw.common.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.common.health.vitals import catching
+from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.turns.service import FAILED
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.llm.base import ChatModel, ModelEvent, ModelPorts, Request
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import find_provider
 from goclaw.llm.scripted import ScriptedModel
-from goclaw.sessions.models import Models
-from goclaw.store.database import Database
-from goclaw.store.transcripts import Origin, Transcripts, rows_of
-from goclaw.turns.service import FAILED
 from tests.acceptance.faults.model_faults import FAULTS, ModelFault, calling
 from tests.acceptance.faults.servers import Servers, open_servers
+from tests.conversation.sessions.failing_models import CHECKPOINT, HastyClock, says
+from tests.conversation.sessions.looking import SUMMARY
 from tests.harness import Core, World
 from tests.llm.asking import model_ports
 from tests.llm.fake_provider import Reply
 from tests.llm.wires import WIRES, Wire
 from tests.parts import GivenModels, acting
-from tests.sessions.failing_models import CHECKPOINT, HastyClock, says
-from tests.sessions.looking import SUMMARY
 
 Site = Literal["first request", "after a tool", "after steering", "compaction", "checkpoint", "debt"]
 Chain = Literal["alone", "other works", "both fail"]

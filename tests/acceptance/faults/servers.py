@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
+from goclaw.common.net import client
 from goclaw.llm import http_streams
-from goclaw.net import client
 from tests.acceptance.faults.model_faults import ELSEWHERE, Place
 from tests.llm.fake_provider import Reply
 from tests.ports import free_port

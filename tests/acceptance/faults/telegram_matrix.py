@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from goclaw.app import App, open_app
 from goclaw.channels.telegram import polling, request
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock, Timer
-from goclaw.core.events import Address, Delivery
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock, Timer
+from goclaw.common.core.events import Address, Delivery
+from goclaw.common.health.vitals import catching
 from goclaw.errors import DeliveryError
-from goclaw.health.vitals import catching
+from goclaw.program.app import App, open_app
 from tests.acceptance.books import read_chat
 from tests.acceptance.daemon import SPEC, UNLIMITED
 from tests.acceptance.faults.telegram_faults import FAULTS, QUERY, FaultyTelegram, TelegramFault

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.config.values import PostgresPlace
+from goclaw.common.config.values import PostgresPlace
 
 
 @pytest.fixture(params=["one process", "several processes"])

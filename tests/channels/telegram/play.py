@@ -4,8 +4,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Address, Outcome, TextStreamed, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import (
+    Address,
+    Outcome,
+    TextStreamed,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
 from tests.channels.telegram.support import POLLER, Stage, eventually, open_stage
 
 PRIVATE = Address("telegram", "5")

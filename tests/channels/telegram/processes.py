@@ -8,12 +8,12 @@ from pathlib import Path
 
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
-from goclaw.config.values import PostgresPlace
-from goclaw.store.channel_state import ChannelRows
-from goclaw.store.database import Database
-from goclaw.store.fencing import Fence
-from goclaw.store.postgres.database import PostgresDatabase, open_schema
-from goclaw.store.sqlite.database import open_file
+from goclaw.common.config.values import PostgresPlace
+from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.fencing import Fence
+from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.durable.store.sqlite.database import open_file
 from tests.acceptance.waiting import clock
 
 

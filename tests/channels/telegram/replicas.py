@@ -12,22 +12,22 @@ import psycopg
 from goclaw.channels.base import Channel, ChannelPorts, Routes, Unrecorded
 from goclaw.channels.processes import Processes, SoleProcess
 from goclaw.channels.telegram.webhook import HEADER
-from goclaw.config.schema import Config
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import Clock
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.supervise import background
+from goclaw.common.health.readiness import Readiness
+from goclaw.common.net import open_client
+from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.ownership import Lease
+from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
+from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.durable.store.postgres.ownership import PostgresOwnership
+from goclaw.durable.store.postgres.state_files import StateFiles
+from goclaw.durable.store.sqlite.database import open_file
 from goclaw.errors import ToolError
-from goclaw.health.readiness import Readiness
-from goclaw.net import open_client
-from goclaw.servers.http import open_http
-from goclaw.store.channel_state import ChannelRows
-from goclaw.store.database import Database
-from goclaw.store.ownership import Lease
-from goclaw.store.postgres.channel_processes import PostgresProcesses
-from goclaw.store.postgres.database import PostgresDatabase, open_schema
-from goclaw.store.postgres.ownership import PostgresOwnership
-from goclaw.store.postgres.state_files import StateFiles
-from goclaw.store.sqlite.database import open_file
+from goclaw.gateway.servers.http import open_http
 from tests.acceptance.waiting import clock as real
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import GROUPS, PART, UNHURRIED, delivery

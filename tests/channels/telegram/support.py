@@ -12,13 +12,13 @@ from typing import Any
 import aiohttp
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
-from goclaw.config.schema import Config
-from goclaw.core.catalog import CHANNELS
-from goclaw.core.clock import Clock, RealClock, SteppedClock
-from goclaw.core.events import Address, Alerts, Delivery, Receipt
-from goclaw.core.events.ports import NoAlerts
-from goclaw.core.plugins import load
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import Config
+from goclaw.common.core.catalog import CHANNELS
+from goclaw.common.core.clock import Clock, RealClock, SteppedClock
+from goclaw.common.core.events import Address, Alerts, Delivery, Receipt
+from goclaw.common.core.events.ports import NoAlerts
+from goclaw.common.core.plugins import load
+from goclaw.common.core.supervise import background
 from goclaw.errors import ToolError
 from tests.channels.support import RecordingGateway, open_state
 from tests.fake_telegram.server import FakeTelegram

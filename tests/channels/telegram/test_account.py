@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from goclaw.channels.base import Account, AccountPart
-from goclaw.config.schema import Config
-from goclaw.core.catalog import ACCOUNTS
-from goclaw.core.events import Actor
-from goclaw.core.plugins import load
+from goclaw.common.config.schema import Config
+from goclaw.common.core.catalog import ACCOUNTS
+from goclaw.common.core.events import Actor
+from goclaw.common.core.plugins import load
+from goclaw.common.net import open_client
 from goclaw.errors import ChannelError, ConfigError
-from goclaw.net import open_client
 from tests.channels.telegram.support import HastyClock
 from tests.fake_telegram.server import FakeTelegram
 

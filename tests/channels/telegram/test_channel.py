@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 
 from goclaw.channels.telegram.message_content import MAX_FILE, MAX_IMAGE
-from goclaw.config.schema import Config
-from goclaw.core.events import Attachment
+from goclaw.common.config.schema import Config
+from goclaw.common.core.events import Attachment
 from goclaw.errors import ConfigError, DeliveryError
 from tests.channels.telegram.support import PART, Stage, eventually, open_stage
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.telegram.chat_access import CLOSED_SECONDS, BlockedChats
-from goclaw.core.clock import SteppedClock
-from goclaw.engine.outbox import open_outbox
+from goclaw.common.core.clock import SteppedClock
+from goclaw.durable.engine.outbox import open_outbox
+from goclaw.durable.store.open import open_database
 from goclaw.errors import DeliveryError
-from goclaw.store.open import open_database
 from tests.channels.telegram.support import delivery, open_stage
 
 

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from goclaw.channels.telegram.chat_access import UnlistedGroups
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Actor
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import Actor
 from tests.channels.telegram.support import open_stage
 
 BOSS, CARL = 5, 6

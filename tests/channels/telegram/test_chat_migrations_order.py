@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.values import PostgresPlace
-from goclaw.store.channel_state import ChannelRows
+from goclaw.common.config.values import PostgresPlace
+from goclaw.durable.store.channel_state import ChannelRows
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import open_replica
 from tests.channels.telegram.support import GROUPS

@@ -7,7 +7,7 @@ from telegram.error import Conflict
 
 from goclaw.channels.telegram.connection import CONFLICT, CONFLICT_ALERT, LASTING_SECONDS, WEBHOOK, PollHealth
 from goclaw.channels.telegram.request import Flood, Unanswered, Unsent
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from tests.channels.telegram.test_polling import Desk
 from tests.fake_telegram.methods import POLLER_CONFLICT, WEBHOOK_CONFLICT
 

@@ -12,9 +12,9 @@ import pytest
 from goclaw.channels.base import Channel, ChannelPorts
 from goclaw.channels.telegram.first_poll import FirstPoll, begin
 from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock, RealClock
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.supervise import background
 from tests.channels.support import RecordingGateway, open_state
 from tests.channels.telegram.support import PART, HastyClock, eventually
 from tests.fake_telegram.server import FakeTelegram

@@ -12,9 +12,9 @@ from goclaw.channels.telegram.former_files import (
     import_files,
 )
 from goclaw.channels.telegram.media_groups import LONG_TEXT, QUIET_SECONDS
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
+from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.errors import DiskError, DiskFault
-from goclaw.store.channel_state import ChannelRows
 from tests.channels.support import open_state
 from tests.channels.telegram.support import open_stage, passing, previews_in
 from tests.fake_telegram.server import FakeTelegram

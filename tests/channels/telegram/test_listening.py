@@ -9,9 +9,9 @@ import pytest
 
 from goclaw.channels.telegram.connection import STANDING_BY
 from goclaw.channels.telegram.first_poll import begin
-from goclaw.config.schema import Config
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import DiskError, DiskFault
 from tests.acceptance.waiting import eventually
 from tests.channels.support import RecordingGateway

@@ -5,8 +5,16 @@ import asyncio
 import pytest
 
 from goclaw.channels.telegram.live import TYPING_SECONDS
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Address, Outcome, Question, QuestionAnswered, QuestionAsked, TurnFinished, TurnStarted
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import (
+    Address,
+    Outcome,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    TurnFinished,
+    TurnStarted,
+)
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing
 from tests.channels.telegram.support import POLLER, delivery, eventually, open_stage, passing

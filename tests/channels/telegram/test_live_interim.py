@@ -6,9 +6,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from goclaw.channels.telegram.previews import GROUP_SECONDS
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Address, MessageStored
-from goclaw.core.messages import AssistantMessage, ToolCall
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import Address, MessageStored
+from goclaw.common.core.messages import AssistantMessage, ToolCall
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
 from tests.channels.telegram.support import Stage, delivery, open_stage, preview_kept

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.telegram.live_message_ids import MAX_TURNS
-from goclaw.config.values import PostgresPlace
+from goclaw.common.config.values import PostgresPlace
+from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.errors import DiskError, DiskFault, OwnershipLost
-from goclaw.store.channel_state import ChannelRows
 from tests.channels.telegram.processes import process
 
 

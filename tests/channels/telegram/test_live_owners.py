@@ -9,12 +9,12 @@ import pytest
 
 from goclaw.channels.telegram import previews
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
-from goclaw.config.values import PostgresPlace
-from goclaw.core.events import Address, TextStreamed, TurnStarted
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.events import Address, TextStreamed, TurnStarted
+from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.fencing import Fence
+from goclaw.durable.store.postgres.ownership import PostgresOwnership
 from goclaw.errors import DiskError, DiskFault
-from goclaw.store.channel_state import ChannelRows
-from goclaw.store.fencing import Fence
-from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import eventually, never
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import Replica, open_replica

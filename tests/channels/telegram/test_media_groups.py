@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS, MediaGroups
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
+from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.errors import DiskError, DiskFault, StateError
-from goclaw.store.channel_state import ChannelRows
 from tests.channels.support import open_state
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram.server import FakeTelegram

@@ -10,10 +10,10 @@ import pytest
 from goclaw.channels.telegram import media_groups
 from goclaw.channels.telegram.media_groups import LONG_TEXT, MAX_PARTS
 from goclaw.channels.telegram.previews import draft_id
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import SessionNow
-from goclaw.store.forgetting import Forgetting
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import SessionNow
+from goclaw.durable.store.forgetting import Forgetting
 from tests.acceptance.waiting import eventually, never
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import STALL, Replica, open_replica

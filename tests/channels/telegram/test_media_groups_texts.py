@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.telegram.media_groups import LONG_TEXT, TEXT_SECONDS
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram.server import FakeTelegram
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from goclaw.channels.telegram.updates import Me, inbound_of
-from goclaw.core.events import Inbound
+from goclaw.common.core.events import Inbound
 from tests.fake_telegram.world import World
 
 ME = Me(42, "claw_bot")

@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.channels.telegram.message_content import MAX_FILE, MAX_IMAGE, files_of
 from goclaw.channels.telegram.updates import Me, inbound_of
-from goclaw.core.events import Attachment, Inbound
+from goclaw.common.core.events import Attachment, Inbound
 from tests.fake_telegram.world import World
 
 ME = Me(42, "claw_bot")

@@ -13,7 +13,7 @@ import pytest
 
 from goclaw.channels.telegram.connection import LOCKED, SILENT
 from goclaw.channels.telegram.polling import MAX_POLL, SILENCE
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from tests.channels.telegram.support import HastyClock, eventually, open_stage, passing
 from tests.fake_telegram.methods import POLLER_CONFLICT, WEBHOOK_CONFLICT
 from tests.fake_telegram.server import FakeTelegram

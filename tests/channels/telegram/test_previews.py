@@ -9,10 +9,18 @@ import pytest
 from goclaw.channels.base import Doubt, Unrecorded
 from goclaw.channels.telegram.previews import GROUP_SECONDS, draft_id
 from goclaw.channels.telegram.rate_limits import FAILURES
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Address, Outcome, StreamRestarted, TextStreamed, ToolFinished, ToolStarted, TurnStarted
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import (
+    Address,
+    Outcome,
+    StreamRestarted,
+    TextStreamed,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+)
+from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.errors import DeliveryError, DiskError, DiskFault, OwnershipLost
-from goclaw.store.channel_state import ChannelRows
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
 from tests.channels.telegram.support import POLLER, eventually, open_stage, previews_in
 from tests.fake_telegram.server import FakeTelegram

@@ -7,8 +7,8 @@ import pytest
 from goclaw.channels.telegram.outgoing import ChatTarget
 from goclaw.channels.telegram.previews import MAX_LINE, TurnView, tool_line, with_line
 from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, RenderedMessage
-from goclaw.core.events import Todo
-from goclaw.core.redact import MASK
+from goclaw.common.core.events import Todo
+from goclaw.common.core.redact import MASK
 
 
 @pytest.mark.parametrize(

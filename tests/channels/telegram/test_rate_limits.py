@@ -3,8 +3,8 @@
 import asyncio
 
 from goclaw.channels.telegram.rate_limits import RateLimiter
-from goclaw.config.schema import TelegramSettings
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.schema import TelegramSettings
+from goclaw.common.core.clock import SteppedClock
 
 
 async def fill(limiter: RateLimiter, clock: SteppedClock, chat: int, count: int) -> list[float]:

@@ -1,7 +1,7 @@
 """What fails again and again is left alone, and not for ever."""
 
 from goclaw.channels.telegram.rate_limits import FAILURES, PAUSE_SECONDS, CircuitBreaker
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 
 
 def test_only_failures_in_a_row_shut_it_and_it_opens_by_itself() -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from goclaw.channels.base import Unrecorded
 from goclaw.channels.telegram.rate_limits import RateLimiter, SlidingWindow
-from goclaw.config.schema import TelegramSettings
-from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Delivery
+from goclaw.common.config.schema import TelegramSettings
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import Delivery
+from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.durable.store.postgres.ownership import STALL_SECONDS
+from goclaw.durable.store.postgres.replica_share import NEWCOMER, VALID_SECONDS, WINDOW_SECONDS, ReplicaShare
 from goclaw.errors import DeliveryError
-from goclaw.store.postgres.database import PostgresDatabase, open_schema
-from goclaw.store.postgres.ownership import STALL_SECONDS
-from goclaw.store.postgres.replica_share import NEWCOMER, VALID_SECONDS, WINDOW_SECONDS, ReplicaShare
 from tests.acceptance.waiting import clock as real
 from tests.acceptance.waiting import eventually
 from tests.channels.support import RecordingGateway

@@ -22,7 +22,7 @@ from goclaw.channels.telegram.render import (
     units,
     without_secrets,
 )
-from goclaw.core.redact import MASK, known_in, remember
+from goclaw.common.core.redact import MASK, known_in, remember
 from tests.canaries import FORMATTED, formatted
 from tests.channels.telegram.hostile import entities, faults
 from tests.fake_telegram.rules import check_text

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from goclaw.channels.telegram.updates import Me, inbound_of
-from goclaw.core.events import Attachment, Inbound
-from goclaw.core.messages import Provenance, SourceKind
+from goclaw.common.core.events import Attachment, Inbound
+from goclaw.common.core.messages import Provenance, SourceKind
 from tests.fake_telegram.world import BOT, World, person
 
 ME = Me(42, "claw_bot")

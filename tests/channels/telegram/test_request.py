@@ -24,8 +24,8 @@ from goclaw.channels.telegram.outgoing import (
 )
 from goclaw.channels.telegram.render import RenderedMessage, render
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge, Unanswered, Unsent, wait_of
+from goclaw.common.net import BEFORE_SENDING, open_client
 from goclaw.errors import OwnershipLost
-from goclaw.net import BEFORE_SENDING, open_client
 from tests.fake_telegram.server import FakeTelegram
 
 TOKEN = "123456789:AAsecret-secret-secret-secret-secret"

@@ -10,7 +10,7 @@ from goclaw.channels.base import Doubt
 from goclaw.channels.telegram.outgoing import with_note
 from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, RenderedMessage
 from goclaw.channels.telegram.sender import NOTES
-from goclaw.core.events import Address, Delivery
+from goclaw.common.core.events import Address, Delivery
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.support import HastyClock, Stage, delivery, open_stage
 from tests.fake_telegram.rules import utf16_length

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from goclaw.channels.telegram.sender import MAX_BUTTON_DATA, MAX_BUTTON_LABEL, keyboard_of
-from goclaw.core.events import Choice
+from goclaw.common.core.events import Choice
 from tests.channels.telegram.support import delivery, open_stage
 
 ALLOW, DENY, LATER = (Choice(label, "0a1b2c3d4e", label.lower()) for label in ("Allow", "Deny", "Later"))

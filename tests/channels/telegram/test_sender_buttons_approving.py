@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.app import open_app
-from goclaw.config.schema import Config
+from goclaw.common.config.schema import Config
+from goclaw.program.app import open_app
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json, Sent, person

@@ -12,9 +12,9 @@ import pytest
 from goclaw.channels.base import Doubt
 from goclaw.channels.telegram import request
 from goclaw.channels.telegram.sender import NOTES
-from goclaw.core.events import Delivery
-from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.store.open import open_database
+from goclaw.common.core.events import Delivery
+from goclaw.durable.engine.outbox import Outbox, open_outbox
+from goclaw.durable.store.open import open_database
 from tests.channels.telegram.support import HastyClock, Stage, delivery, open_stage
 from tests.together import together
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from goclaw.channels.telegram.update_handler import DOUBT_SECONDS
-from goclaw.core.clock import SteppedClock
-from goclaw.core.events import AcceptKind, Address, TextStreamed, TurnStarted
+from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.events import AcceptKind, Address, TextStreamed, TurnStarted
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram import methods

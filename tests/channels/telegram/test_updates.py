@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from goclaw.channels.telegram.updates import Me, Terms, inbound_of, reaction_of, single_of
-from goclaw.core.events import Actor, Address, Beside, Inbound
+from goclaw.common.core.events import Actor, Address, Beside, Inbound
 from tests.fake_telegram.world import BOT, World, person
 
 ME = Me(42, "claw_bot")

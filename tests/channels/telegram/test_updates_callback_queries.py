@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from goclaw.approvals.question_messages import NO_QUESTION, answered
-from goclaw.auth.users import User
 from goclaw.channels.telegram.updates import UNREADABLE, CallbackQuery, Me, Terms, press_of, query_of
-from goclaw.core.events import Acceptance, Actor, QuestionAsked
-from goclaw.core.messages import ToolCall
-from goclaw.tools.ask_user import ask_user
+from goclaw.common.auth.users import User
+from goclaw.common.core.events import Acceptance, Actor, QuestionAsked
+from goclaw.common.core.messages import ToolCall
+from goclaw.conversation.approvals.question_messages import NO_QUESTION, answered
+from goclaw.tools.builtin.ask_user import ask_user
 from tests.channels.telegram.support import Stage, eventually, open_stage
 from tests.fake_telegram.world import Json, chat_of, person
 from tests.harness import Answer, World

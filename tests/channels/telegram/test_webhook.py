@@ -14,12 +14,12 @@ from goclaw.channels.base import Channel, ChannelPorts, Routes
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS
 from goclaw.channels.telegram.poll_lock import only_poller
 from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
-from goclaw.config.schema import Config
-from goclaw.core.clock import Clock, RealClock, SteppedClock
-from goclaw.core.supervise import background
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import Clock, RealClock, SteppedClock
+from goclaw.common.core.supervise import background
+from goclaw.common.health.readiness import Readiness
 from goclaw.errors import StateError
-from goclaw.health.readiness import Readiness
-from goclaw.servers.http import open_http
+from goclaw.gateway.servers.http import open_http
 from tests.channels.support import RecordingGateway, open_state
 from tests.channels.telegram.support import PART, HastyClock, eventually, passing
 from tests.fake_telegram.server import FakeTelegram

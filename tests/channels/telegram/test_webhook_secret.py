@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.telegram.webhook import agreed_secret, is_kept
-from goclaw.config.state import WEBHOOK_SECRET
-from goclaw.config.values import PostgresPlace
-from goclaw.store.postgres.database import open_schema
-from goclaw.store.postgres.state_files import StateFiles
+from goclaw.common.config.state import WEBHOOK_SECRET
+from goclaw.common.config.values import PostgresPlace
+from goclaw.durable.store.postgres.database import open_schema
+from goclaw.durable.store.postgres.state_files import StateFiles
 from tests.acceptance.waiting import clock
 
 

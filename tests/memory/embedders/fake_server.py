@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from goclaw.config.schema import Config
+from goclaw.common.config.schema import Config
 
 KEY = "canary-embedding-key-0815"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import Embedder, quantised
 from goclaw.memory.embedders.local import ANSWER_SECONDS, LIBRARY, MAX_PAUSE, TO_EXPORT, TO_RUN, open_local
@@ -25,8 +25,8 @@ from tests.memory.embedders.fake_python import FakeModel, fake_python
 SECRET = "canary-environment-secret-0815"
 DAEMON = """
 import asyncio, sys
-from goclaw.core.clock import RealClock
-from goclaw.config.schema import Config
+from goclaw.common.core.clock import RealClock
+from goclaw.common.config.schema import Config
 from goclaw.memory.embedders.local import open_local
 
 async def main(python, spec, state_dir):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import RealClock
 from goclaw.memory.embedders.local import LIBRARY, TO_EXPORT, open_local
 from goclaw.memory.embedders.local_runtime import PACKAGED_MODEL, Interpreter, interpreter, module_of
 from goclaw.memory.embedding import open_embedder

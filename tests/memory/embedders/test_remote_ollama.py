@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from goclaw.core.clock import SteppedClock
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import quantised
 from goclaw.memory.embedders.remote import LOOKED_AT_EVERY, find_ollama

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from goclaw.config.schema import Config
-from goclaw.core.clock import SteppedClock
+from goclaw.common.config.schema import Config
+from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import quantised
 from goclaw.memory.embedding import open_embedder

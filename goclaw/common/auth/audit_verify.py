@@ -1,0 +1,230 @@
+"""Verification of the audit log's chain: finds lines that were changed, removed, inserted or cut off at the end.
+
+The database records the last line a few seconds late: until then, cutting off newer lines goes undetected.
+An attacker who can write both the files and the database can forge a whole chain; only a copy on another machine
+(`audit.sink`) protects against that.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from goclaw.common.auth.audit_chain import (
+    BEFORE,
+    BLANKED,
+    CUT,
+    NUMBER,
+    SINCE,
+    Head,
+    digest_of,
+    entry_of,
+    hash_of_torn,
+    locked,
+    older_files,
+)
+from goclaw.common.core.records import record
+
+HISTORY = 10_000
+"""Lines in a row that somebody inserted are told from a chain that goes on up to this number."""
+
+
+@record
+class Finding:
+    """A place where the chain does not hold."""
+
+    place: str
+    """`file:line`."""
+    text: str
+    witness: str = ""
+    """The line that shows it; if that one was inserted itself, nothing is shown."""
+
+
+@record
+class Verified:
+    """The result of a check."""
+
+    findings: Sequence[Finding]
+    lines: int
+    """Lines of the chain."""
+    begins: str
+    """`file:line` of the first of them; empty: there is no chain yet."""
+    unchained: int
+    """Lines before it, which an older GoClaw wrote."""
+    blanked: int
+    """Lines whose words were blanked."""
+    torn: Sequence[str]
+    """Places of lines that a crash cut, which were no entries."""
+    newer: int
+    """Lines that the database does not know yet."""
+
+
+@record
+class _Link:
+    """A line of the chain."""
+
+    number: int
+    digest: str
+    place: str
+
+
+def verify_audit(path: Path, known: Head | None) -> Verified:
+    """Check all lines that are kept. Blocks.
+
+    Args:
+        path: the newest file.
+        known: the last line that the database knows, read before; None: it knows none.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    check = _Check(known)
+    with ExitStack() as stack:
+        # Opened under the lock: what is rotated or blanked meanwhile stays as it was.
+        with locked(path, shared=True):
+            files = [file for file in (*older_files(path), path) if file.exists()]
+            opened = [(file, stack.enter_context(file.open("rb"))) for file in files]
+            ends = [reader.seek(0, 2) for _, reader in opened]
+        for (file, reader), end in zip(opened, ends, strict=True):
+            for place, line in _lines(file, reader, end):
+                check.line(place, line)
+    return check.end()
+
+
+def _lines(file: Path, reader: BufferedReader, end: int) -> Iterator[tuple[str, bytes]]:
+    reader.seek(0)
+    number = 0
+    while (left := end - reader.tell()) > 0:
+        number += 1
+        yield f"{file}:{number}", reader.readline(left)
+
+
+@dataclass(slots=True)
+class _Check:
+    """The state of a check, between two lines."""
+
+    known: Head | None
+    findings: list[Finding] = field(default_factory=list)
+    history: deque[_Link] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    first: _Link | None = None
+    since: int = 1
+    """The number that the first line should have: as the files were when the newest of them was begun."""
+    lines: int = 0
+    unchained: int = 0
+    blanked: int = 0
+    torn: list[str] = field(default_factory=list)
+    waiting: list[tuple[str, bytes]] = field(default_factory=list)
+    """Torn lines which the next line of the chain has to name."""
+    of_known: _Link | None = None
+    """The line with the number of the one that the database knows."""
+
+    def line(self, place: str, line: bytes) -> None:
+        """Take the next line, with its end."""
+        entry = entry_of(line)
+        if entry is None:
+            if line.strip():
+                self.waiting.append((place, line.rstrip(b"\n")))
+        elif _number(entry):
+            self._chained(place, line, entry)
+        elif self.first is None:
+            self.unchained += 1
+        else:
+            self._find(place, "was inserted, or written by an older GoClaw: it has no place in the chain")
+
+    def end(self) -> Verified:
+        """Return what was found."""
+        self.torn += [place for place, _ in self.waiting]
+        if self.first and self.first.number > self.since:
+            missing = _span(self.since, self.first.number - 1)
+            self._find(self.first.place, f"{missing} missing before this line", front=True)
+        newer = self._compare()
+        begins = self.first.place if self.first else ""
+        return Verified(self.findings, self.lines, begins, self.unchained, self.blanked, self.torn, newer)
+
+    def _chained(self, place: str, line: bytes, entry: dict[str, Any]) -> None:
+        link = _Link(entry[NUMBER], digest_of(entry), place)
+        if self._is_stray(link, entry):
+            return
+        self._take_torn(entry)
+        self.lines += 1
+        self.blanked += BLANKED in entry
+        self.first = self.first or link
+        if isinstance(since := entry.get(SINCE), int):
+            self.since = since
+        self.history.append(link)
+        if self.known and link.number == self.known.number:
+            self.of_known = link
+        if orjson.dumps(entry) != line.rstrip(b"\n"):
+            self._find(place, "was changed: it is not written as GoClaw writes")
+
+    def _is_stray(self, link: _Link, entry: dict[str, Any]) -> bool:
+        """Compare a line with the one before it; returns whether it was inserted itself."""
+        before, last = entry.get(BEFORE), self.history[-1] if self.history else None
+        if last is None or (link.number == last.number + 1 and before == last.digest):
+            return False
+        if link.number > last.number + 1:
+            self._find(link.place, f"{_span(last.number + 1, link.number - 1)} missing before this line", link.place)
+        elif link.number == last.number + 1:
+            self._find(last.place, "was changed: the next line has another hash for it", link.place)
+        elif any(before == earlier.digest for earlier in self.history):
+            while before != self.history[-1].digest:
+                self._find_inserted(self.history.pop())
+        elif len(self.history) > 1 and link.number == self.history[-2].number + 2:
+            # The line between counts wrongly: its number was changed.
+            self._find_inserted(last, is_changed=True)
+        else:
+            self._find(link.place, "was inserted")
+            return True
+        return False
+
+    def _find_inserted(self, link: _Link, *, is_changed: bool = False) -> None:
+        self.lines -= not is_changed
+        # What it seemed to show of others, too, is wrong.
+        self.findings = [found for found in self.findings if link.place not in (found.place, found.witness)]
+        self._find(link.place, "was changed" if is_changed else "was inserted")
+
+    def _take_torn(self, entry: dict[str, Any]) -> None:
+        """Accept the torn lines that this line names; others were inserted."""
+        if not self.waiting:
+            return
+        if entry.get(CUT) == hash_of_torn([line for _, line in self.waiting]):
+            self.torn += [place for place, _ in self.waiting]
+        elif self.first is None:
+            self.unchained += len(self.waiting)
+        else:
+            for place, _ in self.waiting:
+                self._find(place, "was changed or inserted: it is no entry")
+        self.waiting = []
+
+    def _compare(self) -> int:
+        """Compare the end with what the database knows; returns how many lines are newer."""
+        known, last = self.known, self.history[-1] if self.history else None
+        if not known:
+            return 0
+        if not last or last.number < known.number:
+            place = last.place if last else "the audit log"
+            missing = _span(last.number + 1 if last else 1, known.number)
+            self._find(place, f"{missing} missing behind this line: the log was cut off here")
+            return 0
+        if self.of_known and self.of_known.digest != known.digest:
+            place = self.of_known.place
+            if all(finding.place != place for finding in self.findings):
+                self._find(place, "was changed: the database knows another line")
+        return last.number - known.number
+
+    def _find(self, place: str, text: str, witness: str = "", *, front: bool = False) -> None:
+        self.findings.insert(0 if front else len(self.findings), Finding(place, text, witness))
+
+
+def _number(entry: dict[str, Any]) -> int:
+    number = entry.get(NUMBER)
+    return number if type(number) is int and number > 0 else 0
+
+
+def _span(first: int, last: int) -> str:
+    return f"line {first} of the chain is" if first == last else f"lines {first} to {last} of the chain are"

@@ -1,0 +1,134 @@
+"""Presets for people: the whole of what `goclaw users add --preset` and `goclaw setup` write for each kind of person.
+
+A preset is no rule of its own: it becomes a role of the configuration (`roles.child`) and the keys of an entry in
+users.json, which can be changed like any others.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from goclaw.common.auth.users import User
+from goclaw.common.auth.workplaces import folder_name
+from goclaw.common.config.keys import closest
+from goclaw.common.config.policies import ADMIN
+from goclaw.common.config.schema import Config
+from goclaw.common.core.records import record
+from goclaw.errors import ConfigError
+
+
+@record
+class Preset:
+    """The rights of one kind of person."""
+
+    name: str
+    about: str
+    role: str
+    settings: Mapping[str, Any]
+    """The role's settings, as `RoleSettings` has them; empty: the role is built in."""
+    workspace: Literal["configured", "own", "private"] = "configured"
+    """`own`: one of their own, which shows the shared one as `shared/`. `private`: one that shows nothing of others."""
+    quiet_hours: str = ""
+    """Empty: as configured for everyone."""
+    shares_conversation: bool = True
+    """Whether an entry that puts the person into another conversation (`session`) may keep it."""
+
+
+_TALK = ("start", "help", "status", "stop", "new", "clear", "whoami")
+"""Slash commands that concern nothing but the person's own conversation."""
+_CLOSED = {"agents": ("main",), "approves": "none", "other_chats": False}
+"""No other agents, no other chats, and no approvals: an admin is asked in their place."""
+
+PRESETS: Mapping[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset("owner", "everything, as you have it in the terminal", role=ADMIN, settings={}),
+        Preset(
+            "adult",
+            "every tool in a workspace of their own; commands ask first",
+            role="adult",
+            settings={
+                "always_ask": ("set:shell", "-task_list", "-task_output", "-task_stop"),
+                "daily_cost": 3.0,
+            },
+            workspace="own",
+        ),
+        Preset(
+            "child",
+            "no commands, files of their own alone, an admin is asked for the web",
+            role="child",
+            settings={
+                "tools": (
+                    *("read", "list", "glob", "search", "write", "edit", "multi_edit"),
+                    *("web_search", "web_fetch", "message", "ask_user", "todo_write"),
+                    *("memory_search", "memory_list", "memory_get", "memory_read", "memory_write", "memory_delete"),
+                    *("memento", "transcript_search"),
+                ),
+                "always_ask": ("web_search", "web_fetch"),
+                "commands": (*_TALK, "tools", "remind", "deny"),
+                **_CLOSED,
+                "daily_cost": 0.5,
+                "daily_tokens": 500_000,
+            },
+            workspace="private",
+            quiet_hours="20:00-07:00",
+            shares_conversation=False,
+        ),
+        Preset(
+            "guest",
+            "talk alone: no tools, nothing of anybody's files or memory",
+            role="guest",
+            settings={"tools": (), "commands": _TALK, **_CLOSED, "daily_cost": 0.2, "daily_tokens": 200_000},
+            workspace="private",
+            quiet_hours="22:00-07:00",
+            shares_conversation=False,
+        ),
+    )
+}
+
+
+def preset_named(name: str) -> Preset:
+    """Return the preset with this name.
+
+    Raises:
+        ConfigError: no preset has it; the message names all.
+    """
+    if found := PRESETS.get(name):
+        return found
+    meant = closest(name, list(PRESETS))
+    hint = f"; did you mean `{meant}`?" if meant else ";"
+    raise ConfigError(f"unknown preset `{name}`{hint} there are {', '.join(PRESETS)}")
+
+
+def entry_of(preset: Preset, config: Config, key: str, name: str, before: User | None) -> dict[str, Any]:
+    """Return the entry of users.json for a person.
+
+    Args:
+        preset: the kind of person.
+        config: the configuration.
+        key: the person's key.
+        name: for people to read; empty: as before.
+        before: the person's entry until now. Its time zone stays, whether they may speak in groups, and the
+            conversation where the preset lets it.
+    """
+    shown, session = name or (before.name if before else ""), before.session if before else None
+    entry: dict[str, Any] = {"name": shown} if shown else {}
+    entry["roles"] = [preset.role]
+    if preset.workspace == "own":
+        entry["workspace"] = "own"
+    elif preset.workspace == "private":
+        entry["workspace"] = private_workspace(config, key)
+    if preset.quiet_hours:
+        entry["quietHours"] = preset.quiet_hours
+    if before and before.timezone:
+        entry["timezone"] = before.timezone
+    if before and not before.groups:
+        entry["groups"] = False
+    if session and preset.shares_conversation:
+        entry["session"] = session
+    return entry
+
+
+def private_workspace(config: Config, key: str) -> str:
+    """Return what `workspace` of an entry says for a folder in `people/`, which shows nothing of the shared one."""
+    folder, base = config.people_path.absolute() / folder_name(key), config.users_path.parent.absolute()
+    return str(folder.relative_to(base)) if folder.is_relative_to(base) else str(folder)

@@ -1,0 +1,243 @@
+"""Changing one key of the configuration file, with its comments and everything else in it as it was.
+
+What is written is loaded first, as the next start would: a file that could not be used, or in which more than the one
+key would change, is never put in place.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from goclaw.common.config.document import plain_value
+from goclaw.common.config.load import load_config
+from goclaw.common.config.schema import Config
+from goclaw.common.core.files import only_writer, replace_file
+from goclaw.errors import ConfigError, ToolError
+
+CHANGEABLE = (
+    "checkpoint.every_turns",
+    "log_level",
+    "media.text_characters",
+    "memory.max_results",
+    "queue.mode",
+    "telegram.artifacts",
+)
+"""Keys that an agent may change where a person agrees: none of them gives it a right, reaches out, or costs money. The
+operator may change any (`set_key`)."""
+
+KEPT = ".old"
+"""Ends the name of what the file was before the operator's last change."""
+_BY_HAND = "set it by hand"
+
+
+def change(file: Path, dotted: str, value: Any) -> str:
+    """Set a key in the file, which is made if it is not there; returns where it counts from the next start on. Blocks.
+
+    Raises:
+        ToolError: the key is not one of `CHANGEABLE`, the value does not fit, or the file cannot be changed by itself.
+    """
+    check_key(dotted, file.name)
+    with _candidate(file, dotted, value) as (file, candidate):
+        _put(candidate, file)
+    return file.name
+
+
+def set_key(file: Path, dotted: str, value: Any) -> Path | None:
+    """Set any key for the operator, and keep the file as it was. Blocks.
+
+    Args:
+        file: the configuration file, which is made if it is not there.
+        dotted: the key.
+        value: as the configuration holds it: a tuple for a list, a mapping of what is set for a section.
+
+    Returns:
+        Where the old file is now; None: there was none.
+
+    Raises:
+        ToolError: the value does not fit, or the file cannot be changed by itself.
+    """
+    with _candidate(file, dotted, value) as (file, candidate):
+        kept = file.with_name(f"{file.name}{KEPT}") if file.exists() else None
+        if kept:
+            replace_file(kept, _text(file))
+            kept.chmod(file.stat().st_mode & 0o777)
+        _put(candidate, file)
+    return kept
+
+
+def add_key(file: Path, dotted: str, value: Any) -> None:
+    """Set a key that is not in the file yet; for the arguments see `set_key`. No copy is kept: nothing goes. Blocks.
+
+    Raises:
+        ToolError: the value does not fit, or the file cannot be changed by itself.
+    """
+    with _candidate(file, dotted, value) as (file, candidate):
+        _put(candidate, file)
+
+
+def _put(candidate: Path, file: Path) -> None:
+    """Let the candidate take the file's place and mode."""
+    if file.exists():
+        candidate.chmod(file.stat().st_mode & 0o777)
+    candidate.replace(file)
+
+
+def check_key(dotted: str, file: str) -> None:
+    """Check that the key is one of `CHANGEABLE`; `file`: name of the file to edit for other keys.
+
+    Raises:
+        ToolError: it is not.
+    """
+    if dotted not in CHANGEABLE:
+        raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file}")
+
+
+def check(file: Path, dotted: str, value: Any) -> None:
+    """Check that `change` would succeed on the present file; raises the same errors. Blocks."""
+    check_key(dotted, file.name)
+    with _candidate(file, dotted, value):
+        pass
+
+
+@contextmanager
+def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path]]:
+    """Yield the file itself, and a copy with the key set that was checked to load."""
+    file = file.resolve()
+    candidate = file.with_name(f".{file.stem}-candidate.yaml")
+    try:
+        with only_writer(file.parent):
+            try:
+                before = _text(file) if file.exists() else ""
+                _try(file, candidate, before, with_value(before, dotted, value), dotted, value)
+                yield file, candidate
+            finally:
+                candidate.unlink(missing_ok=True)
+    except ConfigError as error:
+        raise ToolError(f"{file.name} was not changed: {str(error).replace(candidate.name, file.name)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolError(f"{file.name} was not changed: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _text(file: Path) -> str:
+    # Not `read_text`, which makes LF of each CR LF.
+    return file.read_bytes().decode()
+
+
+def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, value: Any) -> None:
+    replace_file(candidate, before)
+    old = load_config(candidate).config
+    replace_file(candidate, after)
+    loaded = load_config(candidate)
+    if _others(old, dotted) != _others(loaded.config, dotted):
+        raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")
+    if plain_value(loaded.config, dotted) != value:
+        origin = loaded.origin(tuple(dotted.split(".")))
+        raise ToolError(f"{file.name} was not changed: {dotted} is set elsewhere ({origin}), which goes first")
+
+
+def _others(config: Config, dotted: str) -> dict[str, Any]:
+    """Return the whole configuration but for one key."""
+    whole: dict[str, Any] = config.model_dump()
+    inner = whole
+    *above, name = dotted.split(".")
+    for part in above:
+        inner = inner[part]
+    inner.pop(name, None)  # a name that is new, such as a role's, was not there before
+    return whole
+
+
+def with_value(text: str, dotted: str, value: Any) -> str:
+    """Return the text of a configuration with a key set; every other character stays.
+
+    Raises:
+        ToolError: the text is no mapping that can be added to.
+    """
+    path = dotted.split(".")
+    try:
+        # Not the loader of libyaml: its positions count differently.
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ToolError(f"the configuration file cannot be read: {str(error).splitlines()[0]}") from None
+    if node is None:
+        return f"{_ended(text)}{_nested(path, value, 0)}"
+    indent = 0
+    while isinstance(node, yaml.MappingNode) and not node.flow_style:
+        found = next(((key, inner) for key, inner in node.value if key.value == path[0]), None)
+        if found is None:
+            return _added(text, node, _nested(path, value, node.start_mark.column))
+        key, node = found
+        indent, path = key.start_mark.column, path[1:]
+        if _is_nothing(node):
+            return _after(text, key, f"\n{_nested(path, value, indent + 2)}".rstrip("\n") if path else _behind(value))
+        if not path:
+            return _replaced(text, node, value)
+    raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
+
+
+def _replaced(text: str, node: yaml.Node, value: Any) -> str:
+    """Replace the value of a node; of a list as long as before, only the items that differ."""
+    if _is_list_like(node, value):
+        for item, each in reversed(list(zip(node.value, value, strict=True))):
+            if item.value != each:
+                text = _replaced(text, item, each)
+        return text
+    written = orjson.dumps(value).decode()
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style and isinstance(value, tuple | list):
+        # A block may begin in the column of its key, where no other form of a list can stand.
+        lines = (f"- {orjson.dumps(each).decode()}" for each in value)
+        written = f"\n{' ' * node.start_mark.column}".join(lines)
+    return f"{text[: node.start_mark.index]}{written}{text[_end(node) :]}"
+
+
+def _is_list_like(node: yaml.Node, value: Any) -> bool:
+    return (
+        isinstance(node, yaml.SequenceNode)
+        and isinstance(value, tuple | list)
+        and len(node.value) == len(value)
+        and all(isinstance(item, yaml.ScalarNode) for item in node.value)
+    )
+
+
+def _end(node: yaml.Node) -> int:
+    """Return the end of a node: PyYAML's own mark of a block includes the comments below it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.index)
+
+
+def _is_nothing(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null"
+
+
+def _nested(path: list[str], value: Any, indent: int) -> str:
+    """Format the keys of `path`, each below the one before it, with the value behind the last or below it."""
+    lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
+    if not (isinstance(value, Mapping) and value):
+        return "\n".join(lines) + f"{_behind(value)}\n"
+    inner = (_nested([name], each, indent + 2 * len(path)) for name, each in value.items())
+    return "\n".join(lines) + "\n" + "".join(inner)
+
+
+def _behind(value: Any) -> str:
+    return f" {orjson.dumps(value).decode()}"
+
+
+def _added(text: str, node: yaml.MappingNode, lines: str) -> str:
+    """Insert keys before the first one of a block."""
+    begin = text.rfind("\n", 0, node.start_mark.index) + 1
+    return f"{text[:begin]}{lines}{text[begin:]}"
+
+
+def _after(text: str, key: yaml.Node, added: str) -> str:
+    """Insert a value behind a key without one."""
+    colon = text.index(":", key.end_mark.index) + 1
+    return f"{text[:colon]}{added}{text[colon:]}"
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

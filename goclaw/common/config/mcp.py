@@ -1,0 +1,334 @@
+"""The keys of `mcp` and `tools.pinned`: the servers that the agent uses, and what GoClaw offers (docs/mcp.md).
+
+What becomes of what a server says is in `mcp` and `builtin.mcp_source`. Which protocol versions there are
+is the library's to know (`mcp_types.version`); a test keeps the list here equal.
+
+A pin is its set's alone (`tools.pinned`): the server's other tools, and one that is not as it has to be, stay available
+to other selections, and are no part of the set.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, field_validator, model_validator
+
+from goclaw.common.config.section import Section, replaceable
+from goclaw.common.config.values import Folder, Host, Hosts, ModelName, Names, OneOrMore, Origins, Selection, Url
+
+MAX_SERVER = 24
+"""Characters of a server's name: `mcp__<server>__<tool>` has 64, and the tool needs most of them."""
+_SERVER_NAME = re.compile(rf"[a-z](?:[a-z0-9]|[_-](?![_-])){{0,{MAX_SERVER - 1}}}(?<![_-])")
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_ORDINARY = re.compile(r"[~.]?/.*|[A-Za-z]{1,16}|[0-9.:]{1,16}")
+"""Paths, single words, short numbers: no secret has that form, and masking them would spoil every text."""
+_PROTOCOLS_OWN = re.compile("mcp-.*|content-.*|accept|host|connection|transfer-encoding|last-event-id", re.IGNORECASE)
+
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""Revisions of the protocol that the library speaks, the oldest first."""
+OFFERED = ("-tag:conversation", "-tag:agents", "-tag:mcp")
+"""Leaves out tools that act in or for a conversation, as over MCP there is no conversation; and tools of other
+MCP servers, which clients reach by themselves, and which may include this one.
+"""
+PLACE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+"""A placeholder for an argument in a prompt's message: `{{ name }}`."""
+_PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class Variable(SecretStr):
+    """A value for a server's environment: never shown, and masked in texts unless it is evidently no secret."""
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether it has the form of an ordinary environment variable."""
+        return _ORDINARY.fullmatch(self.get_secret_value()) is not None
+
+
+def _check_name(name: str) -> str:
+    if not _SERVER_NAME.fullmatch(name):
+        raise ValueError(
+            f"should be a short name such as `github`: at most {MAX_SERVER} small letters, digits, and single `_` "
+            "or `-` between them"
+        )
+    return name
+
+
+def _check_text(value: SecretStr) -> SecretStr:
+    if any(mark in value.get_secret_value() for mark in "\0\r\n"):
+        raise ValueError("should be one line")
+    return value
+
+
+def _check_variables(value: dict[str, Any]) -> dict[str, Any]:
+    if not all(map(_VARIABLE.fullmatch, value)):
+        raise ValueError("should have names of letters, digits and `_`")
+    return value
+
+
+def _check_headers(value: dict[str, Any]) -> dict[str, Any]:
+    if not all(map(_HEADER.fullmatch, value)):
+        raise ValueError("should have names of headers, such as `Authorization`")
+    if own := [name for name in value if _PROTOCOLS_OWN.fullmatch(name)]:
+        raise ValueError(f"should not set {own[0]}: the protocol sets it")
+    if not all(text.get_secret_value().isascii() for text in value.values()):
+        raise ValueError("should hold only ASCII characters")
+    return value
+
+
+def _check_command(command: str) -> str:
+    if not command.strip() or any(ord(character) < 32 for character in command):
+        raise ValueError("should be the name or the path of a program")
+    if " " in command.strip() and "/" not in command:
+        raise ValueError(f"should be one program; write `command: {command.split()[0]}`, and the rest into `args`")
+    if "/" in command and not command.startswith(("/", "~/")):
+        raise ValueError("should be a name on the PATH, or a whole path: it is started from nowhere in particular")
+    return str(Path(command).expanduser()) if command.startswith("~/") else command
+
+
+def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    if any("\0" in word for word in words):
+        raise ValueError("should hold no NUL characters")
+    return words
+
+
+def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(re.fullmatch(r"[A-Za-z0-9_./*?\[\]!-]{1,128}", glob) for glob in globs):
+        raise ValueError("should be names of the server's tools, with `*` and `?` for what may be anything")
+    return globs
+
+
+Variables = Annotated[
+    dict[str, Annotated[Variable, AfterValidator(_check_text)]],
+    AfterValidator(_check_variables),
+]
+Headers = Annotated[
+    dict[str, Annotated[SecretStr, AfterValidator(_check_text)]],
+    AfterValidator(_check_headers),
+]
+ServerName = Annotated[str, AfterValidator(_check_name)]
+Globs = Annotated[Names, AfterValidator(_check_globs)]
+JsonSchema = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
+
+
+class PinnedTool(Section):
+    """A tool of the server as it has to be. What is not said here may be anything."""
+
+    description: str | None = Field(None, description="Its description, to the letter.")
+    input_schema: JsonSchema | None = Field(None, description="JSON Schema of its arguments.")
+    output_schema: JsonSchema | None = Field(None, description="JSON Schema of its result.")
+    read_only: bool | None = Field(None, description="Whether it says that it only reads.")
+    destructive: bool | None = Field(None, description="Whether it says that it may destroy something.")
+
+
+class SamplingSettings(Section):
+    """A server may ask the model while a call to it runs, on behalf of the call's user (docs/mcp.md)."""
+
+    enabled: bool = Field(True, description="Whether it may; the section alone switches it on.")
+    ask: bool = Field(True, description="Whether the person has to agree to each request of it.")
+    models: Annotated[tuple[ModelName, ...], OneOrMore] = Field(
+        (),
+        description="Models that answer it, the first that can, and no other; it may choose among them. Empty: those "
+        "that answer in the conversation, and it chooses nothing.",
+    )
+    answer_tokens: int = Field(1_000, ge=1, le=100_000, description="Tokens that one answer may have.")
+    prompt_tokens: int = Field(10_000, ge=1, le=1_000_000, description="Tokens that one request may have.")
+    per_call: int = Field(5, ge=1, le=10, description="Requests that it may make during one call.")
+    per_turn: int = Field(20, ge=1, le=1_000, description="Requests that it may make during one turn.")
+
+
+class McpClientSettings(Section):
+    """A server of the Model Context Protocol: a program that is started (`command`), or an address (`url`)."""
+
+    enabled: bool = Field(True, description="Whether it is used.")
+    command: Annotated[str, AfterValidator(_check_command)] | None = Field(
+        None,
+        description="The program: a name or a whole path. It is yours, and is not contained (docs/mcp.md).",
+        examples=["npx"],
+    )
+    args: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
+        (), description="Its arguments, a word each. Others on this machine can read them: no secrets."
+    )
+    env: Variables = Field(
+        default_factory=dict,
+        description="Variables of its environment, beside PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no other.",
+    )
+    cwd: Folder | None = Field(None, description="The folder it is started in; not set: the state folder's `mcp`.")
+    url: Url | None = Field(None, description="Where it listens (streamable HTTP): `https://host/mcp`.")
+    headers: Headers = Field(
+        default_factory=dict, description="Headers of every request, such as `Authorization`; never shown."
+    )
+    timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
+    allow: Globs = Field((), description="Which of its tools: names, or `read_*`; empty: all of them.")
+    deny: Globs = Field((), description="Which of those not.")
+    tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
+    roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
+    elicitation: bool = Field(True, description="Whether it may ask the person for whom a call is made.")
+    sampling: SamplingSettings | None = Field(
+        None, description="What it may ask of the model; not set: nothing. `{}` switches it on with what is usual."
+    )
+    tools: dict[str, PinnedTool] = Field(
+        default_factory=dict,
+        description="Its tools as they have to be, by name: others, and those that differ, are refused. Empty: any.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("should have either `command` or `url`")
+        if self.url is not None and (self.args or self.env or self.cwd):
+            raise ValueError("`args`, `env` and `cwd` are for a `command`; a `url` has `headers`")
+        if self.command is not None and self.headers:
+            raise ValueError("`headers` are for a `url`; a `command` has `env`")
+        return self
+
+    @property
+    def may_sample(self) -> bool:
+        """Whether it may ask the model."""
+        return self.sampling is not None and self.sampling.enabled
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the values of `env`, without secrets: for the program alone."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
+
+
+McpServers = dict[ServerName, McpClientSettings]
+
+
+def _check_version(value: str) -> str:
+    if value not in VERSIONS:
+        raise ValueError(f"should be a version that can be spoken here: {', '.join(VERSIONS)}")
+    return value
+
+
+def _check_public(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("should hold no password and nothing behind `?` or `#`: everybody reads it")
+    return url
+
+
+PublicUrl = Annotated[Url, AfterValidator(_check_public)]
+
+
+class PromptArgumentSettings(Section):
+    """An argument of a prompt."""
+
+    description: str = Field("", description="What it is, for people.")
+    required: bool = Field(True, description="Whether it has to be given; otherwise it is empty.")
+    values: tuple[str, ...] = Field((), description="What may be offered while somebody types it.")
+
+
+class PromptMessageSettings(Section):
+    """One message of a prompt."""
+
+    role: Literal["user", "assistant", "system"] = Field(
+        "user", description="Who says it. The protocol knows no `system`: such a message goes out as the user's."
+    )
+    text: str = Field(min_length=1, examples=["Review {{ file }}."], description="With `{{ name }}` for an argument.")
+
+
+class PromptSettings(Section):
+    """A prompt that clients offer to their people."""
+
+    description: str = Field("", description="What it is for.")
+    arguments: dict[str, PromptArgumentSettings] = Field(default_factory=dict, description="What it takes, by name.")
+    messages: tuple[PromptMessageSettings, ...] = Field(
+        examples=[[{"role": "user", "text": "Review {{ file }}."}]], description="What it says, in order."
+    )
+
+
+class McpServerSettings(Section):
+    """GoClaw as an MCP server: over HTTP in the daemon, and on standard input and output (`goclaw mcp serve`)."""
+
+    enabled: bool = Field(
+        False, description="Whether the daemon listens for clients, at `http://HOST:PORT/mcp`; each needs a token."
+    )
+    host: Host = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
+    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost and that in `public_url`.")
+    public_url: PublicUrl | None = Field(
+        None,
+        description="Where others reach it, for what is published to registries: `https://tools.example.org/mcp`; not "
+        "set: `http://HOST:PORT/mcp`.",
+    )
+    origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
+    name: str = Field("goclaw", min_length=1, max_length=64, description="How it calls itself.")
+    version: str = Field("", max_length=64, description="Its version; not set: that of GoClaw.")
+    instructions: str = Field("", max_length=4_000, description="What clients tell their models about it.")
+    protocol_version: Annotated[str, AfterValidator(_check_version)] | None = Field(
+        None, description="The only version of the protocol that is spoken; not set: what client and server both know."
+    )
+    tools: Selection = Field(
+        OFFERED,
+        description="Which of the tools that a user may use are offered; see Choosing tools. Over HTTP, sets that are "
+        "offered to registries (`publish_to`) come besides.",
+    )
+    resources: bool = Field(True, description="Whether files of the workspace, conversations and the status are.")
+    elicitation: bool = Field(
+        False,
+        description="Whether a call that asks first is put to the person at the client, where the client can do that; "
+        "only for who may answer such questions. Otherwise it is refused.",
+    )
+    prompts: dict[str, PromptSettings] = Field(default_factory=dict, description="Prompts, by name.")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """By which callers may know it, beside this machine's own."""
+        public = urlsplit(self.public_url or "").hostname
+        return frozenset({*(name.lower() for name in self.hosts), *([public] if public else ())})
+
+    @field_validator("prompts")
+    @classmethod
+    def _check_prompts(cls, prompts: dict[str, PromptSettings]) -> dict[str, PromptSettings]:
+        for name, prompt in prompts.items():
+            if not _PROMPT_NAME.fullmatch(name):
+                raise ValueError(f"`{name}`: a prompt's name has up to 64 letters, digits, `_` and `-`")
+            if not prompt.messages:
+                raise ValueError(f"`{name}` should have at least one message")
+            used = {place for message in prompt.messages for place in PLACE.findall(message.text)}
+            if unknown := sorted(used - set(prompt.arguments)):
+                raise ValueError(f"`{name}` uses {', '.join(unknown)}, which is not among its `arguments`")
+        return prompts
+
+
+class McpSettings(Section):
+    """The Model Context Protocol."""
+
+    server: McpServerSettings = Field(
+        default_factory=McpServerSettings, description="GoClaw's tools for other programs."
+    )
+    servers: McpServers = Field(
+        default_factory=dict, description="Servers whose tools, resources and prompts the agent uses, by name."
+    )
+
+
+class PinnedSetSettings(Section):
+    """A set of tools of one MCP server."""
+
+    server: ServerName = Field(description="The server, a name of `mcp.servers`.", examples=["files"])
+    tools: dict[str, PinnedTool] = Field(
+        default_factory=dict, description="Its tools by the server's names, each as it has to be to belong to the set."
+    )
+    replace: bool = replaceable()
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """Return the selection that the set of this name stands for."""
+        return tuple(f"tag:{pin_tag(name, tool)}" for tool in self.tools)
+
+
+PinnedSets = dict[str, PinnedSetSettings]
+
+
+def pin_tag(toolset: str, tool: str) -> str:
+    """Return the tag of a server's tool that matches its pin: `docs:find`. No name of either has a colon."""
+    return f"{toolset}:{tool}"
+
+
+def pins_of(sets: Mapping[str, PinnedSetSettings], server: str, tool: str) -> Iterator[tuple[str, PinnedTool]]:
+    """Yield the sets that pin a tool of a server, with the pins."""
+    for name, settings in sets.items():
+        if settings.server == server and tool in settings.tools:
+            yield name, settings.tools[tool]

@@ -1,0 +1,248 @@
+"""The declarations of installed packages, as the layer of the configuration below everything that the operator says.
+
+Merged key by key: lists count whole, a key without a value (`null`) is as the package has it, and `replace: true` in a
+mapping puts aside what the package says there. What cannot be used is left out and named, and stops nothing.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from goclaw.common.config.agents import GENERAL, GENERAL_KIND
+from goclaw.common.config.keys import child_kind, entry_kind
+from goclaw.common.config.layers import Layer, key_kind
+from goclaw.common.config.report import dotted
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.plugin_folder import activate
+from goclaw.common.core.plugins import load, plugins
+from goclaw.common.core.records import record
+
+SECTIONS = ("agents", "toolsets", "mcp")
+"""The sections of the entry-point group whose lines say something of the configuration."""
+REPLACE = "replace"
+TOOLS_FOLDER = "tools"
+"""In the state folder: one-file plugins that no configuration has to name."""
+Path = tuple[str, ...]
+_SWITCH: TypeAdapter[bool] = TypeAdapter(bool)
+_KINDS = ("agents", "kinds")
+_KEYS: Mapping[str, tuple[Path, ...]] = {
+    "agents": (_KINDS,),
+    "toolsets": (("tools", "from_registry"), ("tools", "pinned"), ("tools", "publish")),
+}
+"""Keys by which the operator may override a package's line, by section."""
+
+
+@record
+class PackagedKey:
+    """A key that a package says, such as `agents.kinds.chat`."""
+
+    path: Path
+    values: Any
+    place: str
+    """Source of the line, for people: `agent chat of plugin agents.chat (garden 1.0)`."""
+
+
+@record
+class Packaged:
+    """All configuration from packages."""
+
+    entries: tuple[PackagedKey, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Parts that are left out, and why."""
+    absent: tuple[Path, ...] = ()
+    """Keys that lines which cannot be loaded may have set: what the file adds to them means something else without."""
+    declared: Any = None
+    """The parts themselves, for `toolkit.parts`."""
+
+    def layer(self, above: Mapping[str, Any]) -> Layer:
+        """Return the lowest layer. `above`: what the operator says, which puts aside what it replaces."""
+        layer = Layer()
+        of_packages = {entry.path[2] for entry in self.entries if entry.path[:2] == _KINDS}
+        if of_packages and not (_at(above, _KINDS) or {}).keys() - of_packages:
+            # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
+            layer.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
+        for entry in self.entries:
+            layer.set(entry.path, _kept(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
+        return layer
+
+    def without(self, entry: PackagedKey, why: str) -> "Packaged":
+        """Return a copy without an entry, which is named as a fault."""
+        kept = tuple(each for each in self.entries if each is not entry)
+        return replace(self, entries=kept, faults={**self.faults, entry.place: why})
+
+    def checked(self, check: Callable[[Mapping[str, Any]], object]) -> "Packaged":
+        """Return a copy without entries that are invalid by themselves. `check` raises ValidationError for those."""
+        found = self
+        for entry in self.entries:
+            try:
+                check(_nested(entry.path, entry.values))
+            except ValidationError as error:
+                found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
+        return found
+
+    def blamed(self, problems: Sequence[str]) -> tuple[PackagedKey, str] | None:
+        """Return the first entry that one of these lines is about, and its problem; None: no package is at fault."""
+        for line in problems:
+            for entry in self.entries:
+                if line.startswith(f"{entry.place}: "):
+                    return entry, line.removeprefix(f"{entry.place}: ")
+        return None
+
+    def explained(self, problems: Sequence[str]) -> list[str]:
+        """Return the lines about what the operator says, with a word on what a package says of the same."""
+        return [line + self._remedy(line) for line in problems]
+
+    def orphans(self, above: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+        """Yield keys that the operator sets in a part whose package cannot be loaded, and why they cannot count."""
+        for path in self.absent:
+            said = _at(above, path)
+            if isinstance(said, dict) and not _replaces(said):
+                yield (
+                    path,
+                    f"is left out, for the package that declares it cannot be loaded; `{dotted(path)}.replace: true` "
+                    "makes it stand alone",
+                )
+        registries = above.get("registries")
+        for name, said in registries.items() if self.absent and isinstance(registries, dict) else ():
+            if isinstance(said, dict) and not said.get("url"):
+                yield ("registries", name), "is left out: it has no `url`, and what may declare it cannot be loaded"
+
+    def _remedy(self, line: str) -> str:
+        for entry in self.entries:
+            if f": {(key := dotted(entry.path))}." in line:
+                return f" ({entry.place} says more of it; `{key}.replace: true` puts that aside)"
+        return ""
+
+
+@record
+class PackagedPart:
+    """The line of the catalogue: reads what packages declare. Blocks; what cannot be loaded is a fault."""
+
+    read: Callable[[Sequence[FilePath], Config], Packaged]
+    """From the one-file plugins, and the places that the configuration names."""
+
+
+@record
+class FileParts:
+    """The parts of a one-file plugin, of the kinds of `goclaw.tools.toolkit`."""
+
+    tools: tuple[Any, ...] = ()
+    """Every tool, those of toolsets included."""
+    declared: tuple[Any, ...] = ()
+    """Its agents and toolsets, which are read at a start only."""
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        """The names of its agents and toolsets."""
+        return tuple(part.name for part in self.declared)
+
+
+@record
+class FilesPart:
+    """The line of the catalogue: loads a one-file plugin. Blocks; raises a GoclawError that names the line."""
+
+    load: Callable[[FilePath, Config], FileParts]
+
+
+def plugin_paths(state_dir: FilePath, named: Sequence[FilePath]) -> list[FilePath]:
+    """Return the one-file plugins: those that the configuration names, then `tools/*.py` of the state folder."""
+    folder = state_dir / TOOLS_FOLDER
+    try:
+        # The names alone: each look of a running daemon costs one call of the kernel where the folder is missing.
+        listed = os.listdir(folder)  # noqa: PTH208 -- see above
+        names = sorted(name for name in listed if name.endswith(".py") and not name.startswith((".", "_")))
+    except OSError:
+        names = []
+    return list(dict.fromkeys([*named, *(folder / name for name in names)]))
+
+
+def file_title(path: FilePath) -> str:
+    """Return the name of a one-file plugin for people."""
+    return f"plugin file {path}"
+
+
+def read_packaged(state_dir: FilePath, above: Mapping[str, Any]) -> Packaged:
+    """Read what installed packages declare, those of the state folder's plugins and one-file plugins included.
+
+    What is left out is a fault. Modules are imported only where there are any. Blocks. `above`: what the operator says.
+    """
+    missing = activate(state_dir)
+    ground = _ground(state_dir, above)
+    files = plugin_paths(state_dir, ground.plugins) if ground else []
+    any_declares = files or any(plugins(section) for section in SECTIONS)
+    found = load(catalog.PACKAGED, PackagedPart).read(files, ground or Config()) if any_declares else Packaged()
+    lines = [point.partition(".") for plugin in missing for point in plugin.parts]
+    absent = [path for section, _, name in lines if section in _KEYS for path in may_have_said(section, name)]
+    faults = {f"plugin {plugin.name}": plugin.fault for plugin in missing}
+    return replace(found, faults={**faults, **found.faults}, absent=(*found.absent, *absent))
+
+
+def _ground(state_dir: FilePath, above: Mapping[str, Any]) -> Config | None:
+    """Return the places that the operator names, where one-file plugins may be; None: none are, or they are wrong."""
+    if not above.get("plugins") and not (state_dir / TOOLS_FOLDER).is_dir():
+        return None
+    said = {name: above[name] for name in ("workspace", "users_file", "plugins") if name in above}
+    try:
+        return Config.model_validate({"state_dir": state_dir, **said})
+    except ValidationError:
+        return None  # said with its place when the whole is checked
+
+
+def may_have_said(section: str, name: str) -> tuple[Path, ...]:
+    """Return the keys that a line `section.name` may have said a part of."""
+    return tuple((*above, name) for above in _KEYS[section])
+
+
+def given(value: Any) -> Any:
+    """Turn a section into data as the file would have it, without keys that were not set."""
+    match value:
+        case BaseModel():
+            said = {name: getattr(value, name) for name in type(value).model_fields if name in value.model_fields_set}
+            return {name: given(each) for name, each in said.items() if each is not None}
+        case dict():
+            return {name: given(each) for name, each in value.items()}
+    return value
+
+
+def remove(values: dict[str, Any], path: Path) -> None:
+    """Take a key out of nested mappings, if it is there."""
+    *above, name = path
+    inner: Any = values
+    for part in above:
+        inner = inner.get(part) if isinstance(inner, dict) else None
+    if isinstance(inner, dict):
+        inner.pop(name, None)
+
+
+def _kept(values: Any, said: Any, kind: Any) -> Any:
+    """Select the package's values that stay below what the operator says there."""
+    if not isinstance(values, dict) or not isinstance(said, dict):
+        return values
+    # A JSON Schema, or the input of another tool, is one value: half of two is neither.
+    if _replaces(said) or entry_kind(kind) is Any:
+        return {}
+    return {name: _kept(each, said.get(name), child_kind(kind, name)) for name, each in values.items()}
+
+
+def _replaces(said: Mapping[str, Any]) -> bool:
+    try:
+        return _SWITCH.validate_python(said.get(REPLACE, False))
+    except ValidationError:
+        return False
+
+
+def _at(values: Any, path: Path) -> Any:
+    for name in path:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
+
+
+def _nested(path: Path, values: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        values = {name: values}
+    return dict(values)

@@ -1,0 +1,157 @@
+"""The keys of `registries`, `registry_server` and `tools.from_registry`: catalogues that gateways share.
+
+What becomes of what such a catalogue says is in `goclaw.tools.registries` (docs/registries.md).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from goclaw.common.config.mcp import Headers, Variables
+from goclaw.common.config.section import Section, replaceable
+from goclaw.common.config.values import Duration, Host, Hosts, Names, Secret, Url
+
+LATEST = "latest"
+"""Stands for the newest version in an address, so none is called so."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|/(?=[A-Za-z0-9])){0,199}")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,99}")
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("should be a short name such as `corp`: letters, digits, `.`, `_` and `-`, at most 64")
+    return name
+
+
+def _check_api_version(version: str) -> str:
+    if not re.fullmatch(r"v[0-9][0-9A-Za-z.]{0,15}", version):
+        raise ValueError("should be a version such as `v1`; `v0` and what begins with it is the public MCP registry's")
+    return version
+
+
+def _check_digest(text: str) -> str:
+    if not _DIGEST.fullmatch(text):
+        raise ValueError("should be 64 hexadecimal digits, as `goclaw registry show` prints them")
+    return text
+
+
+def _check_entry(name: str) -> str:
+    if not _ENTRY.fullmatch(name):
+        raise ValueError("should be a name such as `data-tools` or `io.github.ann/data`, at most 200 characters")
+    return name
+
+
+def _check_version(version: str) -> str:
+    if version == LATEST or not _VERSION.fullmatch(version):
+        raise ValueError("should be a version such as `1.2.3`, at most 100 letters, digits, `.`, `+`, `_` and `-`")
+    return version
+
+
+RegistryName = Annotated[str, AfterValidator(_check_name)]
+EntryName = Annotated[str, AfterValidator(_check_entry)]
+"""A name in a registry."""
+EntryVersion = Annotated[str, AfterValidator(_check_version)]
+
+
+class RetrySettings(Section):
+    """How often a request that failed is made again."""
+
+    max: int = Field(3, ge=0, le=100, description="Repetitions.")
+    backoff: Duration = Field(1.0, description="Before the first repetition; doubled each time.")
+
+
+class FederationSettings(Section):
+    """Filters for entries taken over from a registry."""
+
+    include: Names = Field((), description="Patterns of names, such as `data-*`; empty: all.")
+    exclude: Names = Field((), description="Patterns of what is left out of those.")
+    share: bool = Field(
+        False, description="Whether `goclaw registry serve` offers it, too, to whoever reads this gateway's registry."
+    )
+
+
+class RegistrySettings(Section):
+    """A registry."""
+
+    url: Url = Field(description="Where it is.", examples=["https://registry.example.org"])
+    description: str = Field("", description="What it is for.")
+    api_version: Annotated[str, AfterValidator(_check_api_version)] = Field(
+        "v1",
+        description="The version of its interface, a part of its paths. `v0`, `v0.1`: it is one in the format of the "
+        "public MCP registry.",
+    )
+    auth: Secret | None = Field(None, description="The token that it wants.")
+    timeout: Duration = Field(30.0, description="How long a request may take.")
+    retry: RetrySettings = Field(default_factory=RetrySettings, description="What becomes of failed requests.")
+    sync_interval: Duration = Field(300.0, description="How often the catalogue is fetched.")
+    cache_ttl: Duration = Field(
+        3_600.0,
+        description="How long the newest version is known without asking anew, at least twice `sync_interval`. Older "
+        "than that, only what is pinned to a version is used.",
+    )
+    federation: FederationSettings = Field(default_factory=FederationSettings, description="What is taken over.")
+    replace: bool = replaceable()
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it speaks the public MCP registry's format."""
+        return self.api_version.partition(".")[0] == "v0"
+
+    @property
+    def known_for(self) -> float:
+        """Seconds for which what was fetched says what is the newest: one fetch may fail without harm."""
+        return max(self.cache_ttl, 2 * self.sync_interval)
+
+
+Registries = dict[RegistryName, RegistrySettings]
+
+
+class FromRegistrySettings(Section):
+    """A toolset or an MCP server of a registry. It becomes an MCP server of this name, and a set of its tools."""
+
+    registry: str = Field(description="A name of `registries`.", examples=["corp"], min_length=1)
+    toolset: str = Field(description="What it is called there.", examples=["data-tools"], min_length=1)
+    version: str = Field("", description="Exactly this version; empty: the newest.", max_length=100)
+    sha256: Annotated[str, AfterValidator(_check_digest)] | None = Field(
+        None,
+        description="What the entry of this version has to hash to; not set: what it was when it was first seen.",
+    )
+    enabled: bool = Field(True, description="Whether it is used.")
+    headers: Headers = Field(
+        default_factory=dict, description="Headers of every request to its server, such as `Authorization`."
+    )
+    env: Variables = Field(default_factory=dict, description="Variables of its program's environment.")
+    packages: bool = Field(
+        False,
+        description="Whether a program may be fetched and started for it (`npx`, `uvx`): what a stranger published "
+        "then runs as you. Otherwise only addresses are used.",
+    )
+    private: bool = Field(
+        False,
+        description="Whether its server may be on this machine or in a private network, like the registry itself.",
+    )
+    timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
+    tags: Names = Field((), description="Tags of all its tools.")
+    roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
+    replace: bool = replaceable()
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the values of `env`, without secrets: for the program alone."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
+
+
+class RegistryServerSettings(Section):
+    """This gateway's own registry: `goclaw registry serve`."""
+
+    host: Host = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8139, ge=0, le=65535, description="Port; 0 picks a free one.")
+    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost.")
+    open: bool = Field(False, description="Whether everybody may read it; otherwise reading wants a token, too.")
+    publishers: Names = Field(
+        (),
+        description="Users, as users.json calls them, who may publish beside admins. A name is its first publisher's.",
+    )

@@ -1,0 +1,165 @@
+"""Turns what pydantic found into lines for people: where, which key, what is wrong, what helps.
+
+Texts are never repeated in a message: a value at the wrong key may well be a secret.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from goclaw.common.config.keys import Loc, child_kind, closest, is_secret, keys, names_in
+from goclaw.common.config.values import LISTED, MAPPED
+
+Place = Callable[[Loc], str]
+"""A function that returns where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
+
+_MAX_PLACES = 3
+"""Sections with a key of that name that are named."""
+_ALIKE, _ALL_BUT_THE_SAME = 0.6, 0.8
+"""How alike a key must be that was probably meant, from 0 to 1: where nothing else is known, and where another section
+has a key of just that name."""
+FORMS = (LISTED, MAPPED)
+"""Prefixes by pydantic where a value may be written in two forms (`values.Groups`)."""
+MAX_PROBLEMS = 100
+"""Problems of one file that are worded: beyond that it is the wrong file."""
+
+_WHOLE = "should be a whole number"
+_NUMBER = "should be a number"
+_SWITCH = "should be true or false"
+_LIST = "should be a list"
+_MAPPING = "should be a mapping (`key: value`, one per line)"
+_EXPECTED = {
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": _NUMBER,
+    "bool_type": _SWITCH,
+    "bool_parsing": _SWITCH,
+    "string_type": "should be text",
+    "path_type": "should be a path",
+    "tuple_type": _LIST,
+    "list_type": _LIST,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "missing": "is missing",
+}
+_LIMITS = {
+    "greater_than": ("gt", "should be more than"),
+    "greater_than_equal": ("ge", "should be at least"),
+    "less_than": ("lt", "should be less than"),
+    "less_than_equal": ("le", "should be at most"),
+}
+_JSON_TYPES = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+}
+
+
+def problem_lines(error: ValidationError, model: type[BaseModel], place: Place) -> list[str]:
+    """Format one line `place: key: problem and remedy` for each value at fault, in the order of the schema."""
+    lines: dict[Loc, str] = {}
+    for details in error.errors(include_url=False)[:MAX_PROBLEMS]:
+        loc = _real(details["loc"], model)
+        if loc not in lines:
+            lines[loc] = problem_line(place(loc), loc, _message(details, loc, model))
+    return list(lines.values())
+
+
+def problem_line(place: str, loc: Loc, message: str) -> str:
+    """Format one problem for people."""
+    return f"{place}: {dotted(loc)}: {message}" if loc else f"{place}: {message}"
+
+
+def dotted(loc: Loc) -> str:
+    """Format `("models", "agent", 0)` as `models.agent[0]`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return text.removeprefix(".")
+
+
+def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
+    """Describe a key that the schema does not have."""
+    name, container = str(loc[-1]), _kind_at(loc[:-1], model)
+    known = names_in(container)
+    elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
+    is_elsewhere = 0 < len(elsewhere) <= _MAX_PLACES
+    # A name that is right in another place was meant for that, unless one here is all but the same.
+    if meant := closest(name, known, _ALL_BUT_THE_SAME if is_elsewhere else _ALIKE):
+        return f"unknown key; did you mean `{meant}`?"
+    if is_elsewhere:
+        return f"unknown key here; did you mean {' or '.join(f'`{place}`' for place in elsewhere)}?"
+    return f"unknown key; known here: {', '.join(known)}"
+
+
+def json_type(value: Any) -> str:
+    """Return a value's type in the words of YAML and JSON."""
+    return _JSON_TYPES.get(type(value), "nothing" if value is None else type(value).__name__)
+
+
+def _message(details: ErrorDetails, loc: Loc, model: type[BaseModel]) -> str:
+    kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        return unknown_key(loc, model)
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        return f"{words} {context[name]}, not {value}" if _may_show(value) else f"{words} {context[name]}"
+    if kind == "literal_error":
+        return _choice(str(context["expected"]), value)
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"])
+    expected = _EXPECTED.get(kind, "is not valid here")
+    if loc[:2] == ("models", "summary") and len(loc) == 2:
+        expected = "should be `auto` or a list of `provider:name`"
+    if kind == "missing" or isinstance(value, str):
+        return expected
+    is_text = kind == "string_type" and isinstance(value, (int, float))
+    hint = "; put it in quotes" if is_text else ""
+    shown = f" ({value})" if _may_show(value) and not is_secret(_kind_at(loc, model)) else ""
+    return f"{expected}, not {json_type(value)}{shown}{hint}"
+
+
+def _choice(expected: str, value: Any) -> str:
+    choices = expected.replace(" or ", ", ").replace("''", '""').replace("'", "").split(", ")
+    meant = closest(value, choices) if isinstance(value, str) else None
+    listed = f"should be one of {', '.join(choices)}"
+    return f"{listed}; did you mean `{meant}`?" if meant else listed
+
+
+def _may_show(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _kind_at(loc: Loc, model: type[BaseModel]) -> Any:
+    kind: Any = model
+    for part in loc:
+        kind = child_kind(kind, part)
+    return kind
+
+
+def _real(loc: Loc, model: type[BaseModel]) -> Loc:
+    """Return the location without what pydantic adds of its own: the members of a union, `[key]`."""
+    real: list[str | int] = []
+    kind: Any = model
+    for part in loc:
+        if part == "[key]":
+            break
+        if part in FORMS:
+            continue
+        inner = child_kind(kind, part)
+        if isinstance(part, str) and inner is None and not names_in(kind):
+            continue
+        real.append(part)
+        kind = inner
+    return tuple(real)
+
+
+def listing(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,128 @@
+"""The keys of `schedules`: the operator's messages and tasks at a time."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from goclaw.common.config.keys import Loc
+from goclaw.common.config.section import Section
+from goclaw.common.config.values import Duration, ModelName, Selection
+from goclaw.common.config.webhooks import NotifyTarget, ResultTarget, of_target
+from goclaw.common.core.timezones import zone_named
+
+MIN_EVERY = 60.0
+"""Seconds: the least interval, which is cron's too."""
+_NO_MOMENT = "should be a date and time such as 2026-12-24T18:00"
+_TASK_ONLY = ("session", "agent", "model", "tools", "ask", "budget", "time_limit")
+
+
+def _check_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
+        raise ValueError("should be letters, digits, `-` and `_`, at most 64")
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    # YAML reads an unquoted date and time as such.
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _check_at(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(_NO_MOMENT) from None
+    if len(value) <= len("2026-12-24"):
+        raise ValueError(_NO_MOMENT)
+    return value
+
+
+def _check_cron(value: str) -> str:
+    expression = " ".join(value.split())
+    try:
+        if len(expression.split()) == 5:  # cronsim takes a sixth one, for seconds
+            next(CronSim(expression, datetime(2026, 1, 1)))  # noqa: DTZ001 -- only its form counts here
+            return expression
+    except StopIteration:
+        raise ValueError("is never due") from None
+    except CronSimError as error:
+        raise ValueError(f"should be a cron expression: {str(error).lower()}") from None
+    raise ValueError("should be a cron expression of five fields, as in `30 8 * * 1-5`")
+
+
+def _check_every(value: float) -> float:
+    if value < MIN_EVERY:
+        raise ValueError("should be at least a minute")
+    return value
+
+
+def _check_zone(value: str) -> str:
+    zone_named(value)
+    return value
+
+
+class ScheduleSettings(Section):
+    """A message or a task at a time (docs/schedules.md). One of `at`, `every`, `cron`; one of `message`, `task`."""
+
+    at: Annotated[str, AfterValidator(_check_at), BeforeValidator(_as_text)] | None = Field(
+        None, description="Once: a date and time, `2026-12-24T18:00`."
+    )
+    every: Annotated[Duration, AfterValidator(_check_every)] | None = Field(
+        None, description="Again and again, counted from the first start with it: `30m`; at least a minute."
+    )
+    cron: Annotated[str, AfterValidator(_check_cron)] | None = Field(
+        None, examples=["30 8 * * 1-5"], description="Five fields: minute, hour, day, month, weekday."
+    )
+    message: str | None = Field(None, max_length=20_000, pattern=r"\S", description="What is said, word for word.")
+    task: str | None = Field(
+        None,
+        max_length=20_000,
+        pattern=r"\S",
+        examples=["Tell me what is new in the project"],
+        description="What an agent is told to do; its answer is sent.",
+    )
+    to: ResultTarget | None = Field(
+        None,
+        description="Where it is sent: `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`; not set: "
+        "to the user's own chat or session.",
+    )
+    user: str = Field("", description="Whose it is, as in users.json, and with whose rights; empty: the owner's.")
+    timezone: Annotated[str, AfterValidator(_check_zone)] | None = Field(
+        None, description="Zone of its times, `Europe/Berlin`; not set: the user's, else the machine's."
+    )
+    session: str = Field(
+        "fresh", max_length=200, description="A task's session: `fresh` for each run, `same` or a key."
+    )
+    agent: str = Field("", description="The agent that does the task; empty: the one that would answer the user.")
+    model: ModelName | None = Field(None, description="The model; not set: the agent's.")
+    tools: Selection | None = Field(None, description="Narrows the user's tools for the task.")
+    ask: bool = Field(False, description="Whether calls that need approval ask in the chat; else they are refused.")
+    budget: float | None = Field(None, gt=0, description="US dollars for one run.")
+    time_limit: Duration | None = Field(None, description="Time for one run.")
+    catch_up: Literal["last", "all", "none"] = Field("last", description="Which of the missed times run.")
+    catch_up_within: Duration = Field(86_400, description="How late a missed time may be caught up.")
+
+
+ConfiguredSchedules = dict[Annotated[str, AfterValidator(_check_name)], ScheduleSettings]
+
+
+def contradictions(
+    schedules: Mapping[str, ScheduleSettings], targets: Mapping[str, NotifyTarget]
+) -> Iterator[tuple[Loc, str]]:
+    """Yield contradictions between valid values: the place, and what is wrong."""
+    for name, settings in schedules.items():
+        loc: Loc = ("schedules", name)
+        yield from (
+            (("schedules", name, *inner), why) for inner, why in of_target(settings.to, targets, ask=settings.ask)
+        )
+        if sum(each is not None for each in (settings.at, settings.every, settings.cron)) != 1:
+            yield loc, "should have one of `at`, `every` and `cron`"
+        if bool(settings.message) == bool(settings.task):
+            yield loc, "should have one of `message` and `task`"
+        elif settings.message:
+            for key in sorted(settings.model_fields_set & set(_TASK_ONLY)):
+                yield (*loc, key), "is for a `task`: a message is sent as it stands; leave the key out"

@@ -1,0 +1,401 @@
+"""The keys of `tools`: each tool's own section, tools that are a command each (`tools.cli`), and sets of tools."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from goclaw.common.config.exports import PublishSettings
+from goclaw.common.config.mcp import PinnedSets, ServerName
+from goclaw.common.config.registries import FromRegistrySettings
+from goclaw.common.config.section import Section
+from goclaw.common.config.values import (
+    Duration,
+    Environment,
+    Folder,
+    Host,
+    Names,
+    Ports,
+    Secret,
+    Selection,
+    ToolProfile,
+    Url,
+)
+from goclaw.common.core import catalog
+from goclaw.common.core.selection import BUILT_IN, cycle
+
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
+"""Characters that `ssh` expands in file names."""
+
+FOR_PEOPLE_ONLY = (
+    "approvals",
+    "approve",
+    "clear",
+    "cleartool",
+    "compact",
+    "deny",
+    "forget",
+    "mode",
+    "new",
+    "pair",
+    "pause",
+    "remind",
+    "resume",
+    "schedule",
+    "start",
+    "stop",
+    "tool",
+)
+"""They decide what the agent may do, or wait for the very turn that gives them."""
+
+MAX_NAME = 64
+"""Characters of a tool's name that every provider takes."""
+_CLI_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}")
+
+_SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class ReadSettings(Section):
+    """The `read` tool."""
+
+    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
+    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
+    max_file_mb: int = Field(
+        20, ge=1, description="Larger notebooks and texts in UTF-16 are refused in words; other texts have no limit."
+    )
+
+
+class WriteSettings(Section):
+    """The `write` tool."""
+
+    review: bool = Field(
+        False,
+        description="Every change of a file (write, edit, multi_edit, notebook_edit) waits for a yes, with a diff.",
+    )
+
+
+class EditSettings(Section):
+    """The `edit` and `multi_edit` tools."""
+
+    allow_fuzz_on_edits: bool = Field(
+        True, description="Also find a text whose white space or indentation differs; if not, exactly as it is given."
+    )
+
+
+class SearchSettings(Section):
+    """The `search` and `glob` tools."""
+
+    threads: int = Field(2, ge=1, le=64, description="Files that are searched at the same time.")
+    timeout: float = Field(10, gt=0, le=300, description="Seconds a search may take; what was found until then counts.")
+    max_file_mb: int = Field(
+        20, ge=1, le=1_000, description="Larger files of a folder are told and not searched; one named as `path` is."
+    )
+
+
+class WebFetchSettings(Section):
+    """The `web_fetch` tool."""
+
+    timeout: Duration = Field(20, le=120, description="Seconds that a page may take, redirects included.")
+    max_mb: float = Field(5, gt=0, le=50, description="How much of a page is read.")
+    cache_minutes: float = Field(15, ge=0, le=1_440, description="How long a page is kept in memory; 0: not at all.")
+    cache_mb: float = Field(20, ge=0, le=1_024, description="Memory for such pages.")
+
+
+class WebSearchSettings(Section):
+    """The `web_search` tool."""
+
+    provider: Literal["searxng", "brave", "tavily", "duckduckgo"] | None = Field(
+        None, description="Who searches; not set: the agent cannot."
+    )
+    url: Url | None = Field(
+        None, description="Where it answers: a SearXNG of yours; for the others only to replace their own address."
+    )
+    api_key: Secret | None = Field(
+        None, description="Key for Brave or Tavily; BRAVE_API_KEY and TAVILY_API_KEY are read, too."
+    )
+    count: int = Field(10, ge=1, le=20, description="How many results the agent gets when it asks for no number.")
+    timeout: Duration = Field(15, le=120, description="Seconds that a search may take.")
+
+
+def _not_expanded(path: Path) -> Path:
+    if found := _EXPANDED.search(str(path)):
+        raise ValueError(f"holds {found.group()!r}, which ssh reads as something else: choose another place")
+    return path
+
+
+SshFile = Annotated[Folder, AfterValidator(_not_expanded)]
+
+
+class TasksSettings(Section):
+    """Commands in the background."""
+
+    per_session: int = Field(8, ge=0, le=100, description="How many may run at once in one conversation; 0: none.")
+    total: int = Field(32, ge=0, le=1_000, description="How many may run at once in all.")
+    minutes: float = Field(60, gt=0, le=10_080, description="How long one may run; a call may ask for less.")
+    output_mb: int = Field(16, ge=1, le=1_024, description="How much of what one says is kept.")
+
+
+class SshHost(Section):
+    """One host."""
+
+    host: Host = Field(description="Name or address.", examples=["web1.example.org"])
+    port: int = Field(22, ge=1, le=65_535, description="Port of its sshd.")
+    user: str = Field(description="As whom commands run there.", examples=["deploy"])
+    identity_file: SshFile = Field(
+        description="Private key without a passphrase, outside of every workspace.", examples=["/etc/goclaw/ssh/web1"]
+    )
+    known_hosts: SshFile = Field(
+        description="File with the host's key (`ssh-keyscan`, compared by a person).",
+        examples=["/etc/goclaw/ssh/known_hosts"],
+    )
+
+    @field_validator("user")
+    @classmethod
+    def _is_a_name(cls, user: str) -> str:
+        if not _USER.fullmatch(user):
+            raise ValueError("should be the name of a user: letters, digits, `_`, `.` and `-`")
+        return user
+
+
+class SshSettings(Section):
+    """The `ssh_exec` tool."""
+
+    hosts: dict[str, SshHost] = Field(
+        default_factory=dict, description="Where commands may be run over ssh, by the name that the model uses."
+    )
+
+    @field_validator("hosts")
+    @classmethod
+    def _have_names(cls, hosts: dict[str, SshHost]) -> dict[str, SshHost]:
+        for name in hosts:
+            if not _HOST_ID.fullmatch(name):
+                raise ValueError(f"`{name}` should be a name of letters, digits, `_`, `.` and `-`")
+        return hosts
+
+
+class CommandSettings(Section):
+    """The `command` tool."""
+
+    allowed: Names = Field(
+        ("status", "usage", "tools", "help", "whoami", "queue"),
+        description="Slash commands that the agent may give for the person it works for, as far as that person may.",
+    )
+
+    @field_validator("allowed")
+    @classmethod
+    def _harmless(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        plain = tuple(name.removeprefix("/").lower() for name in names)
+        if found := next((name for name in plain if name in FOR_PEOPLE_ONLY), ""):
+            raise ValueError(f"`{found}` is for people only; it can never be allowed")
+        return plain
+
+
+def _check_name(name: str) -> str:
+    if not _CLI_NAME.fullmatch(name):
+        raise ValueError(f"should be a name in snake_case (`run_lint`), at most {MAX_NAME} characters")
+    if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
+        raise ValueError("is the name of a built-in tool; choose another one")
+    return name
+
+
+def _check_command(command: str) -> str:
+    if not command.strip() or any(ord(character) < 32 for character in command):
+        raise ValueError("should be the name or the path of a program")
+    if " " in command.strip() and "/" not in command:
+        words = command.split()
+        raise ValueError(f"should be one program; write `command: {words[0]}`, and the rest into `args`")
+    return command
+
+
+def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    if any("\0" in word for word in words):
+        raise ValueError("should hold no NUL characters")
+    return words
+
+
+class CliToolSettings(Section):
+    """A tool that runs one command, contained like those of `exec`; the model adds arguments to it."""
+
+    command: Annotated[str, AfterValidator(_check_command)] = Field(
+        description="The program: a name, or a path; `./lint.sh` lies in the workspace.",
+        examples=["golangci-lint"],
+    )
+    args: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
+        (), description="Its first arguments, a word each; what the model gives comes behind them."
+    )
+    description: str = Field(
+        description="What the tool does, for the model: a first sentence, and what else it should know.",
+        examples=["Run the Go linter."],
+        min_length=1,
+        max_length=4_000,
+    )
+    timeout: float | None = Field(None, gt=0, le=3_600, description="Seconds; not set: `tools.exec.timeout`.")
+    tags: Names = Field((), description="Tags by which policies and toolsets choose it, besides `shell` and `cli`.")
+    title: str = Field("", max_length=100, description="Its name for people; not set: made of its name.")
+    read_only: bool = Field(
+        False,
+        description="Whether it changes nothing: contained and without network it runs like a read, in plan mode, too, "
+        "and the sandbox lets it write nothing in the workspace.",
+    )
+    destructive: bool | None = Field(
+        None,
+        description="Whether it may destroy something: `true`: every call asks first, as all that is critical. Not "
+        "set: MCP clients are told that it may, unless it only reads; what is asked follows from the sandbox.",
+    )
+    idempotent: bool | None = Field(
+        None,
+        description="Whether running it twice does what once does: then a crash lets it run again. Not set: only if it "
+        "only reads.",
+    )
+    open_world: bool | None = Field(
+        None,
+        description="Whether MCP clients are told that it reaches beyond this machine; not set: they are told so. What "
+        "it reaches says `tools.exec.network`.",
+    )
+
+    @model_validator(mode="after")
+    def _not_both(self) -> "CliToolSettings":
+        if self.read_only and self.destructive:
+            raise ValueError("`read_only` and `destructive` exclude each other")
+        return self
+
+    def line(self, given: str = "") -> str:
+        """Return the command as a shell's command line, for rules and people.
+
+        Raises:
+            ValueError: the quotation marks in `given` do not match.
+        """
+        return shlex.join(self.words(given))
+
+    def words(self, given: str = "") -> tuple[str, ...]:
+        """Return the command with its arguments and those of `given`, split as a shell would; no shell is run.
+
+        Raises:
+            ValueError: the quotation marks in `given` do not match.
+        """
+        return (self.command, *self.args, *shlex.split(given))
+
+
+CliTools = dict[Annotated[str, AfterValidator(_check_name)], CliToolSettings]
+
+
+class ExecSettings(Section):
+    """The `exec` tool."""
+
+    sandbox: Literal["auto", "bubblewrap", "broker", "off"] = Field(
+        "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
+    )
+    network: Literal["none", "proxy", "host"] = Field(
+        "none",
+        description="What commands reach of the network: nothing, public hosts through a proxy that keeps to "
+        "`tools.network` (bubblewrap only), or all that this machine reaches.",
+    )
+    allowed: Names | None = Field(
+        None,
+        description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
+        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused. Options "
+        "before the words are looked past if they are known and change nothing.",
+    )
+    blocked: Names = Field(
+        (), description="Commands that may not run, in the same form, whatever options stand before the words."
+    )
+    timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
+    output_limit: int = Field(
+        30_000, ge=1_000, description="Characters of output the model sees; its head and tail are kept."
+    )
+    compress_output: bool | None = Field(
+        None,
+        description="Shorten what well-known commands say (`ls`, `git`, `grep`, `pytest` …); not set: only for local "
+        "models. `models.options.<name>.compress_output` comes first.",
+    )
+    env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
+    memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
+    processes: int = Field(256, ge=8, description="Processes and threads one command may have.")
+    cpu_seconds: int = Field(300, ge=1, description="CPU time one process may use.")
+    file_mb: int = Field(1_024, ge=1, description="Largest file a command may write.")
+
+
+class NetworkSettings(Section):
+    """Network access of tools and contained commands. Private addresses and this machine they never do."""
+
+    allow: Names = Field(
+        (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."
+    )
+    deny: Names = Field((), description="Hosts, with all below them, addresses and networks that may not be reached.")
+    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
+
+
+class ToolsSettings(Section):
+    """Tools."""
+
+    timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
+    disabled: Selection = Field(
+        (), description="Tools that nobody may use: names, `tag:x`, `set:y`; with `-` before it, what is spared."
+    )
+    profile: ToolProfile = Field(
+        "auto",
+        description="Which tools stand in a request: `all`; `index`: ten, a line for each of the others, which "
+        "`tool_search` finds and `tool_call` runs; `core`: seven, the others only found; `auto`: `core` for windows of "
+        "up to 16,384 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come "
+        "first.",
+    )
+    aliases: bool = Field(
+        True,
+        description="Whether the agent may call tools by names of other systems, too (`Bash`, `Read`, `Grep`). "
+        "Wherever tools are chosen such a name always means the tool.",
+    )
+    sets: dict[str, Selection] = Field(
+        default_factory=dict, description="Sets of tools, by name, to be used as `set:name` wherever tools are chosen."
+    )
+    from_registry: dict[ServerName, FromRegistrySettings] = Field(
+        default_factory=dict,
+        description="Toolsets and MCP servers of `registries`, by the names that they get here (docs/registries.md).",
+    )
+    pinned: PinnedSets = Field(
+        default_factory=dict,
+        description="Sets of tools of an MCP server, by name, each tool as it has to be; one that is not is no part.",
+    )
+    publish: dict[str, PublishSettings] = Field(
+        default_factory=dict,
+        description="Sets of tools that registries are told of, by their names; those of agents say so themselves "
+        "(`exports`).",
+    )
+    exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
+    cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")
+    network: NetworkSettings = Field(
+        default_factory=NetworkSettings,
+        description="What tools reach of the network, besides what a sandbox says.",
+    )
+    read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
+    write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")
+    edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
+    search: SearchSettings = Field(default_factory=SearchSettings, description="The `search` and `glob` tools.")
+    ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
+    web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
+    web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")
+    command: CommandSettings = Field(default_factory=CommandSettings, description="The `command` tool.")
+    teams: bool = Field(
+        False,
+        description="Whether there are teams of agents: `team_create`, `send_message`, `team_delete` (docs/agents.md).",
+    )
+    tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
+
+    @field_validator("sets")
+    @classmethod
+    def _sound(cls, sets: dict[str, Selection]) -> dict[str, Selection]:
+        built_in = {each.name for each in BUILT_IN}
+        for name in sets:
+            if name in built_in:
+                raise ValueError(f"`{name}` is built in and cannot be defined; choose another name")
+            if not _SET.fullmatch(name):
+                raise ValueError(
+                    f"`{name}` should be a name of letters, digits, `.`, `_` and `-`, or that of an agent's own set, "
+                    "`agent/set`"
+                )
+        if chain := cycle(sets):
+            raise ValueError(f"a set cannot be part of itself: {' > '.join(chain)}")
+        return sets

@@ -1,0 +1,370 @@
+"""The kinds of value that the schema is made of, with the checks that go with them. Messages never repeat a value.
+
+Reactions are listed here, not taken from Telegram's library: every command reads settings, and that takes 130 ms to
+import.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from unicodedata import category
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SecretStr, Tag, WithJsonSchema
+
+from goclaw.common.config.section import Section
+from goclaw.common.core.records import record
+from goclaw.common.core.selection import malformed
+
+_MAX_PATH, _MAX_NAME = 4095, 255
+"""Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
+DEFAULT_SCHEMA = "goclaw"
+"""The schema of Postgres that the tables are in, where `store` names none."""
+_SCHEMA = re.compile("[a-z_][a-z0-9_]{0,62}")
+_LOADED = re.compile("LD_PRELOAD|LD_AUDIT|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS")
+"""Variables by which every command first runs something else: no use of them is honest in a configuration."""
+
+_DURATION = re.compile(
+    r"(?:([0-9]{1,9})d)? ?(?:([0-9]{1,9})h)? ?(?:([0-9]{1,9})m)? ?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?"
+)
+_NO_DURATION = "should be a time such as `45s`, `2m` or `1h30m`, or a number of seconds"
+
+
+def _split(value: Any) -> Any:
+    if not isinstance(value, str) or value == "auto":
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _check_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("should be a URL like http://host:port")
+    return value.rstrip("/")
+
+
+def _check_secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("should be one word without spaces, line breaks or unusual characters")
+    return value
+
+
+def _check_spec(value: str) -> str:
+    if not re.fullmatch(r"[^:\s]+:\S+", value):
+        raise ValueError("should be `provider:model`, such as openai-chat:whisper-1")
+    return value
+
+
+def _check_model(value: str) -> str:
+    if value != "demo" and not re.fullmatch(r"[^:\s]+:\S+", value):
+        raise ValueError("should be `provider:name`, such as anthropic:claude-opus-5-5, or `demo`")
+    return value
+
+
+def _seconds(value: Any) -> Any:
+    """Return the seconds of a duration like `1h30m`."""
+    if isinstance(value, bool):
+        raise ValueError(_NO_DURATION)
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text):
+        return float(text)
+    found = _DURATION.fullmatch(text)
+    if not text or found is None:
+        raise ValueError(_NO_DURATION)
+    return sum(float(number or 0) * unit for number, unit in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
+
+
+def _check_group(value: int) -> int:
+    if value >= 0:
+        raise ValueError("should be a group's id, which is negative; people belong into users.json")
+    return value
+
+
+def _check_chat(value: str) -> str:
+    if not re.fullmatch(r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?", value):
+        raise ValueError("should be `telegram:<chat id>`: the number of a person or a group, no name")
+    return value
+
+
+def _check_host(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}", value):
+        raise ValueError("should be the name or the address of this machine, such as 127.0.0.1")
+    return value
+
+
+def _check_origin(value: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?", value):
+        raise ValueError("should be the beginning of a page's address: `https://host`, without a path")
+    return value.lower()
+
+
+def _check_network(value: str) -> str:
+    try:
+        return str(ip_network(value, strict=False))
+    except ValueError:
+        raise ValueError("should be an IP address or a network, such as 127.0.0.1 or 10.0.0.0/8") from None
+
+
+def _check_path(value: str) -> str:
+    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{0,200}", value):
+        raise ValueError("should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`")
+    return value
+
+
+def check_store(value: str) -> str:
+    """Return an address of a database on Postgres.
+
+    Raises:
+        ValueError: it is no such address, or has a password in it; the words go behind the name of a setting.
+    """
+    if not value.startswith(("postgresql://", "postgres://")):
+        raise ValueError("should be `postgresql://USER@HOST/DATABASE`; leave it out for SQLite")
+    try:
+        parts = urlsplit(value)
+        query = parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise ValueError("should be an address: `postgresql://USER@HOST/DATABASE`") from None
+    if parts.password is not None or "password" in query:
+        raise ValueError("should have no password in it: put that alone into the file `secrets/store_password`")
+    if not re.fullmatch(_SCHEMA, query.get("schema", [DEFAULT_SCHEMA])[-1]):
+        raise ValueError("has a `schema` that is no plain name: small letters, digits and `_`, 63 at most")
+    return value
+
+
+def _check_replica_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{0,40}", value):
+        raise ValueError("should be 40 letters, digits, `.`, `_` and `-` at most")
+    return value
+
+
+def _check_webhook_secret(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
+        raise ValueError("should be 16 to 256 letters, digits, `_` and `-`")
+    return value
+
+
+def absolute(value: Path, base: Path = Path()) -> Path:
+    """Return the folder or file that a person means by `value`: `~` is a home, what is relative counts from `base`.
+
+    Raises:
+        ValueError: no file system has such a path.
+    """
+    if any(category(character) == "Cc" for character in str(value)):
+        raise ValueError("should hold no control characters")
+    try:
+        found = (base / value.expanduser()).absolute()
+        names = [os.fsencode(part) for part in found.parts]
+    except RuntimeError:
+        raise ValueError("begins with `~`, and no such user is known here") from None
+    except UnicodeEncodeError:
+        raise ValueError("holds half a character, which no path can") from None
+    if len(os.fsencode(found)) > _MAX_PATH or max(map(len, names)) > _MAX_NAME:
+        raise ValueError("is too long for a path")
+    return found
+
+
+def _check_environment(value: dict[str, str]) -> dict[str, str]:
+    if not all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) for name in value):
+        raise ValueError("should have names of letters, digits and `_`")
+    if loaders := [name for name in value if _LOADED.fullmatch(name)]:
+        raise ValueError(f"should not set {loaders[0]}: it makes every command run something else first")
+    if any("\0" in text for text in value.values()):
+        raise ValueError("should hold no NUL characters")
+    return value
+
+
+def _check_selection(value: tuple[str, ...]) -> tuple[str, ...]:
+    if problem := malformed(value):
+        raise ValueError(problem)
+    return value
+
+
+OneOrMore = BeforeValidator(_split)
+"""A list that may also be written as one text with commas, as environment variables are."""
+
+Names = Annotated[tuple[str, ...], OneOrMore]
+Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
+"""Which tools: see `goclaw.common.core.selection`."""
+Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
+GroupId = Annotated[int, AfterValidator(_check_group)]
+
+
+class GroupSettings(Section):
+    """One group."""
+
+    context: int = Field(
+        0, ge=0, le=100, description="How many messages of listed people before one to the bot it is told of."
+    )
+
+
+LISTED, MAPPED = "[list]", "[mapping]"
+"""Marks of the two forms of `Groups`; no key has such a name."""
+Groups = Annotated[
+    Annotated[tuple[GroupId, ...], Tag(LISTED)] | Annotated[dict[GroupId, GroupSettings], Tag(MAPPED)],
+    Discriminator(lambda value: MAPPED if isinstance(value, Mapping) else LISTED),
+    OneOrMore,
+]
+"""Ids of groups, or what holds for each of them."""
+
+
+def contexts_of(groups: Groups) -> Mapping[int, int]:
+    """Return how many messages before one to the bot it gets, by group."""
+    if isinstance(groups, tuple):
+        return dict.fromkeys(groups, 0)
+    return {group: settings.context for group, settings in groups.items()}
+
+
+ChatName = Annotated[str, AfterValidator(_check_chat)]
+Host = Annotated[str, AfterValidator(_check_host)]
+Hosts = Annotated[tuple[Host, ...], OneOrMore]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_check_origin)], ...], OneOrMore]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_check_network)], ...], OneOrMore]
+UrlPath = Annotated[str, AfterValidator(_check_path)]
+Url = Annotated[str, AfterValidator(_check_url)]
+Spec = Annotated[str, AfterValidator(_check_spec)]
+ModelName = Annotated[str, AfterValidator(_check_model)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
+]
+"""Seconds; may be written as `1h30m`."""
+ReplicaName = Annotated[str, AfterValidator(_check_replica_name)]
+StoreAddress = Annotated[str, AfterValidator(check_store)]
+Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
+WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
+_VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
+
+
+def _refuse_variables(value: Path) -> Path:
+    """Refuse `$HOME` and `${VAR}` in a path: only a shell fills them in, so they would become the name of a folder."""
+    if found := _VARIABLE.search(str(value)):
+        raise ValueError(
+            f"holds {found.group()}, which is not filled in here: write the path itself, or begin it with `~/`"
+        )
+    return value
+
+
+Folder = Annotated[Path, AfterValidator(_refuse_variables), AfterValidator(absolute)]
+Files = Annotated[tuple[Folder, ...], OneOrMore]
+Environment = Annotated[dict[str, str], AfterValidator(_check_environment)]
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+
+Mode = Literal["default", "accept-edits", "plan", "bypass"]
+"""Permission modes."""
+ToolProfile = Literal["auto", "core", "index", "all"]
+"""Number of its tools that a model is shown (`toolkit.offering`)."""
+Workplace = Literal["own", "shared"]
+"""A workspace that belongs to one person, or the configured one."""
+QueueMode = Literal["queue", "collect", "steer", "interrupt"]
+"""Handling of a message that comes while a turn of its session runs; `sessions.queueing` describes it."""
+Point = Literal[
+    "pre_tool",
+    "post_tool",
+    "post_tool_failure",
+    "session_start",
+    "before_compaction",
+    "message_in",
+    "message_out",
+]
+"""Events that hooks are called for."""
+Answer = Literal["run", "ask", "refuse"]
+"""Decision about a tool call before it runs."""
+Row = Literal["low", "medium", "contained", "high", "critical"]
+"""The rows of the table "What runs, what asks"."""
+
+
+_EMOJI = (
+    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤️‍🔥 🌚 "
+    "🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 "
+    "🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂️ 🤷 🤷‍♀️ 😡"
+)
+"""Bot API 9, ReactionTypeEmoji."""
+_VARIANTS = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
+"""The mark that asks for a coloured form, and skin tones: keyboards add them, Telegram's list has few of them."""
+ALLOWED_REACTIONS: Mapping[str, str] = {_VARIANTS.sub("", emoji): emoji for emoji in _EMOJI.split()}
+"""Every reaction as Telegram writes it, by its form without variants."""
+_SOME_REACTIONS = "👍 👎 ❤ 🔥 🎉 👏 😁 🤔 😢 🙏 👌 💯 👀"
+
+
+def reaction_of(emoji: str) -> str:
+    """Return the emoji as Telegram writes it.
+
+    Raises:
+        ValueError: Telegram has no such reaction; the message names some that it has.
+    """
+    found = ALLOWED_REACTIONS.get(_VARIANTS.sub("", emoji.strip()))
+    if found is None:
+        shown = emoji[:20] or "empty text"
+        raise ValueError(f"Telegram takes no {shown} as a reaction; it takes, among others, {_SOME_REACTIONS}")
+    return found
+
+
+Reaction = Annotated[str, AfterValidator(reaction_of)]
+
+
+CONTAINER_SECRETS = Path("/run/secrets")
+"""Folder in which container engines mount secrets."""
+
+
+def _content(file: Path) -> SecretStr | None:
+    """Return the secret in a file, or None."""
+    try:
+        return SecretStr(text) if (text := file.read_text().strip()) else None
+    except (OSError, ValueError):
+        return None
+
+
+@record
+class PostgresPlace:
+    """A schema of a Postgres database."""
+
+    url: str
+    """As libpq takes it: without the password and the schema."""
+    schema: str
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    """Where the password came from. It is read again for each connection: a new one takes effect without a restart."""
+
+    @classmethod
+    def of(cls, address: str, password: SecretStr | None = None, state_dir: Path | None = None) -> "PostgresPlace":
+        """Take a checked address apart.
+
+        Args:
+            address: with the schema behind `?`, if that has another name than usual.
+            password: the one that is set; None: libpq looks for it.
+            state_dir: has `secrets/store_password`; where that or the container's file says the same, it is read again.
+        """
+        query = parse_qsl(urlsplit(address).query, keep_blank_values=True)
+        schema = dict(query).get("schema", DEFAULT_SCHEMA)
+        rest = urlencode([(name, value) for name, value in query if name != "schema"])
+        bare = address.partition("?")[0]
+        folders = [CONTAINER_SECRETS] if state_dir is None else [state_dir / "secrets", CONTAINER_SECRETS]
+        files = [folder / "store_password" for folder in folders]
+        source = next((file for file in files if password and _content(file) == password), None)
+        return cls(f"{bare}?{rest}" if rest else bare, schema, password, source)
+
+    def current_password(self) -> str | None:
+        """Return the password for a new connection; the former one where its file cannot be read now."""
+        found = (_content(self.password_file) if self.password_file else None) or self.password
+        return found.get_secret_value() if found else None
+
+    @property
+    def shown(self) -> str:
+        """The place for people: `the schema goclaw of postgresql://goclaw@db/goclaw`."""
+        return f"the schema {self.schema} of {self.url.partition('?')[0]}"

@@ -1,0 +1,201 @@
+"""The keys of `webhooks` and `notify`: services that call the daemon, and URLs that it tells of results and alerts.
+
+What becomes of a call is in `goclaw.gateway.servers.webhooks`, for people in docs/webhooks.md.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from goclaw.common.config.keys import Loc, what_helps
+from goclaw.common.config.section import Section
+from goclaw.common.config.values import Duration, ModelName, OneOrMore, Secret, Selection
+from goclaw.common.core.events import Address
+
+HOOKS = "/hooks/"
+"""Begins the path of every webhook."""
+NOTIFY = "notify"
+"""Name of the channel that posts to the URLs of `notify`."""
+MAX_TEMPLATE = 4_000
+"""Characters of a template: what it does is bounded by its length."""
+SHORTEST_SECRET = 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+_USER = re.compile(r"[a-z][a-z0-9]*:[^\s:]{1,100}")
+_TARGET = re.compile(r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?|notify:[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_OPTIONS = ("session", "agent", "model", "tools", "budget", "seconds", "ask")
+"""Keys that are about the turn of a task."""
+_CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-goclaw-token"})
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("should be a short name such as `github`: letters, digits, `_` and `-`, at most 64")
+    return name
+
+
+def _check_secret(value: SecretStr) -> SecretStr:
+    if len(value.get_secret_value()) < SHORTEST_SECRET:
+        raise ValueError(f"should have at least {SHORTEST_SECRET} characters, as `openssl rand -hex 32` makes them")
+    return value
+
+
+def _check_header(name: str) -> str:
+    if not _HEADER.fullmatch(name):
+        raise ValueError("should be the name of a header, such as X-Request-Id")
+    if name.lower() in _CREDENTIALS:
+        raise ValueError("should be no header that carries a secret")
+    return name
+
+
+def _check_user(key: str) -> str:
+    if not _USER.fullmatch(key):
+        raise ValueError("should be a key of users.json, such as telegram:123456789 or tui:ann")
+    return key
+
+
+def _check_target(value: str) -> str:
+    if not _TARGET.fullmatch(value):
+        raise ValueError("should be `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`")
+    return value
+
+
+def _check_template(text: str) -> str:
+    if not text.strip() or len(text) > MAX_TEMPLATE:
+        raise ValueError(f"should be a text of at most {MAX_TEMPLATE:,} characters")
+    return text
+
+
+def _check_url(value: SecretStr) -> SecretStr:
+    try:
+        parts = urlsplit(value.get_secret_value())
+        is_named = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        usable = parts.scheme in ("http", "https") and is_named
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("should be a URL like https://host/path, without a user name")
+    return value
+
+
+EndpointName = Annotated[str, AfterValidator(_check_name)]
+CallerSecret = Annotated[Secret, AfterValidator(_check_secret)]
+HeaderName = Annotated[str, AfterValidator(_check_header)]
+HeaderNames = Annotated[tuple[HeaderName, ...], OneOrMore]
+UserKey = Annotated[str, AfterValidator(_check_user)]
+ResultTarget = Annotated[str, AfterValidator(_check_target)]
+"""Where results go: a chat, or a name of `notify`."""
+WebhookTemplate = Annotated[str, AfterValidator(_check_template)]
+SecretUrl = Annotated[Secret, AfterValidator(_check_url)]
+"""A URL that often holds a token, so it is kept out of logs."""
+
+
+class IncomingWebhook(Section):
+    """A service that calls `/hooks/<name>` with JSON (docs/webhooks.md)."""
+
+    secret: CallerSecret = Field(
+        description="What the caller proves to know: `Authorization: Bearer SECRET`, `X-GoClaw-Token: SECRET`, or a "
+        "signature (`hmac`).",
+        examples=["at-least-16-characters"],
+    )
+    hmac: Literal["github", "stripe"] | None = Field(
+        None,
+        description="How the caller signs the body with the secret, in place of sending it: `X-Hub-Signature-256`, or "
+        "`Stripe-Signature`, which is good for five minutes.",
+    )
+    user: UserKey = Field(
+        description="Key of the user in users.json with whose rights it acts.", examples=["telegram:123456789"]
+    )
+    to: ResultTarget | None = Field(
+        None,
+        description="Where the message, or the task's answer, goes: `telegram:<chat id>`, `telegram:<chat id>:<topic>` "
+        "or `notify:<name>`; not set: the user's own chat.",
+    )
+    message: WebhookTemplate | None = Field(
+        None, description="Template of a message that is sent word for word, without a model; this or `task`."
+    )
+    task: WebhookTemplate | None = Field(
+        None, description="Template of a task for the agent.", examples=["Sum up in one line: {{ body.issue.title }}"]
+    )
+    headers: HeaderNames = Field(
+        (), description="Headers that templates may use beside the usual ones, as `headers.x_request_id`."
+    )
+    id_header: HeaderName | None = Field(
+        None,
+        description="The header that names a call, so that its repetition does nothing; not set: X-GitHub-Delivery, "
+        "Idempotency-Key, Stripe's event id.",
+    )
+    idempotent_by_hash: bool = Field(
+        False, description="Whether a body that came before is a repetition, whatever its headers say."
+    )
+    per_minute: int = Field(60, ge=1, le=10_000, description="Calls of one address in a minute.")
+    session: str = Field(
+        "fresh",
+        min_length=1,
+        max_length=100,
+        description="The task's session: `fresh` (a new one for each call), `same` (the user's), or a session's key.",
+    )
+    agent: str = Field("", description="The agent of the task; empty: the one that answers the user.")
+    model: ModelName | None = Field(None, description="The task's model; not set: the agent's.")
+    tools: Selection | None = Field(None, description="Narrows the tools of the task; not set: the user's.")
+    budget: float | None = Field(None, gt=0, description="US dollars that a task may cost.")
+    seconds: Duration | None = Field(None, description="How long a task may take.")
+    ask: bool = Field(
+        False, description="Whether a call that needs approval asks in the chat; otherwise it is refused."
+    )
+
+    @property
+    def address(self) -> Address:
+        """Return where the message or the answer goes, as far as it is no terminal."""
+        channel, chat, *thread = (self.to or self.user).split(":")
+        return Address(channel, chat, thread[0] if thread else None)
+
+
+class NotifyTarget(Section):
+    """A URL that is told of results and alerts, by a POST of JSON (docs/webhooks.md)."""
+
+    url: SecretUrl = Field(description="Where to post; kept secret.", examples=["https://hooks.example.org/goclaw"])
+    secret: Secret | None = Field(None, description="Sent in the header `secret_header`.")
+    secret_header: Annotated[str, Field(pattern="^[Xx]-[A-Za-z0-9-]{1,60}$")] = Field(
+        "X-GoClaw-Token", description="The header for `secret`; it begins with `X-`."
+    )
+    private: bool = Field(
+        False, description="Whether its host may be this machine or in a private network; that very host and port."
+    )
+
+
+Webhooks = dict[EndpointName, IncomingWebhook]
+NotifyTargets = dict[EndpointName, NotifyTarget]
+
+
+def contradictions(
+    webhooks: Mapping[str, IncomingWebhook], targets: Mapping[str, NotifyTarget], alerted: Sequence[str]
+) -> Iterator[tuple[Loc, str]]:
+    """Yield contradictions between valid values: the place, and what is wrong. `alerted`: `alerts.notify`."""
+    for name, hook in webhooks.items():
+        yield from ((("webhooks", name, *loc), why) for loc, why in _of_webhook(hook, targets))
+    for index, name in enumerate(alerted):
+        if name not in targets:
+            yield ("alerts", "notify", index), f"unknown target `{name}` (notify){what_helps(name, targets)}"
+
+
+def _of_webhook(hook: IncomingWebhook, targets: Mapping[str, NotifyTarget]) -> Iterator[tuple[Loc, str]]:
+    if (hook.message is None) == (hook.task is None):
+        yield (), "should have either `message` or `task`"
+    if hook.message is not None and (odd := [key for key in _OPTIONS if key in hook.model_fields_set]):
+        yield (odd[0],), "is about a task, and this is a message; leave it out"
+    yield from of_target(hook.to, targets, ask=hook.ask)
+
+
+def of_target(to: str | None, targets: Mapping[str, NotifyTarget], *, ask: bool) -> Iterator[tuple[Loc, str]]:
+    """Yield what contradicts `to` (a `ResultTarget`) beside it: the key, and what is wrong."""
+    if to is None or not to.startswith(f"{NOTIFY}:"):
+        return
+    name = to.partition(":")[2]
+    if name not in targets:
+        yield ("to",), f"unknown target `{name}` (notify){what_helps(name, targets)}"
+    if ask:
+        yield ("ask",), f"needs a chat where a person answers; `to` is `{to}`"

@@ -1,0 +1,25 @@
+"""The network: the client for services that the operator configured, and the guard for addresses chosen by a model."""
+
+from goclaw.common.net.client import (
+    BEFORE_SENDING,
+    CONNECT_TIMEOUT,
+    IDLE_TIMEOUT,
+    LOOPBACK_ONLY,
+    check_reachable,
+    is_loopback,
+    open_client,
+)
+from goclaw.common.net.guard import UrlGuard, UrlRefused, UrlUnreachable
+
+__all__ = [
+    "BEFORE_SENDING",
+    "CONNECT_TIMEOUT",
+    "IDLE_TIMEOUT",
+    "LOOPBACK_ONLY",
+    "UrlGuard",
+    "UrlRefused",
+    "UrlUnreachable",
+    "check_reachable",
+    "is_loopback",
+    "open_client",
+]

@@ -1,0 +1,170 @@
+"""Questions to admins about changed prompt files of workspaces that several people share.
+
+They belong to no turn: the card goes to the private chat of each admin, a line to the terminals that admins watch. The
+first answer wins, by a button, by `/approve ID` or `/deny ID`. `goclaw prompt-files` answers on the command line.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.users import Users
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.diffs import unified
+from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
+from goclaw.common.core.records import BoundedDict
+from goclaw.common.core.redact import mask, revealed
+from goclaw.common.workspace import ApprovedFiles, FileChange
+from goclaw.conversation.approvals.question_messages import NO_QUESTION, answered, fenced
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.errors import StateError
+
+log = logging.getLogger(__name__)
+
+ANSWERS = (ALLOW, DENY)
+_LABELS = {ALLOW: "✓ Use the new text", DENY: "✗ Keep the old one"}
+MAX_LINES, MAX_LINE = 60, 200
+"""Lines and characters per line of a diff: it is read on a telephone."""
+_MAX_ASKED = 1_000
+NO_ALWAYS = "A changed file is approved by itself: /approve ID."
+
+
+def diff_lines(change: FileChange) -> list[str]:
+    """Return the change line by line, secrets masked, and everything that would not be seen as its code."""
+    before, after = (revealed(mask(text)).splitlines() for text in (change.before, change.after))
+    return list(islice(unified(before, after, ("approved", "now"), 2), 2, None)) or ["(no change that can be seen)"]
+
+
+def shown_diff(change: FileChange) -> str:
+    """Return the change as a block of code for a chat: its first lines."""
+    lines = diff_lines(change)
+    left = len(lines) - MAX_LINES
+    more = [f"… ({left:,} more lines: `goclaw prompt-files list` shows them)"] if left > 0 else []
+    return fenced("\n".join([*map(_cut, lines[:MAX_LINES]), *more]), "diff")
+
+
+def _cut(line: str) -> str:
+    """Cut a line and say so: a change is easily pushed out of sight behind spaces."""
+    beyond = len(line) - MAX_LINE
+    return f"{line[:MAX_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line
+
+
+class PromptFileQuestions:
+    """The questions about prompt files, asked and answered."""
+
+    def __init__(
+        self,
+        approved: ApprovedFiles,
+        *,
+        access: Access,
+        audit: Callable[[AuditEntry], None],
+        bus: Bus,
+        channels: Collection[str],
+        outbox: Outbox,
+        users: Users,
+    ) -> None:
+        """Begin without questions; those of an earlier run are found when they are answered.
+
+        Args:
+            approved: the texts that count, and the changes that wait.
+            channels: names of the channels that are open: listed people can be written to there in private.
+            access, audit, bus, outbox, users: the services.
+        """
+        self._approved = approved
+        self._access = access
+        self._audit = audit
+        self._bus = bus
+        self._channels = channels
+        self._outbox = outbox
+        self._users = users
+        self._asked: BoundedDict[str, bool] = BoundedDict(_MAX_ASKED)
+
+    async def ask(self, changes: Sequence[FileChange]) -> None:
+        """Ask for the approval of changes, each once; a card that the disk refuses is only logged."""
+        for change in changes:
+            if change.id in self._asked:
+                continue
+            self._asked[change.id] = True
+            said = self._headline(change)
+            log.warning("%s: `goclaw prompt-files approve %s`", said, change.name)
+            how = f"/approve {change.id} or /deny {change.id}; `goclaw prompt-files list` shows the change"
+            self._bus.notice(f"⚠ {said} {how}")
+            try:
+                await self._send(change, said)
+            except StateError as error:
+                log.warning("admins could not be asked about %s: %s", change.name, error)
+
+    async def answer(self, actor: Actor, change_id: str, answer: str) -> Acceptance | None:
+        """Answer the question with this id, if there is one and the actor may.
+
+        Returns the reply; None: there is no such question, or not for this person.
+
+        Raises:
+            StateError: the answer cannot be kept.
+        """
+        if actor.behalf or not self._may(actor):
+            return None
+        waiting = await asyncio.to_thread(self._approved.waiting)
+        change = next((each for each in waiting if each.id == change_id), None)
+        if change is None:
+            return None
+        if answer not in ANSWERS:
+            return answered(NO_ALWAYS, AnswerRefusal.INVALID)
+        approve = answer == ALLOW
+        if approve:
+            done = await asyncio.to_thread(
+                self._approved.approve, change.root, change.name, change.before, change.after
+            )
+        else:
+            done = await asyncio.to_thread(self._approved.refuse, change)
+        if not done:
+            return NO_QUESTION
+        record_answer(self._audit, actor, change, approve=approve)
+        words = f"{'Approved' if approve else 'Refused'} by {self._name_of(actor.key)}"
+        for asked in self._cards(change, self._headline(change)):
+            sign = "✓" if approve else "✗"
+            text = f"{sign} {words}: **{change.name}** of {change.root}\n\n{shown_diff(change)}"
+            closed = Delivery(f"{asked.id}:closed", asked.address, text, action="edit", of=asked.id)
+            await self._outbox.promise(closed)
+        return answered(f"{change.name}: {'the new text counts' if approve else 'the old text goes on'}.")
+
+    async def _send(self, change: FileChange, said: str) -> None:
+        cards = await asyncio.to_thread(lambda: list(self._cards(change, said)))
+        for card in cards:
+            await self._outbox.promise(card)
+
+    def _cards(self, change: FileChange, said: str) -> Iterator[Delivery]:
+        """Yield the card for each admin who has a private chat: with a bot it has the person's own number."""
+        how = f"/approve {change.id} or /deny {change.id}"
+        text = "\n\n".join((f"**A prompt file:** {said}", _explained(change), shown_diff(change), how))
+        choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
+        for user in self._users.all():
+            channel, _, chat = user.key.partition(":")
+            if channel in self._channels and chat and self._may(Actor(user.key, channel)):
+                name = f"prompt-file:{change.id}:{user.key}"
+                yield Delivery(name, Address(channel, chat), text, choices=choices, asks=True)
+
+    def _headline(self, change: FileChange) -> str:
+        by = f"by {self._name_of(change.author)}" if change.author else "by a command or another program"
+        return f"{change.name} of {change.root} was {'changed' if change.after else 'removed'} {by}."
+
+    def _may(self, actor: Actor) -> bool:
+        return self._access.authorize(actor, "command.admin", "prompt-files").allowed
+
+    def _name_of(self, key: str) -> str:
+        user = self._users.get(key)
+        return (user.name if user else "") or key
+
+
+def _explained(change: FileChange) -> str:
+    what = "the text approved before" if change.before else "no such file"
+    return f"It gives orders to the agents of all who share this workspace. They have {what} until an admin approves."
+
+
+def record_answer(audit: Callable[[AuditEntry], None], actor: Actor, change: FileChange, *, approve: bool) -> None:
+    """Audit who approved or refused a change."""
+    action = "prompt_file.approve" if approve else "prompt_file.refuse"
+    audit(AuditEntry(action, f"{change.root}/{change.name}", actor, result="ok", detail=f"change {change.id}"))

@@ -1,0 +1,289 @@
+"""Questions in chats: their wording and buttons, their delivery, and the parsing of answers.
+
+A message loses its buttons once the question is decided. The question goes to the chat of its turn. If the person there
+may not answer it, it goes to everyone who may and has a private chat; the first answer wins, and the messages of the
+others say who gave it.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import orjson
+
+from goclaw.common.auth.users import Users
+from goclaw.common.core.events import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Address,
+    AnswerRefusal,
+    Choice,
+    Delivery,
+    Question,
+)
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask_order, printable, revealed
+from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.blobs import Blobs
+from goclaw.tools.toolkit.consent import ApprovalRequest
+
+NOBODY = "You may not answer this, and nobody who may can be written to: an admin has to, in a terminal."
+OTHERS = "You may not answer this. Asked instead: {names}."
+SHOWN_INPUT = 3_000
+"""Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
+MAX_SHOWN = 100_000
+"""Maximum characters of a call's arguments in a terminal: more is not read."""
+_NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
+"""The form of an option's number; Python refuses to read a number of thousands of digits."""
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
+"""The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
+MAX_BUTTONS = 6
+KEPT_TEXT = 1_500
+"""Characters of a question that stay in its message after the decision."""
+_LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
+_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
+
+
+@record
+class _Told:
+    """A question that stands in chats."""
+
+    question: Question
+    text: str
+    deliveries: tuple[Delivery, ...]
+
+
+class QuestionMessages:
+    """The messages of questions."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        blobs: Blobs,
+        users: Users,
+        channels: Collection[str],
+        may_answer: Callable[[Actor, Question, str], bool],
+    ) -> None:
+        self._outbox = outbox
+        self._blobs = blobs
+        self._users = users
+        self._channels = channels
+        self._may_answer = may_answer
+        self._told: dict[tuple[str, str], _Told] = {}
+        """By turn and step."""
+
+    def name_of(self, key: str) -> str:
+        """Return a person's name for people."""
+        user = self._users.get(key)
+        return (user.name if user else "") or key
+
+    async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
+        """Put a question into the chats where it belongs. The same one again does nothing."""
+        media = await self._blobs.put(whole.encode(), "text/plain") if whole else None
+        deliveries = self._messages(turn, step, question, text)
+        self._told[turn.id, step] = _Told(question, text, tuple(deliveries))
+        for delivery in deliveries:
+            if media and delivery.choices:
+                name = f"{question.about or 'question'}.txt"
+                caption = "All of the call that is asked for below."
+                document = Delivery(f"{delivery.id}:whole", delivery.address, caption, media=media, media_name=name)
+                await self._outbox.promise(replace(document, asks=True))
+            await self._outbox.promise(delivery)
+
+    async def tell_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
+        """Edit every message of a question to show its outcome."""
+        told = self._told.pop((turn.id, step), None)
+        # After a crash right behind the answer no one is asked again, but the messages are still there.
+        deliveries = told.deliveries if told else self._messages(turn, step, question, text)
+        yes = bool(by) and (answer in (ALLOW, ALWAYS) if question.kind == "approval" else bool(answer))
+        words = decision(question, answer, self.name_of(by) if by else "")
+        await self._close(question, text, deliveries, words, yes=yes)
+
+    async def withdraw(self, turn: str) -> None:
+        """Close the messages of a turn's unanswered questions when the turn ends."""
+        for key in [key for key in self._told if key[0] == turn]:
+            told = self._told.pop(key)
+            await self._close(told.question, told.text, told.deliveries, "Not asked any more", yes=False)
+
+    async def _close(
+        self, question: Question, text: str, deliveries: Collection[Delivery], words: str, *, yes: bool
+    ) -> None:
+        said = decided_words(question, text, words, yes=yes)
+        for asked in deliveries:
+            await self._outbox.promise(
+                Delivery(f"{asked.id}:closed", asked.address, said, action="edit", of=asked.id, session=asked.session)
+            )
+
+    def _messages(self, turn: Turn, step: str, question: Question, text: str) -> list[Delivery]:
+        """Return the message to the chat of the turn, and those to the other people who may answer."""
+        inbound, actor = turn.inbound, turn.inbound.actor
+        name, session = f"{turn.id}:{step}", inbound.session
+        others: list[tuple[str, Address]] = []
+        is_theirs = self._may_answer(actor, question, session)
+        if question.kind == "approval" and not is_theirs:
+            others = [
+                (key, address)
+                for key, address in self._private()
+                if self._may_answer(Actor(key, address.channel), question, session)
+            ]
+        names = ", ".join(self.name_of(key) for key, _ in others)
+        asked = "" if is_theirs or question.kind == "question" else OTHERS.format(names=names) if others else NOBODY
+        here = Delivery(
+            name, inbound.address, in_words(question, text, asked=asked), session=session, asks=True,
+            choices=() if asked else buttons(question),
+        )  # fmt: skip
+        there = f"For {self.name_of(actor.key)} ({actor.key}):\n\n{in_words(question, text)}"
+        found = [here] if inbound.address.channel != LOCAL else []
+        return found + [
+            Delivery(f"{name}:to:{key}", address, there, session=session, choices=buttons(question), asks=True)
+            for key, address in others
+        ]
+
+    def _private(self) -> list[tuple[str, Address]]:
+        """Return all listed people with their private chats: with a bot it has the person's own number."""
+        found = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
+        return [(key, Address(channel, chat)) for key, channel, chat in found if channel in self._channels and chat]
+
+
+def answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
+    """Return the reply to an answer: the words for the person, and why the answer does not count."""
+    return Acceptance(AcceptKind.ANSWER, text=text, refusal=refusal)
+
+
+NO_QUESTION = answered("There is no such question (any more).", AnswerRefusal.GONE)
+"""The reply to an answer to an expired question, or one that the person may not answer."""
+
+
+def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Acceptance:
+    """Return the answer that was meant by a message from `channel`: an option by its number or text, or free words.
+
+    An `Acceptance` says why the message is no answer, and what helps.
+
+    A number means the option beside which it stands on that screen, and nothing where no number stands.
+    """
+    said = text.strip()
+    if said in question.options:
+        return said
+    named = {option for option in question.options if option.strip().casefold() == said.casefold()}
+    found = _NUMBER.fullmatch(said)
+    place = int(found[1]) if found and int(found[1]) <= len(question.options) else 0
+    if place and _has_numbers(question, channel):
+        return question.options[place - 1]
+    counted = place and not any(option.strip().isdecimal() for option in question.options)
+    if len(named) > 1 or (counted and not named):
+        words = f'"{said}" could mean more than one thing here. {_by_words(question, channel)}'
+        return answered(words, AnswerRefusal.INVALID)
+    if named:
+        return named.pop()
+    if said and (question.free_text or not question.options):
+        return said
+    return answered(f"Please answer with one of: {', '.join(question.options)}.", AnswerRefusal.INVALID)
+
+
+def _has_numbers(question: Question, channel: str) -> bool:
+    """Whether the options stand there with numbers: buttons need none, and terminals have no buttons."""
+    return question.is_numbered and (channel == LOCAL or not buttons(question))
+
+
+def _by_words(question: Question, channel: str) -> str:
+    pressed = "press a button, or " if channel != LOCAL and buttons(question) else ""
+    return f'Please {pressed}answer in words, for example "{question.options[0]}".'
+
+
+def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
+    """Return the text of an approval."""
+    remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
+    for_good = f"Always: from now on unasked, {remembered}" if remembered else ""
+    parts = (f"{wanted.reason}.", *wanted.lines, shown_call(wanted.call, most), for_good)
+    return "\n\n".join(part for part in parts if part)
+
+
+def is_long(call: ToolCall) -> bool:
+    """Whether a chat shows only parts of a call."""
+    return len(_in_lines(call)) > SHOWN_INPUT
+
+
+def in_words(question: Question, text: str, *, asked: str = "") -> str:
+    """Return a question for a chat. `asked`: it is not for the person there to answer, and this says for whom it is."""
+    lines = [f"**{question.title}**", text]
+    if asked:
+        lines.append(asked)
+    elif question.kind == "approval":
+        minutes = ((question.expires_at or 0) - question.asked_at) / 60
+        more = f" or /approve {question.id} always" if ALWAYS in question.options else ""
+        lines.append(f"/approve {question.id}{more} or /deny {question.id} (within {minutes:.0f} minutes)")
+    elif question.options:
+        lines += _options_in_words(question)
+    return "\n\n".join(line for line in lines if line)
+
+
+def _options_in_words(question: Question) -> list[str]:
+    """Return the options and how to choose. Neither sign begins a list: Markdown would join and renumber it."""
+    numbered = question.is_numbered and not buttons(question)
+    options = [" ".join(option.split()) for option in question.options]
+    shown = [f"({number}) {option}" if numbered else f"• {option}" for number, option in enumerate(options, 1)]
+    if buttons(question):
+        how = f"Press a button or answer {'in your own words' if question.free_text else 'with one of these'}."
+    else:
+        words = " or in your own words" if question.free_text else ""
+        how = f"Answer with {'a number' if numbered else 'one of these'}{words}."
+    return ["\n".join(shown), how]
+
+
+def buttons(question: Question) -> tuple[Choice, ...]:
+    """Return a button for each option, in the order of the options; none for more than `MAX_BUTTONS`."""
+    if len(question.options) > MAX_BUTTONS:
+        return ()
+    labels = _LABELS if question.kind == "approval" else {}
+    return tuple(Choice(labels.get(option, option), question.id, option) for option in question.options)
+
+
+def decision(question: Question, answer: str, by: str) -> str:
+    """Describe the outcome of a question briefly. `by`: the name of the person who answered; empty: unanswered."""
+    if not by:
+        return "Not answered in time" if question.expires_at is not None else "Not asked any more"
+    if question.kind == "approval":
+        return f"{_DECISIONS.get(answer, 'Denied')} by {by}"
+    return f"Answered by {by}: {answer}" if answer else f"Left open by {by}"
+
+
+def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> str:
+    """Return the message of a question after its decision: in one part, so that no second one has to follow."""
+    kept = f"\n\n{text}" if len(text) <= KEPT_TEXT else ""
+    return f"{'✓' if yes else '✗'} {printable(decided)[:KEPT_TEXT]}: **{question.title}**{kept}"
+
+
+def whole_call(call: ToolCall) -> str:
+    """Return a call's arguments, secrets masked, and everything that would not be seen as its code."""
+    return revealed(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
+
+
+def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
+    """Return the same as a block of code, a script line by line, of at most so many characters."""
+    text = _in_lines(call)
+    left = len(text) - most
+    if left <= 0:
+        return fenced(text, "json")
+    # The end as well: what matters is easily pushed out of sight behind what does not.
+    beginning, end = text[: most // 2], text[-(most // 2) :]
+    missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
+    return "\n\n".join((fenced(beginning, "json"), missing, fenced(end, "json")))
+
+
+def _in_lines(call: ToolCall) -> str:
+    return _LINE_END.sub(r"\g<0>\n", whole_call(call))
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a text as a block of code, which Markdown leaves as it is."""
+    fence = "`" * 3
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"

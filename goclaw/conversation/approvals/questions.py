@@ -1,0 +1,351 @@
+"""Questions to people while a turn waits: approvals of calls, and the questions of `ask_user`.
+
+A question is on disk before it is shown, so that it survives a restart with its turn. Its answer goes to the turn
+and not to the queue. An approval is answered by its id only; a plain message answers an `ask_user` question of the same
+person in the same session. The right to answer is checked with `Access` at each answer, and never kept.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.users import Users
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.events import (
+    ALLOW,
+    ALWAYS,
+    DENY,
+    Acceptance,
+    Actor,
+    AnswerRefusal,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from goclaw.common.core.records import BoundedDict, record
+from goclaw.common.core.supervise import background
+from goclaw.common.workspace import ApprovedFiles
+from goclaw.conversation.approvals.prompt_files import ANSWERS, PromptFileQuestions
+from goclaw.conversation.approvals.question_messages import (
+    NO_QUESTION,
+    QuestionMessages,
+    answered,
+    chosen,
+    decision,
+)
+from goclaw.conversation.sessions.pausing import STEP as PAUSE_STEP
+from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.journal import Journal, Parked
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.blobs import Blobs
+from goclaw.durable.store.database import BoundStatement
+
+log = logging.getLogger(__name__)
+
+ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
+"""Characters of question ids, without those mistaken for others when typed."""
+ID_LENGTH = 13
+"""64 random bits; an answer requires the right to answer besides."""
+DECIDED = "Already decided:"
+"""The beginning of the reply to a second answer."""
+_DONE = {ALLOW: "Allowed.", ALWAYS: "Allowed, from now on without asking. /approvals lists it."}
+MAX_DECIDED = 1_000
+"""Maximum questions whose decisions are remembered."""
+
+
+@record
+class RecordedAnswer:
+    """A person's answer, as the journal keeps it."""
+
+    text: str
+    by: str = ""
+    """Actor key; empty: not answered in time."""
+    declined: bool = False
+    """The person declined to answer."""
+    entry: str = ""
+    """The way that the answer came in by."""
+    owner: bool = False
+    """Whether the operating system vouched for the person who answered."""
+    at: float = 0.0
+    """Epoch seconds."""
+
+    @property
+    def actor(self) -> Actor:
+        """The person who answered."""
+        return Actor(self.by, self.entry, owner=self.owner)
+
+
+_QUESTION: Codec[Question] = Codec(Question)
+_ANSWER: Codec[RecordedAnswer] = Codec(RecordedAnswer)
+
+
+@record
+class _Open:
+    turn: str
+    session: str
+    step: str
+    question: Question
+    until: float | None
+    """When its time is over, on a clock that cannot be set and that goes on while the machine sleeps."""
+
+
+class Questions:
+    """All questions that are open."""
+
+    def __init__(
+        self,
+        *,
+        access: Access,
+        audit: Callable[[AuditEntry], None],
+        blobs: Blobs,
+        bus: Bus,
+        channels: Collection[str],
+        clock: Clock,
+        journal: Journal,
+        outbox: Outbox,
+        users: Users,
+        approved_files: ApprovedFiles,
+        approval_seconds: float = 30 * 60.0,
+    ) -> None:
+        """Begin without open questions.
+
+        Args:
+            channels: names of the channels that are open: listed people can be written to there in private.
+            approved_files: prompt files, whose changes are asked about, too; see `prompt_files`.
+            approval_seconds: seconds for which an approval waits, and a given one holds: a forgotten one must not fire
+                days later.
+            access, audit, blobs, bus, clock, journal, outbox, users: the services.
+        """
+        self._access = access
+        self._audit = audit
+        self._bus = bus
+        self._clock = clock
+        self._journal = journal
+        self._approval_seconds = approval_seconds
+        self._open: dict[str, _Open] = {}
+        self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
+        self.prompt_files = PromptFileQuestions(
+            approved_files, access=access, audit=audit, bus=bus, channels=channels, outbox=outbox, users=users
+        )
+        """The questions that belong to no turn; they are answered in the same ways."""
+        self._messages = QuestionMessages(outbox, blobs, users, channels, self.may_answer)
+
+    def restore(self, parked: Sequence[Parked]) -> None:
+        """Know the questions of an earlier run before they can be answered: their turns come to them later."""
+        for item in parked:
+            if item.step.startswith(PAUSE_STEP):
+                continue  # it waits for /resume, and asks nothing
+            question = _QUESTION.from_json(item.question)
+            self._note(item.turn, item.session, item.step, question, self._left(question))
+
+    def forget(self, session: str) -> None:
+        """Know no question of a session any more: another process asks them."""
+        for item in [item for item in self._open.values() if item.session == session]:
+            del self._open[item.question.id]
+
+    async def turn_ended(self, turn: str) -> None:
+        """Drop the open questions of a turn that was stopped, or whose rights were revoked."""
+        for item in [item for item in self._open.values() if item.turn == turn]:
+            del self._open[item.question.id]
+        await self._messages.withdraw(turn)
+
+    def of(self, session: str) -> tuple[Question, ...]:
+        """Return the open questions of a session, oldest first."""
+        return tuple(item.question for item in self._open.values() if item.session == session)
+
+    def identified(self, question: Question, turn: Turn) -> Question:
+        """Return the question as it is asked now, under an id of its own."""
+        now = self._clock.now()
+        until = now + self._approval_seconds if question.kind == "approval" else None
+        name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))
+        return replace(question, id=name, asker=turn.inbound.actor.key, asked_at=now, expires_at=until)
+
+    def may_answer(self, actor: Actor, question: Question, session: str) -> bool:
+        """Whether `actor` may answer, at this moment. An actor on behalf of others answers nothing in their name."""
+        authorize = self._access.authorize
+        rights = [("session.write", session)]
+        if question.kind == "approval":
+            # To say yes to what is shown is not to take part in the conversation.
+            rights = [("question.answer", question.asker), ("session.read", session), ("tool.use", question.about)]
+        elif actor.key != question.asker:
+            rights.append(("question.answer", question.asker))
+        return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)
+
+    def waiting_for(self, actor: Actor, session: str) -> Question | None:
+        """Return the oldest question that a plain message of `actor` in `session` answers; never an approval."""
+        for item in self._open.values():
+            question = item.question
+            if item.session == session and question.kind == "question" and question.asker == actor.key:
+                return question
+        return None
+
+    def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that `actor` may answer now, oldest first, in all sessions."""
+        return [
+            QuestionAsked(item.turn, item.session, item.question)
+            for item in self._open.values()
+            if item.question.id not in self._decided
+            and not self._is_over(item)
+            and self.may_answer(actor, item.question, item.session)
+        ]
+
+    def answerable_of(self, actor: Actor, parked: Sequence[Parked]) -> Sequence[QuestionAsked]:
+        """Return those of the parked turns' questions that `actor` may answer now; other processes may ask them."""
+        asked = [
+            QuestionAsked(item.turn, item.session, _QUESTION.from_json(item.question))
+            for item in parked
+            if not item.step.startswith(PAUSE_STEP)
+        ]
+        return [
+            each
+            for each in asked
+            if self._left(each.question) != 0 and self.may_answer(actor, each.question, each.session)
+        ]
+
+    def session_of(self, question_id: str) -> str | None:
+        """Return the session in which a question is or was asked by this process; None: it knows none."""
+        item = self._open.get(question_id) or self._decided.get(question_id, (None, ""))[0]
+        return item.session if item else None
+
+    async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> Acceptance:
+        """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
+
+        The reply is the same for a missing question and for another person's.
+        """
+        item = self._answerable(actor, question_id)
+        if isinstance(item, Acceptance):
+            return await self.prompt_files.answer(actor, question_id, text) or item
+        given = chosen(item.question, text)
+        if isinstance(given, Acceptance):
+            return given
+        if not await self._answer(item, actor, given, *also):
+            return self._decided_already(actor, question_id)
+        if item.question.kind == "question":
+            return answered("Thank you.")
+        return answered(_DONE.get(given, "Denied."))
+
+    async def choose(self, actor: Actor, question_id: str, index: int) -> Acceptance:
+        """Answer with one of the question's options: what its button says, and nothing that a client made up."""
+        item = self._open.get(question_id)
+        if item is None:
+            return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
+        if not 0 <= index < len(item.question.options):
+            return NO_QUESTION
+        return await self.decide(actor, question_id, item.question.options[index])
+
+    async def decline(self, actor: Actor, question_id: str) -> Acceptance:
+        """Answer that there will be no answer: no for an approval."""
+        item = self._answerable(actor, question_id)
+        if isinstance(item, Acceptance):
+            return await self.prompt_files.answer(actor, question_id, DENY) or item
+        if item.question.kind == "approval":
+            return await self.decide(actor, question_id, DENY)
+        return answered("No answer given.") if await self._answer(item, actor, "", declined=True) else NO_QUESTION
+
+    async def ask(
+        self, turn: Turn, step: str, question: Question, chat_text: str, whole: str = ""
+    ) -> tuple[Question, RecordedAnswer]:
+        """Ask a question, and wait for its answer, over restarts if need be.
+
+        Returns the question as asked, and the answer.
+
+        Args:
+            turn: the turn that asks.
+            step: its name in the journal.
+            question: see `identified`; after a restart the first one holds.
+            chat_text: its text where there is less room than in a terminal.
+            whole: a file sent along, because `chat_text` leaves some of it out.
+        """
+        session, asked = turn.inbound.session, question
+        shown: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
+
+        async def show(kept: str) -> None:
+            nonlocal asked
+            asked = _QUESTION.from_json(kept)
+            left = self._left(asked)
+            shown.set_result(left)
+            self._note(turn.id, session, step, asked, left)
+            self._bus.publish(QuestionAsked(turn.id, session, asked))
+            if asked.id == question.id:
+                self._record(asked, turn.inbound.actor, session, turn.id, "asked")
+            await self._messages.ask(turn, step, asked, chat_text, whole)
+
+        answer = RecordedAnswer("")
+        try:
+            async with background(self._expire(turn.id, step, shown), f"expiry of {step}"):
+                answer = _ANSWER.from_json(await turn.park(step, _QUESTION.to_json(question), show))
+        finally:
+            if self._open.pop(asked.id, None):
+                self._bus.publish(QuestionAnswered(turn.id, session, asked.id, answer.text, answer.by))
+        if not answer.by:
+            self._record(asked, Actor("", ""), session, turn.id, "expired")
+        # The disk has the answer, and this is said once only, so that a crash in between leaves no buttons behind.
+        await self._messages.tell_decision(turn, step, asked, chat_text, answer.text, answer.by)
+        return asked, answer
+
+    def left_of(self, answer: RecordedAnswer) -> float:
+        """Return the seconds for which a given approval still holds, by the wall clock: it may be days old."""
+        age = self._clock.now() - answer.at
+        return self._approval_seconds - abs(age)
+
+    def _answerable(self, actor: Actor, question_id: str) -> "_Open | Acceptance":
+        item = self._open.get(question_id)
+        if item is None:
+            return self._decided_already(actor, question_id)
+        if self._is_over(item) or not self.may_answer(actor, item.question, item.session):
+            return NO_QUESTION
+        return item
+
+    async def _answer(
+        self, item: _Open, actor: Actor, text: str, *also: BoundStatement, declined: bool = False
+    ) -> bool:
+        """Hand an answer to its turn. False: another answer was quicker."""
+        answer = RecordedAnswer(text, actor.key, declined, actor.entry, actor.owner, self._clock.now())
+        if not await self._journal.answer(item.turn, item.step, _ANSWER.to_json(answer), *also):
+            return False
+        self._decided[item.question.id] = (item, decision(item.question, text, self._messages.name_of(actor.key)))
+        self._record(item.question, actor, item.session, item.turn, text or "declined")
+        return True
+
+    def _decided_already(self, actor: Actor, question_id: str) -> Acceptance:
+        item, words = self._decided.get(question_id, (None, ""))
+        if item is None or not self.may_answer(actor, item.question, item.session):
+            return NO_QUESTION
+        return answered(f"{DECIDED} {words[:1].lower()}{words[1:]}.", AnswerRefusal.DECIDED)
+
+    def _record(self, question: Question, actor: Actor, session: str, turn: str, result: str) -> None:
+        if question.kind == "approval":
+            allowed = result in (ALLOW, ALWAYS, "asked")
+            entry = AuditEntry("tool.approval", question.about, actor, session, allowed, result=result, turn=turn)
+            tags = self._access.tags(question.about)
+            self._audit(replace(entry, detail=f"question {question.id} of {question.asker}", tags=tags))
+
+    def _is_over(self, item: _Open) -> bool:
+        """Whether its time is over, noticed or not: a machine that sleeps counts no time."""
+        return item.until is not None and self._clock.awake_or_not() >= item.until
+
+    def _left(self, question: Question) -> float | None:
+        """Return the seconds until a question expires, by the wall clock when it is shown; at most the original time.
+
+        Where that was set back while the daemon was away, an approval must not live for longer.
+        """
+        if question.expires_at is None:
+            return None
+        return min(self._approval_seconds, max(0.0, question.expires_at - self._clock.now()))
+
+    def _note(self, turn: str, session: str, step: str, question: Question, left: float | None) -> None:
+        until = None if left is None else self._clock.awake_or_not() + left
+        self._open[question.id] = _Open(turn, session, step, question, until)
+
+    async def _expire(self, turn: str, step: str, shown: "asyncio.Future[float | None]") -> None:
+        """Answer with nothing when the time of the question is over; a restart does not lengthen it."""
+        left = await shown
+        if left is not None:
+            await self._clock.sleep(left)
+            await self._journal.answer(turn, step, _ANSWER.to_json(RecordedAnswer("")))

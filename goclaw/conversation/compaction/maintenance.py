@@ -1,0 +1,252 @@
+"""Background work of sessions, outside turns: checkpoints and memory notes, one at a time.
+
+In a small window the model for this work is usually the one that answers: it is asked once in `every_turns` turns, only
+after the person has been quiet for a moment, and the request is cancelled as soon as a message arrives. For checkpoints
+see `agent.context.summary`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from goclaw.common.config.schema import CheckpointSettings, CompactionSettings
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor
+from goclaw.common.core.messages import UserMessage
+from goclaw.common.core.records import BoundedDict, record
+from goclaw.common.core.supervise import background
+from goclaw.conversation.agent.context.budget import filled
+from goclaw.conversation.agent.context.summary import (
+    CHECKPOINT,
+    Checkpoint,
+    Material,
+    all_told,
+    reached,
+    write_checkpoint,
+)
+from goclaw.conversation.compaction.compacting import Compactor
+from goclaw.conversation.compaction.flush import Due, Flush
+from goclaw.conversation.compaction.summary_retries import SummaryRetries
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.state import Contexts, Session
+from goclaw.durable.store.checkpoints import CheckpointStore, StoredCheckpoint
+from goclaw.durable.store.fencing import HELD, Fence
+from goclaw.durable.store.settings import Settings
+from goclaw.errors import ConfigError, StateError
+from goclaw.llm.base import ChatModel, is_small
+
+log = logging.getLogger(__name__)
+
+MAX_DUE = 20
+"""Maximum conversations that wait for notes after a compaction: each holds all of its messages in memory."""
+MAX_WAITING = 1_000
+"""Maximum sessions that wait; beyond that the work is dropped: a checkpoint is a convenience."""
+QUIET_SECONDS = 5.0
+"""Pause after a turn: a person who writes again at once should not find the model busy."""
+BESIDE = "beside"
+"""The session's setting with the row, and the purpose, of the last background request to a model."""
+SUMMARY, NOTES = "summary", "notes"
+
+
+@record
+class Checkpoints:
+    """Decides when a checkpoint is due, and has it written."""
+
+    settings: CheckpointSettings
+    compaction: CompactionSettings
+    store: CheckpointStore
+    compactor: Compactor
+    clock: Clock
+
+    async def enough_said(self, session: str, row: int) -> bool:
+        """Whether the minimum of people's messages came after a row."""
+        return await self.store.turns_since(session, row) >= self.settings.every_turns
+
+    async def is_due(self, session: Session, context_window: int) -> bool:
+        """Whether the conversation has crossed a mark, or enough was said, since the last one."""
+
+        def mark(tokens: int) -> int:
+            return reached(filled(tokens, context_window, session.fixed, self.compaction))
+
+        tokens = session.window.tokens(session.overhead)
+        if not self.settings.enabled or tokens < self.settings.min_tokens or session.window.owed:
+            return False
+        entries = session.window.entries
+        last = await self.store.latest(session.key)
+        if last is None or not entries or last.covers_to < entries[0].row:
+            # None of this cycle: what was said before the compaction has its summary.
+            said = (entry for entry in entries if isinstance(entry.message, UserMessage))
+            enough = sum(1 for _ in islice(said, self.settings.every_turns)) >= self.settings.every_turns
+            return bool(entries) and (mark(tokens) > 0 or enough)
+        return mark(tokens) > mark(last.tokens) or await self.enough_said(session.key, last.covers_to)
+
+    async def make(self, session: Session, covers_to: int, context_window: int) -> bool:
+        """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
+        window, now = session.window, self.clock.now()
+        messages = [entry.message for entry in window.entries if entry.row <= covers_to]
+        if not messages or window.owed:
+            return False
+        before, tokens = window.summary, window.tokens(session.overhead)
+
+        async def write(model: ChatModel) -> Checkpoint | None:
+            # Only for a model: a conversation of a thousand messages is much to put into words for none.
+            texts = await asyncio.to_thread(all_told, messages)
+            return await write_checkpoint(
+                Material(before, texts, in_one=is_small(context_window)), model, attempt.spent
+            )
+
+        async with self.compactor.attempt(session.key, "checkpoint") as attempt:
+            written = await attempt.first(
+                write,
+                self.compactor.full_timeout,
+                main_model=self.settings.main_model,
+            )
+        if written is None:
+            return False
+        await self.store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
+        log.info("checkpoint of %s at %d tokens", session.key, tokens)
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class MaintenanceQueue:
+    """A queue of conversations to look at."""
+
+    checkpoints: Checkpoints
+    clock: Clock
+    compactor: Compactor
+    contexts: Contexts
+    flush: Flush
+    models: Models
+    stored: Settings
+    summary_retries: SummaryRetries
+    _waiting: dict[str, tuple[Actor, int, Fence | None]] = field(default_factory=dict)
+    """With each session the right under which its turn wrote: its work is given up where another process has it."""
+    _due: deque[tuple[Session, Actor, Due, Fence | None]] = field(default_factory=deque)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _yielding: asyncio.Task[None] | None = None
+    """The current background work of a model that runs on this machine, or that has a small window."""
+
+    _interrupted: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(MAX_WAITING))
+    """By conversation in a large window: its last row when work began that a message interrupted."""
+
+    def __post_init__(self) -> None:
+        self.compactor.beginning.append(self._compacting)
+
+    def turn_ended(self, session: str, actor: Actor, last_row: int) -> None:
+        """Look at a conversation when there is time.
+
+        `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
+        """
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting[session] = actor, last_row, HELD.get()
+            self._news.set()
+
+    async def run(self) -> None:
+        """Run forever."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self.clock.sleep(QUIET_SECONDS)
+            await self.catch_up()
+
+    def make_way(self) -> None:
+        """Cancel the background request, since its model may have to answer a new message."""
+        if self._yielding is not None:
+            self._yielding.cancel()
+
+    async def _compacting(self, session: Session, context_window: int) -> None:
+        """Claim the notes of a conversation before a part of it leaves the context; they are taken later."""
+        if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
+            return  # in a small window notes are taken from the store
+        if due := await self.flush.claim(session, session.actor, context_window):
+            self._due.append((session, session.actor, due, HELD.get()))
+            self._news.set()
+
+    async def catch_up(self) -> None:
+        """Do all waiting work."""
+        while self._due or self._waiting:
+            try:
+                if self._due:
+                    session, actor, due, fence = self._due.popleft()
+                    HELD.set(fence)
+                    await self.flush.take_notes(session, actor, due)
+                else:
+                    key = next(iter(self._waiting))
+                    actor, last_row, fence = self._waiting.pop(key)
+                    HELD.set(fence)
+                    await self.look_at(key, actor, last_row)
+            except (ConfigError, StateError) as error:
+                log.warning("no checkpoint or notes: %s", error)
+
+    async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
+        """Do what is due for a conversation."""
+        session = await self.contexts.session(key)
+        context_window = (await self.models.agent(key)).context_window
+        if is_small(context_window):
+            if not self.contexts.busy:
+                await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
+            return
+        if not all(each.is_free for each in await self.models.summarizers(key)):
+            await self._all_due(session, actor, last_row, context_window)
+        # A model that costs nothing runs on this machine: it writes a checkpoint for minutes, or it answers. Each
+        # beginning takes the conversation out of its server's cache.
+        elif key not in self._interrupted or await self.checkpoints.enough_said(key, self._interrupted[key]):
+            self._interrupted[key] = last_row
+            if await self._until_a_message_comes(self._all_due(session, actor, last_row, context_window)):
+                del self._interrupted[key]
+
+    async def _all_due(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
+        if due := await self.flush.claim(session, actor, context_window):
+            await self.flush.take_notes(session, actor, due)
+        if await self.checkpoints.is_due(session, context_window):
+            await self.checkpoints.make(session, last_row, context_window)
+
+    async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
+        """Make a summary or notes, alternately where both are due, if the last one is long enough ago."""
+        key = session.key
+        last = (await self.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
+        if not await self.checkpoints.enough_said(key, last["row"]):
+            return
+        purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
+        if work is None or last["for"] == SUMMARY:
+            due = await self.flush.claim(session, actor, context_window)
+            if due is not None:
+                purpose, work = NOTES, partial(self.flush.take_notes, session, actor, await self._whole(session, due))
+        if work is not None:
+            # Before it is done: who writes all the time is not to have it begun again and again.
+            await self.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
+            await work()
+
+    async def _summary(
+        self, session: Session, last_row: int, context_window: int
+    ) -> Callable[[], Awaitable[None]] | None:
+        """Return the work that writes the owed summary, else a due checkpoint; None: neither is due."""
+        if session.window.owed:
+            return partial(self.summary_retries.pay_now, session.key)
+        if await self.checkpoints.is_due(session, context_window):
+            return partial(self._write_checkpoint, session, last_row, context_window)
+        return None
+
+    async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Run `work` until a message comes that the same model may have to answer; return whether it ended."""
+        async with background(work, "work beside the turns") as task:
+            self._yielding = task
+            await asyncio.wait({task})
+        self._yielding = None
+        return not task.cancelled()
+
+    async def _whole(self, session: Session, due: Due) -> Due:
+        """Return `due` with what was left out of the context meanwhile, where no summary stands for it."""
+        if not session.window.owed:
+            return due
+        basis = await self.compactor.originals(session)
+        return replace(due, summary=basis.summary, messages=basis.messages)
+
+    async def _write_checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
+        await self.checkpoints.make(session, last_row, context_window)

@@ -1,0 +1,247 @@
+"""One attempt at a summary: which models may be asked, their health afterwards, and the notices for people."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Notice
+from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
+from goclaw.conversation.agent.context.health import CompactionHealth, Trouble
+from goclaw.conversation.agent.context.summary import SummaryFailed
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.state import Contexts
+from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.spending import Purpose
+from goclaw.errors import ConfigError, LimitReached
+from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+HEALTH = "summary_health"
+"""The stored fact that keeps the health over a restart."""
+
+
+class SummaryCosts(Protocol):
+    """Pays for answers that belong to no step of a turn, on the account of the session's person."""
+
+    async def check(self, session: str) -> bool:
+        """Check before a request whether the person may spend more. False: nothing limits them.
+
+        Raises:
+            LimitReached: what is allowed is used up.
+        """
+        ...
+
+    def reserved(
+        self, reservation: str, session: str, model: ChatModel, request: Request
+    ) -> AbstractAsyncContextManager[None]:
+        """Reserve the largest cost of a request around it; it is kept behind the block, until `book` or `release`.
+
+        Raises:
+            LimitReached: what is allowed was used up meanwhile.
+        """
+        ...
+
+    async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
+        """Book an answer to a session, and end its reservation."""
+        ...
+
+    def release(self, reservation: str) -> None:
+        """End a reservation of which nothing was booked; without a reservation, do nothing."""
+        ...
+
+
+_NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}
+
+
+class SummaryAttempt:
+    """An async context manager around one search for a summary (or a checkpoint, or notes)."""
+
+    def __init__(
+        self,
+        session: str,
+        purpose: Purpose,
+        health: CompactionHealth,
+        *,
+        clock: Clock,
+        bus: Bus,
+        models: Models,
+        contexts: Contexts,
+        stored: Settings,
+        costs: SummaryCosts,
+        aloud: bool,
+        model: str = "",
+    ) -> None:
+        """`aloud`: news go to who watches the session. `model`: is asked in place of the summary chain."""
+        self.clock = clock
+        self._bus = bus
+        self._models = models
+        self._contexts = contexts
+        self._stored = stored
+        self._costs = costs
+        self._reservation = f"{purpose}:{secrets.token_hex(8)}"
+        """Of the request that runs: an attempt makes one after the other."""
+        self._model = model
+        self._session = session
+        self._aloud = aloud
+        self._purpose: Purpose = purpose
+        self._health = health
+        self._admitted = False
+        self._has_chain = False
+        self._refusal = ""
+        """Why no model may be asked."""
+        self._failures: dict[SummarySource, str] = {}
+        self._before = health.state()
+        self.news = ""
+        """A sentence for people: how summaries go has changed."""
+        self.is_new_trouble = False
+        """The attempt reported trouble that people have not been informed of before."""
+
+    async def __aenter__(self) -> "SummaryAttempt":
+        self._admitted = self._health.admit()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._costs.release(self._reservation)
+        if self._admitted:
+            self._health.release()
+        if self._health.state() != self._before and not self._model:
+            await self._stored.learn(HEALTH, self._health.state())
+        if self.news and self._aloud:
+            self._bus.publish(Notice(self._session, self.news))
+
+    async def summarizers(self) -> Sequence[Summarizer]:
+        """Return the models to ask, first choice first; the summary chain only while it is healthy."""
+        if (await self._contexts.session(self._session)).demo is not None:
+            return ()  # a summary of what the demo repeats would be none
+        try:
+            found = await self._models.summarizers(self._session, self._model)
+            is_capped = await self._costs.check(self._session)
+        except ConfigError:
+            return ()
+        except LimitReached as limit:
+            self._refusal = limit.reason
+            return ()
+        if is_capped:
+            found = [replace(item, model=_ReservedModel(item.model, self._reserved)) for item in found]
+        self._has_chain = any(item.source is SummarySource.LLM and not item.is_main for item in found)
+        return [item for item in found if item.source is not SummarySource.LLM or item.is_main or self._admitted]
+
+    async def first(
+        self, write: Callable[[ChatModel], Awaitable[T]], seconds: float, *, main_model: bool | None
+    ) -> T | None:
+        """Return the first summary written, each model given at most `seconds`; None when none could write it.
+
+        `main_model`: whether the main model may be asked, too; None: where it costs nothing.
+        """
+        for summarizer in await self.summarizers():
+            may_ask = summarizer.is_free if main_model is None else main_model
+            if summarizer.source is SummarySource.FALLBACK and not may_ask:
+                continue
+            try:
+                async with asyncio.timeout(seconds):
+                    written = await write(summarizer.model)
+            except SummaryFailed as error:
+                self.failed(summarizer.source, str(error))
+            except TimeoutError:
+                self.failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
+            else:
+                self.ended(summarizer.source)
+                return written
+        return None
+
+    def ended(self, source: SummarySource) -> None:
+        """End the search; EMERGENCY: no source gave a summary."""
+        if source is SummarySource.LLM:
+            self._health.record(worked=True)
+        elif source is SummarySource.FALLBACK:
+            self._health.asked()
+        if source is SummarySource.LLM or (self._purpose == "summary" and source is not SummarySource.CHECKPOINT):
+            self._compare(self._health.told, self._trouble(source))
+
+    def no_source(self) -> str:
+        """Say what it means that no source gave a summary."""
+        reasons = self._refusal or "; ".join(self._failures.values()) or self._health.reason
+        trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
+        return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."
+
+    def _trouble(self, source: SummarySource) -> Trouble:
+        if source is SummarySource.EMERGENCY:
+            return Trouble.NOBODY
+        if source is SummarySource.LLM or not self._has_chain:
+            return Trouble.NONE
+        return Trouble.GIVEN_UP if self._health.failures >= self._health.threshold else Trouble.FAILING
+
+    def _compare(self, told: Trouble, now: Trouble) -> None:
+        self._health.told = now
+        if now > told:
+            self.news = self.no_source() if now is Trouble.NOBODY else self._instead()
+            # That the chain is now left alone is more of the same: for who looks, not for who would be disturbed.
+            self.is_new_trouble = told is Trouble.NONE or now is Trouble.NOBODY
+            log.warning("%s", self.news)
+        elif now is Trouble.NONE and told >= Trouble.GIVEN_UP and self._has_chain:
+            self.news = "Summaries are written by the summary model again."
+            log.info("%s", self.news)
+
+    def _instead(self) -> str:
+        minutes = max(1, round(self._health.reset_in / 60))
+        later = f"; the next try is in {minutes} min" if self._health.degraded else ""
+        return f"No summary by the summary model: {self._health.reason}. The main model is used instead{later}."
+
+    def failed(self, source: SummarySource, reason: str) -> None:
+        """Record that a source gave no summary, and why."""
+        reason = " ".join(reason.split()).rstrip(".")
+        self._failures[source] = reason
+        if source is SummarySource.LLM:
+            self._health.record(worked=False, reason=reason)
+        else:
+            self._health.asked()
+        log.warning("no %s by the %s: %s", self._purpose, _NAMES[source], reason)
+
+    async def spent(self, finished: Finished) -> None:
+        """Book an answer to the session."""
+        await self._costs.book(self._session, self._purpose, finished, self._reservation)
+
+    def _reserved(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
+        return self._costs.reserved(self._reservation, self._session, model, request)
+
+
+class _ReservedModel:
+    """A model each request to which is reserved first."""
+
+    def __init__(
+        self, model: ChatModel, reserved: Callable[[ChatModel, Request], AbstractAsyncContextManager[None]]
+    ) -> None:
+        self._model = model
+        self._reserved = reserved
+
+    @property
+    def spec(self) -> str:
+        return self._model.spec
+
+    @property
+    def context_window(self) -> int:
+        return self._model.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self._model.sees_images
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[ModelEvent]]:
+        try:
+            async with self._reserved(self._model, request), self._model.stream(request) as events:
+                yield events
+        except LimitReached as limit:
+            raise SummaryFailed(str(limit)) from limit
+
+    async def count(self, request: Request) -> int:
+        return await self._model.count(request)

@@ -1,0 +1,117 @@
+"""The words behind `/schedule`, which are those behind `goclaw schedule`, too."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from goclaw.common.config.keys import what_helps
+from goclaw.common.core.records import record
+from goclaw.errors import StateError
+from goclaw.tools.toolkit.schedule_orders import Action, ScheduleOrder, ScheduleRequest
+
+USAGE = """\
+/schedule list
+/schedule add NAME --at TIME | --every 30m | --cron EXPR, then --message TEXT | --task TEXT
+   and, as you like: --to telegram:<id> --catch-up last|all|none
+   for a task also: --session KEY|same --agent A --model M --tools read,search --ask --budget DOLLARS --time-limit 10m
+/schedule pause|resume|run|remove|runs NAME
+/schedule timezone Europe/Berlin"""
+_ACTIONS: Mapping[str, Action] = {each: each for each in get_args(Action)}
+_TEXTS = (
+    "at",
+    "every",
+    "cron",
+    "message",
+    "task",
+    "to",
+    "session",
+    "agent",
+    "model",
+    "tools",
+    "catch-up",
+    "budget",
+    "time-limit",
+    "user",
+)
+_FLAGS = ("ask", "json")
+_DASHES = ("--", "—", "–")
+"""Telephones make one long dash of two."""
+
+
+def parsed(text: str) -> ScheduleOrder:
+    """Return the order in the words behind `/schedule`; none of them: the list.
+
+    A value reaches to the next option, so it needs quotation marks only for what the shell's rules would change.
+
+    Raises:
+        StateError: they cannot be read; the message names the word, and what there is.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise StateError('a quotation mark is not closed: put the text into a pair of "…"') from None
+    positional, options, flags = _read(words)
+    verb, *rest = positional or ["list"]
+    action = _ACTIONS.get(verb.lower())
+    if action is None:
+        raise StateError(f"/schedule {verb[:40]}: there is no such order{what_helps(verb[:40], _ACTIONS)}\n{USAGE}")
+    name = " ".join(rest)
+    if action not in ("list", "add") and not name:
+        raise StateError(f"/schedule {action}: which one? Name it: /schedule {action} NAME")
+    if action != "add" and (unused := [*options.keys() - {"user"}, *flags - {"json"}]):
+        raise StateError(f"--{unused[0]} is for /schedule add")
+    return ScheduleOrder(action, name, _request(options, flags), options.get("user", ""), "json" in flags)
+
+
+def _request(options: Mapping[str, str], flags: set[str]) -> ScheduleRequest:
+    fields: dict[str, Any] = {
+        name.replace("-", "_"): value for name, value in options.items() if name not in ("user", "budget")
+    }
+    request = replace(ScheduleRequest(), **fields)
+    return replace(request, ask="ask" in flags, budget=_dollars(options["budget"]) if "budget" in options else None)
+
+
+def _dollars(text: str) -> float:
+    try:
+        return float(text.removeprefix("$"))
+    except ValueError:
+        raise StateError(f"--budget {text[:40]}: should be a number of US dollars, as in 0.50") from None
+
+
+def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str], set[str]]:
+    """Return the words before the options, the options with their values, and the flags."""
+    positional, options, flags = list[str](), dict[str, list[str]](), set[str]()
+    at = positional
+    for piece in _pieces(words):
+        if not piece.option:
+            at.append(piece.value or "")
+        elif piece.option in _FLAGS:
+            flags.add(piece.option)
+            at = positional
+        elif piece.option in _TEXTS:
+            at = options.setdefault(piece.option, [])
+            at += [] if piece.value is None else [piece.value]
+        else:
+            raise StateError(f"--{piece.option[:40]}: no such option{what_helps(piece.option[:40], _TEXTS + _FLAGS)}")
+    if empty := [name for name, value in options.items() if not " ".join(value).strip()]:
+        raise StateError(f"--{empty[0]}: there is no value behind it")
+    return positional, {name: " ".join(value) for name, value in options.items()}, flags
+
+
+@record
+class _Piece:
+    option: str
+    """Empty: a word."""
+    value: str | None
+    """Of the word, or behind `=`."""
+
+
+def _pieces(words: Sequence[str]) -> Iterator[_Piece]:
+    for word in words:
+        dash = next((dash for dash in _DASHES if word.startswith(dash)), "")
+        name, equals, value = word.removeprefix(dash).partition("=")
+        if dash and name[:1].isalpha():
+            yield _Piece(name.lower(), value if equals else None)
+        else:
+            yield _Piece("", word)

@@ -1,0 +1,194 @@
+"""Quiet hours: hours of the day in which a person's chat gets nothing that was not asked for.
+
+What comes then is kept (`held_messages`) and goes as one message when they end. It waits here and not in the outbox,
+which sends to a chat in order: an answer to the person would wait behind it. A row that has gone stays for a while, so
+that a turn that is taken up after a crash does not send its result once more.
+
+Asked for are answers to what the person writes, runs that a person ordered, and reminders whose time the person set.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Protocol
+
+from sqlalchemy import bindparam, delete, func, select, update
+
+from goclaw.common.auth.users import NO_HOURS, Users
+from goclaw.common.config.webhooks import NOTIFY
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.events import LOCAL, Address, Delivery, Inbound
+from goclaw.common.core.hours import hours
+from goclaw.common.core.records import record
+from goclaw.conversation.schedules.jobs import DAY_SECONDS
+from goclaw.conversation.schedules.times import shown_shortly
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
+from goclaw.durable.store.schema import held_messages
+
+HELD = ":held"
+"""Suffix of the id of the message that brings what was held, behind the id of the last part of it."""
+HEADING = "This came in your quiet hours:"
+AT_ONCE = 100
+"""Held messages that become one."""
+
+_DELIVERY: Codec[Delivery] = Codec(Delivery)
+_HOLD = insert_into(held_messages, "id", "session", "person", "chat", "body", "held_at", "until", ignore_conflict=True)
+_KNOWN = Statement(select(held_messages.c.id).where(held_messages.c.id == bindparam("of")))
+_DUE = Statement(
+    select(held_messages)
+    .where(held_messages.c.until.is_not(None), held_messages.c.until <= bindparam("now"))
+    .order_by(held_messages.c.chat, held_messages.c.seq)
+    .limit(bindparam("count"))
+)
+_EARLIEST = Statement(select(func.min(held_messages.c.until)).where(held_messages.c.until.is_not(None)))
+_GONE = Statement(update(held_messages).where(held_messages.c.id == bindparam("of")).values(until=None))
+_BOUND = Statement(
+    update(held_messages).where(held_messages.c.until > bindparam("latest")).values(until=bindparam("new_until"))
+)
+_PRUNE = Statement(
+    delete(held_messages).where(held_messages.c.until.is_(None), held_messages.c.held_at < bindparam("before"))
+)
+
+
+class Way(Protocol):
+    """Where a delivery goes: to the outbox, or on hold."""
+
+    def row(self, delivery: Delivery) -> BoundStatement:
+        """Return the INSERT for the transaction that promises the delivery."""
+        ...
+
+    def take(self, promised: Sequence[Delivery]) -> None:
+        """Go on with what was committed with `row`."""
+        ...
+
+
+class QuietHours:
+    """Holds messages back, and lets them go."""
+
+    def __init__(self, database: Database, users: Users, default: str | None, outbox: Outbox, clock: Clock) -> None:
+        """`default`: the quiet hours of people who have set none; None: no hours."""
+        self._database = database
+        self._users = users
+        self._default = default or ""
+        self._outbox = outbox
+        self._clock = clock
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a message is held; the scheduler binds it."""
+
+    def until(self, person: str, address: Address) -> float | None:
+        """Return when the quiet hours end that it is now at an address; None: there are none now.
+
+        They are those of the person whose private chat it is, elsewhere of `person`, for whom the message was made.
+        """
+        if address.channel in (LOCAL, NOTIFY):
+            return None  # neither a terminal nor a program makes a sound
+        user = self._users.get(f"{address.channel}:{address.chat}") or self._users.get(person)
+        text = (user.quiet_hours if user else "") or self._default
+        if not text or text == NO_HOURS:
+            return None
+        quiet, now = hours(text), self._clock.now()
+        zone = self._users.zone(user.key if user else person)
+        return quiet.next_end(now, zone) if quiet.contain(now, zone) else None
+
+    def way(self, person: str, address: Address, *, asked: bool = False) -> Way:
+        """Return where a message for a person goes now; `asked`: it was asked for, so that nothing holds it back."""
+        until = None if asked else self.until(person, address)
+        return self._outbox if until is None else _Hold(self, person, until)
+
+    async def promise(self, delivery: Delivery, person: str) -> None:
+        """Send a delivery that was not asked for, or hold it."""
+        if (until := self.until(person, delivery.address)) is None:
+            await self._outbox.promise(delivery)
+        else:
+            await self._hold([delivery], person, until)
+
+    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Return what goes to the chat now of the result of an unattended turn; the rest is held.
+
+        Called again after a crash for the same turn, it holds and returns nothing that it has held before.
+        """
+        if not deliveries or inbound.address.channel == LOCAL or (inbound.unattended and inbound.unattended.asked):
+            return deliveries
+        fresh = [each for each in deliveries if not await self._database.read(_KNOWN(of=each.id))]
+        until = self.until(inbound.actor.key, inbound.address)
+        if until is None or not fresh:
+            return fresh
+        await self._hold(fresh, inbound.actor.key, until)
+        return ()
+
+    async def release(self) -> float | None:
+        """Send what has waited long enough: one message to each chat, then the files.
+
+        Returns when the next one may go; None: nothing is held.
+        """
+        while (until := await self._earliest()) is not None and until <= self._clock.now():
+            rows = await self._database.read(_DUE(now=self._clock.now(), count=AT_ONCE))
+            for _, group in groupby(rows, lambda row: row["chat"]):
+                held = list(group)
+                promised = list(self._joined(held))
+                gone = [_GONE(of=row["id"]) for row in held]
+                await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)
+                self._outbox.take(promised)
+        return until
+
+    async def _earliest(self) -> float | None:
+        found: float | None = (await self._database.read(_EARLIEST()))[0][0]
+        return found
+
+    async def clock_was_set(self) -> None:
+        """Let go soon what waits beyond any quiet hours: the clock was ahead when it was held."""
+        now = self._clock.now()
+        await self._database.write(_BOUND(latest=now + DAY_SECONDS, new_until=now))
+
+    async def prune(self, before: float) -> None:
+        """Forget what has gone and was held before a moment."""
+        await self._database.write(_PRUNE(before=before))
+
+    def row(self, delivery: Delivery, person: str, until: float) -> BoundStatement:
+        """Return the INSERT that holds a delivery; one that is held or has gone stays as it is."""
+        address = delivery.address
+        return _HOLD(
+            id=delivery.id,
+            session=delivery.session,
+            person=person,
+            chat=f"{address.channel}:{address.chat}:{address.thread or ''}",
+            body=_DELIVERY.to_json(delivery),
+            held_at=self._clock.now(),
+            until=until,
+        )
+
+    async def _hold(self, deliveries: Sequence[Delivery], person: str, until: float) -> None:
+        await self._database.write(*(self.row(each, person, until) for each in deliveries), durable=True)
+        self.changed()
+
+    def _joined(self, held: Sequence[Row]) -> Iterator[Delivery]:
+        """Yield what goes to a chat in place of what was held for it."""
+        parts, others, last = list[str](), list[Delivery](), None
+        for row in held:
+            delivery = _DELIVERY.from_json(row["body"])
+            if delivery.media or delivery.action != "send":
+                others.append(delivery)
+                continue
+            came = shown_shortly(row["held_at"], self._users.zone(row["person"]), self._clock.now())
+            parts.append(f"{came}: {delivery.text}")
+            last = delivery
+        if last:
+            yield replace(last, id=f"{last.id}{HELD}", text="\n\n".join([HEADING, *parts]))
+        yield from others
+
+
+@record
+class _Hold:
+    """Holds what would go to the outbox."""
+
+    quiet: QuietHours
+    person: str
+    until: float
+
+    def row(self, delivery: Delivery) -> BoundStatement:
+        return self.quiet.row(delivery, self.person, self.until)
+
+    def take(self, promised: Sequence[Delivery]) -> None:
+        self.quiet.changed()

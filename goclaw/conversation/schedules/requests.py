@@ -1,0 +1,257 @@
+"""Requests about schedules by people and agents, with the rights of the person who asks.
+
+A person sees and changes their own jobs, an admin those of all. A job from the configuration is removed there alone.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from itertools import count
+from pathlib import Path
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import Users, set_timezone
+from goclaw.common.config.keys import what_helps
+from goclaw.common.config.webhooks import NOTIFY
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor, Address, Inbound
+from goclaw.common.core.records import record
+from goclaw.common.core.timezones import machine_zone, zone_named
+from goclaw.conversation.schedules.drafting import draft
+from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
+from goclaw.conversation.schedules.jobs import Job, Run, StoredJob
+from goclaw.conversation.schedules.quiet_hours import QuietHours
+from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
+from goclaw.conversation.schedules.saying import home_of
+from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
+from goclaw.conversation.schedules.times import name_of, shown
+from goclaw.conversation.sessions.models import Models
+from goclaw.durable.store.settings import Settings
+from goclaw.errors import AccessDenied, ConfigError, StateError
+from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
+
+MAX_JOBS = 1_000
+"""Jobs of one person."""
+MAX_TEXT = 20_000
+"""Characters of a job's text."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@record
+class Schedules:
+    """The jobs, as people and agents reach them.
+
+    Methods raise AccessDenied where the person may not, and StateError where it cannot be done, with the reason.
+    """
+
+    rows: ScheduleRows
+    scheduler: Scheduler
+    access: Access
+    users: Users
+    users_path: Path
+    clock: Clock
+    models: Models
+    agents: Callable[[Actor], Collection[str]]
+    """Returns the agents that may answer a person."""
+    facts: Settings
+    heartbeat: Heartbeat
+    quiet: QuietHours
+    targets: Collection[str]
+    """The names of `notify` in the configuration."""
+
+    def zone(self, actor: Actor) -> tzinfo:
+        """Return the time zone of a person: `timezone` in users.json, else the machine's."""
+        return self.users.zone(actor.key)
+
+    def home(self, actor: Actor) -> tuple[str, Address]:
+        """Return the session that a person has of their own, and the chat in which they read it."""
+        return home_of(actor, self.access)
+
+    async def zone_question(self, actor: Actor) -> str:
+        """Return the question for the zone of a person who has set none, with what sets it: once, later it is empty."""
+        user, fact = self.users.get(actor.key), f"schedules.zone_hint:{actor.key}"
+        if (user and user.timezone) or await self.facts.fact(fact):
+            return ""
+        await self.facts.learn(fact, value=True)
+        zone = machine_zone()
+        name = name_of(zone, datetime.fromtimestamp(self.clock.now(), zone))
+        remedy = "send" if user else f"list yourself (`goclaw users add {actor.key}`) and send"
+        return (
+            f"I take your time zone to be {name}, the machine's. Is it another one? "
+            f"Then {remedy} /schedule timezone Asia/Tokyo."
+        )
+
+    async def set_zone(self, actor: Actor, name: str) -> tzinfo:
+        """Write a person's time zone into users.json.
+
+        Raises:
+            StateError: there is no such zone, the person is not in users.json, or the file cannot be written.
+        """
+        try:
+            zone = zone_named(name)
+            await asyncio.to_thread(set_timezone, self.users_path, actor.key, name)
+        except (ConfigError, ValueError) as error:
+            raise StateError(str(error)) from None
+        await self.users.refresh()
+        return zone
+
+    async def make(self, inbound: Inbound, name: str, wanted: ScheduleRequest) -> StoredJob:
+        """Store the job that a person asks for with a message; an empty name is chosen here.
+
+        Raises:
+            AccessDenied: the person may not have it.
+            StateError: it is malformed or cannot be.
+        """
+        await self.scheduler.follow_clock()  # what is made now counts by the clock as it is now
+        job = draft(name, wanted, inbound, self.clock.now(), self.zone(inbound.actor))
+        if job.task.model:
+            await self._check_model(inbound.actor, job.task.model)
+        if job.task.agent and job.task.agent not in (known := self.agents(inbound.actor)):
+            raise StateError(f"there is no agent {job.task.agent[:40]} for you{what_helps(job.task.agent, known)}")
+        if job.address.channel == NOTIFY:
+            self._check_target(job)
+        elif wanted.to:
+            there = self.access.session_for(job.actor, f"{job.address.channel}:{job.address.chat}")
+            if self.access.authorize(job.actor, "session.write", there).allowed:
+                job = replace(job, session=there)
+        return await self.add(job)
+
+    async def add(self, job: Job) -> StoredJob:
+        """Store a job of `job.actor` and have it run at its times; an empty name is chosen here.
+
+        One that was made before, by the same message, is returned as it is.
+
+        Raises:
+            AccessDenied: the person may not make it.
+            StateError: the name is taken or malformed, the text is too long, there are too many, or it is never due.
+        """
+        self._check(job)
+        now, own = self.clock.now(), await self.rows.all(job.actor.key)
+        if known := next((each for each in own if job.origin and each.job.origin == job.origin), None):
+            return known
+        if sum(each.state != "done" for each in own) >= MAX_JOBS:
+            raise StateError(f"there are {MAX_JOBS} schedules of {job.actor.key} already; remove some first")
+        next_due = job.when.after(now)
+        if next_due is None:
+            raise StateError(f"{job.name or 'it'} would never be due")
+        if over := next((each for each in own if each.job.name == job.name and each.state == "done"), None):
+            await self.rows.remove(over)
+        stored = await self._stored(job, next_due, now)
+        self.scheduler.changed()
+        return stored
+
+    async def replace(self, stored: StoredJob, job: Job) -> None:
+        """Have another job of the same name and person go on in the place of one; raises as `add`."""
+        self._check(job)
+        next_due = job.when.after(self.clock.now())
+        await self.rows.change(stored, job, next_due, "done" if next_due is None else "active")
+        self.scheduler.changed()
+
+    async def _stored(self, job: Job, next_due: float, now: float) -> StoredJob:
+        if job.name:
+            return await self.rows.add(job, next_due, now)
+        stem = "reminder" if job.kind == "message" else "task"
+        for number in count(await self.rows.last_id() + 1):
+            try:
+                return await self.rows.add(replace(job, name=f"{stem}-{number}"), next_due, now)
+            except NameTaken:
+                continue
+        raise AssertionError("numbers end")
+
+    async def of(self, actor: Actor) -> Sequence[StoredJob]:
+        """Return the jobs that the person may see, the next one first."""
+        return await self.rows.all(None if self._oversees(actor) else actor.key)
+
+    async def runs(self, actor: Actor, name: str) -> Sequence[Run]:
+        """Return the latest runs of a job, the newest first."""
+        return await self.rows.runs((await self._found(actor, name)).id)
+
+    async def pause(self, actor: Actor, name: str) -> StoredJob:
+        """Keep a job from running until it is resumed."""
+        stored = await self._found(actor, name)
+        if stored.state != "active":
+            raise StateError(f"{name} is {stored.state} already")
+        await self.rows.set_state(stored, "paused", None)
+        self.scheduler.changed()
+        return stored
+
+    async def resume(self, actor: Actor, name: str) -> float:
+        """Have a paused or stopped job go on; return when it is due."""
+        stored = await self._found(actor, name)
+        if stored.state == "active":
+            raise StateError(f"{name} is active")
+        next_due = stored.job.when.after(self.clock.now())
+        if next_due is None:
+            raise StateError(f"{name} was due on {shown(stored.job.when.after(0.0) or 0.0, self.zone(actor))}")
+        await self.rows.set_state(stored, "active", next_due)
+        self.scheduler.changed()
+        return next_due
+
+    async def run(self, actor: Actor, name: str) -> StoredJob:
+        """Run a job now, beside its times."""
+        stored = await self._found(actor, name)
+        await self.scheduler.start(stored, actor)
+        return stored
+
+    async def remove(self, actor: Actor, name: str) -> StoredJob:
+        """Forget a job and its runs. A run that is under way goes on."""
+        stored = await self._own(actor, name)
+        await self.rows.remove(stored)
+        self.scheduler.changed()
+        return stored
+
+    async def prune(self) -> None:
+        """Forget runs, finished jobs and messages that were held, after a month."""
+        now = self.clock.now()
+        await self.rows.prune(now)
+        await self.quiet.prune(now - KEEP_SECONDS)
+
+    def _check(self, job: Job) -> None:
+        if job.name and not _NAME.fullmatch(job.name):
+            raise StateError(f"`{job.name[:80]}` is no name: letters, digits, - and _, at most 64")
+        if job.name.startswith(PREFIX) and not job.heartbeat:
+            raise StateError(f"names that begin with {PREFIX} are those of heartbeats: /heartbeat on makes one")
+        if not job.text.strip():
+            raise StateError("the text is empty")
+        if len(job.text) > MAX_TEXT:
+            raise StateError(f"the text has {len(job.text):,} characters, {MAX_TEXT:,} are allowed")
+        for action, object_ in rights_needed(job):
+            self._demand(job.actor, action, object_)
+
+    async def _check_model(self, actor: Actor, wanted: str) -> None:
+        """Check a model as `/model` does: one that is not configured uses another person's money, or machine."""
+        choices, _ = await self.models.choices()
+        configured = [choice.spec for choice in choices if choice.configured]
+        if wanted not in configured and not self.access.authorize(actor, "command.admin", "model").allowed:
+            raise StateError(f"only admins may name a model that is not configured{what_helps(wanted, configured)}")
+
+    def _check_target(self, job: Job) -> None:
+        """Check that there is the URL that a job names, and that no answer is waited for there."""
+        name = job.address.chat
+        if name not in self.targets:
+            raise StateError(f"there is no notify.{name[:40]} in the configuration{what_helps(name, self.targets)}")
+        if job.task.ask:
+            raise StateError(f"ask needs a chat where a person answers, and notify:{name} is a URL")
+
+    def _demand(self, actor: Actor, action: str, object_: str) -> None:
+        decision = self.access.authorize(actor, action, object_)
+        if not decision.allowed:
+            raise AccessDenied(decision.rule)
+
+    def _oversees(self, actor: Actor) -> bool:
+        return self.access.authorize(actor, "command.admin", TOOL).allowed
+
+    async def _found(self, actor: Actor, name: str) -> StoredJob:
+        """Return the job of this name; one of another person is unknown to who may not see it."""
+        stored = await self.rows.named(name)
+        if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
+            raise StateError(f"there is no schedule named {name[:80]}")
+        return stored
+
+    async def _own(self, actor: Actor, name: str) -> StoredJob:
+        stored = await self._found(actor, name)
+        if stored.job.configured:
+            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
+        return stored

@@ -1,0 +1,407 @@
+"""The loop that starts runs when they are due.
+
+It sleeps until the earliest due time, and is woken by changes of jobs, by the end of a run, and by a wall clock that
+moved otherwise than time passed (a sleeping machine, a clock that was set; `look`). While no job waits it does nothing.
+
+A run is committed in one transaction with what it starts and with the job's next due time; all of it has ids that
+follow from the job and the due time. So a crash at any point leaves a run that is wholly there or not at all.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+
+from goclaw.common.auth.access import Access
+from goclaw.common.config.webhooks import NOTIFY
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
+from goclaw.common.core.records import record
+from goclaw.conversation.schedules.jobs import Job, RunState, Skipped, StoredJob, turn_of
+from goclaw.conversation.schedules.quiet_hours import QuietHours
+from goclaw.conversation.schedules.recurrence import Once, zone_of
+from goclaw.conversation.schedules.rows import ScheduleRows
+from goclaw.conversation.schedules.saying import Submit, home_of, say_in_chat
+from goclaw.conversation.schedules.times import shown_shortly
+from goclaw.durable.store.database import BoundStatement
+from goclaw.errors import StateError
+
+log = logging.getLogger(__name__)
+
+LATE_SECONDS = 60.0
+"""A run that begins later than this was missed, and `catch_up` decides about it."""
+AT_ONCE = 100
+"""Due jobs taken from the database at a time."""
+FIRST_PAUSE, MAX_PAUSE = 60.0, 24 * 3600.0
+"""Seconds by which failures in a row delay a job, doubled each time up to a day."""
+MAX_CAUGHT_UP = 100
+"""Missed runs of one job that are caught up at most: an interval of a minute has a thousand a day."""
+MAX_TEXT = 500
+"""Characters of a run's text that are kept."""
+TOOL = "schedule"
+"""The tool that a person must have, to make jobs and for their runs."""
+SET_SECONDS = 1.0
+"""A wall clock that differs by less from the time that passed was kept right, not set."""
+RETRY_SECONDS = 10.0
+"""Pause before the disk is tried again."""
+
+
+@record
+class _Occurrence:
+    """One due time of a job, as it is found when the loop looks."""
+
+    due: float
+    next: float | None
+    missed: int
+    """Due times before it that are passed over."""
+    late: bool
+    skip: bool
+    """It is passed over, too."""
+
+
+Prepare = Callable[[StoredJob], Awaitable[Job | Skipped]]
+"""Returns the job as it runs now, or why it does not."""
+
+
+class Scheduler:
+    """Starts what is due. `run` is its life; all else may be called meanwhile."""
+
+    def __init__(
+        self, rows: ScheduleRows, access: Access, submit: Submit, quiet: QuietHours, clock: Clock, prepare: Prepare
+    ) -> None:
+        self._rows = rows
+        self._access = access
+        self._submit = submit
+        self._quiet = quiet
+        quiet.changed = self.changed
+        self._clock = clock
+        self._prepare = prepare
+        self._changed = asyncio.Event()
+        self._next: float | None = None
+        """The earliest due time; None: no job waits."""
+        self._asleep = False
+        self._wakes = math.inf
+        """When its sleep ends, by `Clock.monotonic`."""
+        self._offset: float | None = None
+        """Of the wall clock to the time that passes, as the stored moments count it; None: `run` does not run."""
+        self._following = asyncio.Lock()
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it has looked at all jobs since the last change, and waits."""
+        return self._asleep and not self._changed.is_set() and self._clock.monotonic() < self._wakes
+
+    def changed(self) -> None:
+        """A job was made or changed, or a run has ended: look again."""
+        self._changed.set()
+
+    def look(self) -> None:
+        """Wake the loop if a job is due that its sleep does not see: the machine slept, or the clock was set."""
+        if self._next is not None and (self._clock.now() >= self._next or self._set_by()):
+            self._changed.set()
+
+    def _set_by(self) -> float:
+        """Return by how many seconds the wall clock was set, as far as the stored moments do not follow it yet."""
+        by = 0.0 if self._offset is None else self._clock.now() - self._clock.awake_or_not() - self._offset
+        return by if abs(by) >= SET_SECONDS else 0.0
+
+    async def follow_clock(self) -> None:
+        """Keep what a duration names at its distance from now when the wall clock is set.
+
+        Only where `run` runs: of several gateways, one moves them. Raises StateError where the disk refuses.
+        """
+        async with self._following:
+            if self._offset is not None and (by := self._set_by()):
+                await self._rows.follow_clock(by)
+                self._offset += by
+
+    async def run(self) -> None:
+        """Start what is due, until cancelled."""
+        self._offset = self._clock.now() - self._clock.awake_or_not()
+        try:
+            await self._settle_cut_runs()
+            await self._run()
+        finally:
+            self._offset = None
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                await self.follow_clock()
+                held_until = await self._quiet.release()
+                await self._start_due()
+                self._next = min(filter(None, (await self._rows.earliest(), held_until)), default=None)
+            except StateError as error:
+                log.warning("schedules wait for the disk: %s", error)
+                await self._clock.sleep(RETRY_SECONDS)
+                continue
+            await self._wait()
+            self._asleep = False
+
+    async def clock_was_set(self) -> None:
+        """Compute again when jobs are due, after the wall clock was set: what has run does not run again."""
+        await self.follow_clock()
+        now, moments = self._clock.now(), dict[int, float | None]()
+        for stored in await self._rows.all():
+            if isinstance(stored.job.when, Once):
+                continue  # it has one moment
+            if stored.state == "active" and stored.next is not None and stored.next > now:
+                moments[stored.id] = await self._unused(stored, stored.job.when.after(now)) or stored.next
+        await self._rows.set_next(moments)
+        await self._quiet.clock_was_set()
+        self.changed()
+
+    async def start(self, stored: StoredJob, by: Actor) -> str:
+        """Start a run now, beside its times, for `goclaw schedule run`; return the id of its turn or delivery.
+
+        Raises:
+            StateError: a run of it is under way, it does not run now, or the disk refuses.
+        """
+        if stored.running:
+            raise StateError(f"a run of {stored.job.name} is under way")
+        log.info("schedule %s is run by %s", stored.job.name, by.key or "the owner")
+        now = self._clock.now()
+        prepared = await self._prepare(stored)
+        if isinstance(prepared, Skipped):
+            raise StateError(prepared.why)
+        # A person asked for it now: quiet hours do not hold it back.
+        return await self._begin(
+            replace(stored, job=replace(prepared, personal=True)),
+            _Occurrence(now, stored.next, 0, late=False, skip=False),
+        )
+
+    async def ended(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
+        """Record how a run's turn ended; return what its maker is told about the job besides.
+
+        None: nothing is told at all, since an earlier failure in a row was.
+
+        Called again after a crash for the same turn, it changes nothing.
+        """
+        unattended = inbound.unattended
+        stored = await self._rows.by_id(unattended.job) if unattended else None
+        if stored is None or stored.running != inbound.id:
+            return ""
+        state: RunState = "done" if outcome.went_well else "stopped" if outcome is Outcome.STOPPED else "failed"
+        failures = stored.failures + 1 if state == "failed" else 0
+        next_due, job_state, now = stored.next, stored.state, self._clock.now()
+        if state == "failed" and next_due is not None:
+            next_due = max(next_due, await self._after_failure(stored, now, failures))
+        await self._rows.end_run(
+            stored,
+            inbound.id,
+            state,
+            at=now,
+            text=text[:MAX_TEXT],
+            cost=cost,
+            failures=failures,
+            next_due=next_due,
+            job_state=job_state,
+            note=stored.note,
+        )
+        self.changed()
+        if failures > 1:
+            return None
+        return _about_failure(stored.job, next_due, now) if failures else ""
+
+    async def _after_failure(self, stored: StoredJob, now: float, failures: int) -> float:
+        pause = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), MAX_PAUSE)
+        return stored.job.when.after(now + pause - 1) or now + pause
+
+    async def _settle_cut_runs(self) -> None:
+        """Free the jobs whose run ended without a word: its turn is not open any more."""
+        for stored, is_open in await self._rows.running():
+            if not is_open:
+                log.warning("the run of schedule %s ended with an earlier daemon", stored.job.name)
+                await self._rows.end_run(
+                    stored,
+                    stored.running,
+                    "failed",
+                    at=self._clock.now(),
+                    text="its end was not recorded",
+                    cost=None,
+                    failures=stored.failures,
+                    next_due=stored.next,
+                    job_state=stored.state,
+                    note=stored.note,
+                )
+
+    async def _wait(self) -> None:
+        """Sleep until the earliest due time, or until something changes."""
+        if self._next is None:
+            self._asleep, self._wakes = True, math.inf
+            await self._changed.wait()
+            return
+        sleeping = asyncio.create_task(self._sleep_until(self._next), name="until the next schedule")
+        waking = asyncio.create_task(self._changed.wait(), name="changes of schedules")
+        try:
+            await asyncio.wait({sleeping, waking}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            waking.cancel()
+
+    async def _sleep_until(self, moment: float) -> None:
+        seconds = max(0.0, moment - self._clock.now())
+        self._asleep, self._wakes = True, self._clock.monotonic() + seconds
+        await self._clock.sleep(seconds)
+
+    async def _start_due(self) -> None:
+        while due := await self._rows.due(self._clock.now(), AT_ONCE):
+            for stored in due:
+                await self._start_one(stored, self._clock.now())
+
+    async def _start_one(self, stored: StoredJob, now: float) -> None:
+        occurrence = await self._occurrence(stored, now)
+        if occurrence is None:
+            return
+        if refusal := self._refusal(stored.job):
+            await self._stop(stored, refusal)
+        elif occurrence.skip:
+            log.info("schedule %s: %d due time(s) were missed", stored.job.name, occurrence.missed + 1)
+            missed = self._rows.run(stored, occurrence.due, "", "missed", now, _missed(occurrence))
+            await self._rows.write(missed, self._rows.move(stored, occurrence.next))
+        else:
+            await self._begin_prepared(stored, occurrence)
+
+    async def _begin_prepared(self, stored: StoredJob, occurrence: _Occurrence) -> None:
+        prepared = await self._prepare(stored)
+        if isinstance(prepared, Skipped):
+            log.info("schedule %s does not run: %s", stored.job.name, prepared.why)
+            await self._rows.write(self._rows.move(stored, occurrence.next))
+            return
+        if prepared.when != stored.job.when:
+            occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
+        await self._begin(replace(stored, job=prepared), occurrence)
+
+    async def _occurrence(self, stored: StoredJob, now: float) -> _Occurrence | None:
+        """Return the due time that counts now, after `catch_up`."""
+        due, job = stored.next, stored.job
+        if due is None:
+            return None
+        times = [due]
+        while (following := job.when.after(times[-1])) is not None and following <= now:
+            times.append(following)
+            if len(times) > MAX_CAUGHT_UP:
+                times = times[1:] if job.catch_up == "all" else times[-1:]
+        # Of those that the clock has come to again, none runs again.
+        fresh = [each for each in times if not await self._rows.has_run(stored.id, each)]
+        if not fresh:
+            await self._rows.write(self._rows.move(stored, await self._unused(stored, job.when.after(times[-1]))))
+            return None
+        first_kept = fresh[0] if job.catch_up == "all" else fresh[-1]
+        late = now - first_kept > LATE_SECONDS
+        skip = late and (job.catch_up == "none" or now - first_kept > job.catch_up_within)
+        following = await self._unused(stored, job.when.after(first_kept))
+        return _Occurrence(first_kept, following, times.index(first_kept), late=late, skip=skip)
+
+    async def _unused(self, stored: StoredJob, due: float | None) -> float | None:
+        """Return the first due time from `due` on that has no run: the clock may have been set back."""
+        while due is not None and await self._rows.has_run(stored.id, due):
+            due = stored.job.when.after(due)
+        return due
+
+    def _refusal(self, job: Job) -> str:
+        """Return why the maker may not have this run any more; empty: the maker may."""
+        for action, object_ in [] if job.configured else rights_needed(job):
+            decision = self._access.authorize(job.actor, action, object_)
+            if not decision.allowed:
+                return f"{job.actor.key} may not run it any more ({decision.rule})"
+        return ""
+
+    async def _stop(self, stored: StoredJob, why: str) -> None:
+        """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
+        log.warning("schedule %s is stopped: %s", stored.job.name, why)
+        job, now = stored.job, self._clock.now()
+        session, address = home_of(job.actor, self._access) if job.elsewhere else (job.session, job.address)
+        words = f"The schedule {job.name} is stopped: {why}."
+        unattended = Unattended(stored.id, job.name, now)
+        told = Inbound(
+            f"schedule:{stored.id}:{now:.3f}:stopped", job.actor, session, words, address, now, unattended=unattended
+        )
+        way = self._quiet.way(job.actor.key, address)
+        await say_in_chat(told, self._submit, way, [self._rows.stop(stored, why)])
+
+    async def _begin(self, stored: StoredJob, occurrence: _Occurrence) -> str:
+        """Commit a run with what it starts, and start that."""
+        job, now = stored.job, self._clock.now()
+        identity = turn_of(stored.id, occurrence.due)
+        inbound = self._inbound(stored, occurrence, identity, now)
+        log.info("schedule %s begins", job.name, extra={"turn": identity, "late": round(now - occurrence.due)})
+        if job.kind == "task":
+            run = self._rows.run(stored, occurrence.due, identity, "running", now, _missed(occurrence))
+            await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
+            return identity
+        run = self._rows.run(stored, occurrence.due, identity, "done", now, _missed(occurrence))
+        way = self._quiet.way(job.actor.key, job.address, asked=job.personal)
+        await say_in_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
+        return identity
+
+    def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:
+        # A run that was ordered by hand leaves the state as it is.
+        state = stored.state if occurrence.next == stored.next else None
+        return self._rows.move(stored, occurrence.next, state=state, running=running)
+
+    def _inbound(self, stored: StoredJob, occurrence: _Occurrence, identity: str, now: float) -> Inbound:
+        job = stored.job
+        text = job.text if not occurrence.late else f"{job.text}\n\n({self._lateness(job, occurrence.due, now)})"
+        task = job.task
+        unattended = Unattended(
+            stored.id,
+            job.name,
+            occurrence.due,
+            ask=task.ask,
+            agent=task.agent,
+            model=task.model,
+            tools=task.tools,
+            budget=task.budget,
+            seconds=task.seconds,
+            asked=job.personal,
+        )
+        return Inbound(
+            identity,
+            replace(job.actor, entry="schedule"),
+            self._session(job, occurrence.due) if job.kind == "task" else job.session,
+            text,
+            job.address,
+            now,
+            unattended=unattended,
+        )
+
+    def _session(self, job: Job, due: float) -> str:
+        """Return the session of a task's run: one of its own, unless the job names another."""
+        if job.task.session == "same":
+            return job.session
+        if job.task.session != "fresh":
+            return job.task.session
+        return session_of_agent(job.session, f"{job.name}-{int(due)}")
+
+    def _lateness(self, job: Job, due: float, now: float) -> str:
+        return f"due {shown_shortly(due, zone_of(job.when), now)}; GoClaw was not running then"
+
+
+def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what the maker of a job must be allowed: actions, with what they act on."""
+    yield "tool.use", TOOL
+    yield "session.write", job.session
+    if job.kind == "task" and job.task.session not in ("fresh", "same"):
+        yield "session.write", job.task.session
+    if job.kind == "task" and job.task.agent:
+        yield "agent.use", job.task.agent
+    if job.elsewhere:
+        yield "message.other", f"{job.address.channel}:{job.address.chat}"
+    if job.address.channel == NOTIFY:
+        yield "command.admin", TOOL
+
+
+def _missed(occurrence: _Occurrence) -> str:
+    count = occurrence.missed + occurrence.skip
+    return f"{count} due time(s) were missed" if count else ""
+
+
+def _about_failure(job: Job, next_due: float | None, now: float) -> str:
+    """Return the words about the first failure in a row."""
+    if next_due is None:
+        return f"The scheduled task {job.name} failed."
+    following = shown_shortly(next_due, zone_of(job.when), now)
+    return f"The scheduled task {job.name} failed. Next try: {following}; further failures in a row are not reported."

@@ -1,0 +1,180 @@
+"""Deletion of conversations: on request (`/forget`), and by age (`retention.days`).
+
+Database rows are deleted by `store.forgetting`; this module handles the windows in memory, the files outside the
+database, the memory index, words in the audit log, and the confirmation code that prevents deletion by a slip.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from goclaw.common.auth.audit_chain import BlankAudit, Blanking
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import APART_SECONDS, Clock
+from goclaw.common.core.events import SessionForgotten
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.overheard import Overheard
+from goclaw.conversation.sessions.state import Contexts
+from goclaw.durable.store.blobs import Blobs
+from goclaw.durable.store.forgetting import Extent, Forgetting, PendingDeletion, Retention
+from goclaw.durable.store.settings import Settings
+from goclaw.errors import StateError
+from goclaw.memory.base import MemoryPort
+from goclaw.tools.execution.tasks.base import Tasks
+
+log = logging.getLogger(__name__)
+
+DAY = 24 * 3600.0
+CODE_SECONDS = 5 * 60.0
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""Characters of codes, without I, O, 0 and 1: people type them."""
+CODE_LENGTH = 6
+
+
+class Codes:
+    """Codes that confirm an order: each for one person and one session, for five minutes, for one use.
+
+    They are settings of the session: of several processes on one store each takes the code that another one gave.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    async def give(self, person: str, session: str) -> str:
+        """Return a new code; an earlier one is void."""
+        code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))
+        given = {"code": code, "until": self._clock.now() + CODE_SECONDS}
+        await self._settings.set(session, _code_of(person), given)
+        return code
+
+    async def take(self, person: str, session: str, code: str) -> bool:
+        """Whether `code` is the current code; any attempt invalidates it."""
+        given = (await self._settings.of_session(session)).get(_code_of(person))
+        if given is None or not await self._settings.unset(session, _code_of(person), given):
+            return False
+        left = given["until"] - self._clock.now()
+        return 0 < left <= CODE_SECONDS + APART_SECONDS and secrets.compare_digest(
+            given["code"].encode(), code.encode()
+        )
+
+
+def _code_of(person: str) -> str:
+    """Return the name of the session's setting that has a person's code."""
+    return f"forget code {person}"
+
+
+@dataclass(slots=True, eq=False)
+class Forgetter:
+    """Deletes conversations, one order at a time."""
+
+    days: int | None
+    """The age of what is deleted; None: nothing is."""
+    blank_audit: BlankAudit
+    """Blanks the words of lines of the audit log; False: it could not be done now."""
+    blobs: Blobs
+    bus: Bus
+    clock: Clock
+    contexts: Contexts
+    end_external_runs: Callable[[str], Awaitable[None]]
+    """Ends the agents of a session that work for external callers."""
+    forgetting: Forgetting
+    memory: MemoryPort
+    models: Models
+    overheard: Overheard
+    retention: Retention
+    settings: Settings
+    tasks: Tasks
+    codes: Codes = field(init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.codes = Codes(self.settings, self.clock)
+
+    async def extent(self, session: str) -> Extent:
+        """Return how much a deletion would remove."""
+        return await self.forgetting.extent(session)
+
+    @property
+    def kept_elsewhere(self) -> str:
+        """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
+        return self.forgetting.kept_elsewhere
+
+    async def unfinished(self, session: str) -> bool:
+        """Whether messages of the session wait for an answer, or answers for their chat."""
+        return await self.forgetting.unfinished(session) > 0
+
+    async def forget(self, session: str) -> tuple[int, bool]:
+        """Delete a conversation with those of its subagents; none of their turns may run (`Engine.alone`).
+
+        Returns the number of rows, and whether nothing is left to do: files that another turn may be about to use, and
+        a database file with active readers, are retried at the next start and once a day.
+        """
+        async with self._lock:
+            await self.tasks.forget(session)
+            await self.end_external_runs(session)
+            rows = 0
+            for agent in await self.forgetting.agents_of(session):
+                rows += await self._forget(agent)
+            rows += await self._forget(session)
+            log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
+            return rows, await self._finish()
+
+    async def _forget(self, session: str) -> int:
+        try:
+            rows = await self.forgetting.forget(session, self.clock.now())
+        finally:
+            self.contexts.forget(session, gone=True)
+            self.models.forget(session)
+        self.bus.publish(SessionForgotten(session))
+        return rows
+
+    async def prune(self) -> None:
+        """Delete what is older than wanted, and do what is owed; to be called once a day."""
+        async with self._lock:
+            if self.days:
+                await self._prune(self.days)
+            await self._finish()
+
+    async def _prune(self, days: int) -> None:
+        now = self.clock.now()
+        before = now - days * DAY
+        rows = sessions = 0
+        for session in await self.retention.sessions(before):
+            pruned = await self.retention.prune(session, before, now)
+            self.contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
+            rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
+        await self.overheard.prune(before)
+        await self.retention.empty_receipts(before)
+        await self.blank_audit(Blanking(before=before))
+        if rows:
+            log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
+
+    async def _finish(self) -> bool:
+        """Do what is owed; True when nothing is left."""
+        owed = await self.forgetting.owed()
+        if not owed:
+            return True
+        # Turns that are open now put pictures that no row refers to yet; what they put bears a later time.
+        now, open_since = self.clock.now(), await self.forgetting.oldest_open_turn()
+        until = now if open_since is None else min(now, open_since)
+        left = await self.blobs.remove_media(owed.media - await self.forgetting.referred_media(), until)
+        await self.blobs.remove_outputs(owed.outputs)
+        # With Postgres the lines of the audit log are in the database, too.
+        silent = not owed.audit or await self.blank_audit(Blanking(owed.audit))
+        rewritten = not owed.rewrite or await self.forgetting.rewrite()
+        remembered = owed.memory and not await self._forgotten_in_memory()
+        remaining = PendingDeletion(
+            frozenset(left), rewrite=not rewritten, memory=remembered, audit=frozenset() if silent else owed.audit
+        )
+        await self.forgetting.owe(remaining)
+        return not remaining
+
+    async def _forgotten_in_memory(self) -> bool:
+        try:
+            return await self.memory.forget()
+        except StateError as error:
+            log.warning("the memory index has not forgotten yet: %s", error)
+            return False

@@ -1,0 +1,116 @@
+"""Storage of overheard messages: they start no turn, but wait on disk and go with the next message to the agent."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from goclaw.common.core.events import Inbound
+from goclaw.common.core.messages import Piece
+from goclaw.conversation.sessions.overheard_message import MAX_SAID, OverheardMessage, change, one_line, with_one_more
+from goclaw.conversation.sessions.state import HEARD, Contexts, Session
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.store.database import BoundStatement
+from goclaw.durable.store.settings import Settings
+from goclaw.errors import StateError
+
+_QUOTED = re.compile(r"(?m)^[ ]{0,3}>.*(\n[ ]{0,3}>.*)*")
+"""A quotation in Markdown (CommonMark 5.1): words of others in the agent's message."""
+
+
+class Overheard:
+    """Stores overheard messages of all sessions."""
+
+    def __init__(self, contexts: Contexts, stored: Settings, journal: Journal) -> None:
+        self._contexts = contexts
+        self._stored = stored
+        self._journal = journal
+
+    async def said(self, inbound: Inbound, keep: int, at: float) -> bool:
+        """Keep what a person said to others; False: there is no room for any, or the new version of what is gone."""
+        session = await self._contexts.session(inbound.session)
+        if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.overheard}):
+            return False
+        text = inbound.text[:MAX_SAID]
+        passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
+        overheard = OverheardMessage("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
+        await self._keep(session, overheard, inbound, keep)
+        return True
+
+    async def edited(self, inbound: Inbound, at: float) -> bool:
+        """Store a person's edit of a message the agent has read; False: it was not read, or the text is the same."""
+        older = await self._journal.version(inbound.session, inbound.ref)
+        if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
+            return False
+        before, now = change(older.own_words, inbound.own_words)
+        # A command was never read by the agent, except where an edit turned a text into one.
+        if before == now or not now or (before.startswith("/") and not older.edited):
+            return False
+        session = await self._contexts.session(inbound.session)
+        await self._keep(session, OverheardMessage("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
+        return True
+
+    async def reacted(self, inbound: Inbound, on: str, text: str, at: float) -> None:
+        """Keep a reaction to the agent's message with this text; `on`: the message's id."""
+        session = await self._contexts.session(inbound.session)
+        ref = f"{on} by {inbound.actor.key}"
+        own = _QUOTED.sub("[…]", text)
+        overheard = OverheardMessage("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
+        await self._keep(session, overheard, inbound)
+
+    async def prune(self, before: float) -> None:
+        """Delete what was overheard before a moment and was not delivered since.
+
+        Raises:
+            StateError: it cannot be deleted; the next day tries again.
+        """
+        for key in await self._stored.sessions_with(HEARD):
+            session = await self._contexts.session(key)
+            young = tuple(each for each in session.overheard if each.at >= before)
+            if len(young) < len(session.overheard):
+                session.overheard = young
+                await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
+
+    async def _keep(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
+        """Add a message to those that wait. Raises StateError: it cannot be written, and must come again."""
+        before = session.overheard
+        now = session.overheard = with_one_more(before, overheard, keep)
+        try:
+            settled = self._journal.settled(inbound, overheard.at)
+            await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
+        except StateError:
+            if session.overheard is now:
+                session.overheard = before
+            raise
+
+
+@dataclass(slots=True)
+class Carrying:
+    """The overheard messages that go with a turn's message."""
+
+    session: Session
+    _carried: Sequence[OverheardMessage] = ()
+
+    def pieces(self, speaker: str) -> Sequence[Piece]:
+        """Return the waiting pieces, for a message of `speaker`."""
+        self._carried = self.session.overheard
+        return [each.piece(speaker) for each in self._carried]
+
+    def leave(self) -> None:
+        """Send this message without the waiting pieces, and keep them for the next one."""
+        self._carried = ()
+
+    def settled(self) -> Sequence[BoundStatement]:
+        """Remove the carried pieces; return the statements for the transaction that stores the message.
+
+        Memory is first, as a message overheard from now on writes the whole list. Where the transaction fails, the
+        session is read again from the disk.
+        """
+        if not self._carried:
+            return ()
+        left = tuple(each for each in self.session.overheard if each not in self._carried)
+        self.session.overheard, self._carried = left, ()
+        return [Settings.setting(self.session.key, HEARD, [asdict(each) for each in left] or None)]
+
+
+def _who(inbound: Inbound) -> tuple[str, str]:
+    return inbound.actor.key, inbound.actor.name

@@ -1,0 +1,451 @@
+"""The services of a session for one agent at work: for the tools it calls, and for the steps of its turn."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import takewhile
+
+from goclaw.common.auth.access import ChosenMode
+from goclaw.common.config.agents import MAIN
+from goclaw.common.config.values import Mode
+from goclaw.common.core.events import (
+    AgentProgress,
+    Delivery,
+    Inbound,
+    Notice,
+    Question,
+    Receipt,
+    Todo,
+    TodosChanged,
+    ToolStarted,
+    TurnEvent,
+)
+from goclaw.common.core.messages import Artifact, Piece, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.records import record
+from goclaw.common.specs import ToolSpec
+from goclaw.conversation.agent.kinds import ABOUT
+from goclaw.conversation.agent.limits import Planning
+from goclaw.conversation.approvals.approvals import CallerQuestions, TurnQuestions, UnattendedQuestions
+from goclaw.conversation.approvals.missing_arguments import Clarifier
+from goclaw.conversation.sessions.modes import SessionOptions
+from goclaw.conversation.sessions.overheard import Carrying
+from goclaw.conversation.sessions.queueing import burst
+from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_task
+from goclaw.conversation.sessions.state import Session
+from goclaw.conversation.turns.agent_run import AgentRun
+from goclaw.conversation.turns.answer_text import AnswerText
+from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
+from goclaw.conversation.turns.hooking import Hooking
+from goclaw.conversation.turns.tool_requests import ToolSampling
+from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
+from goclaw.durable.store.database import BoundStatement
+from goclaw.errors import GoclawError, StateError
+from goclaw.llm.base import CachePoints, ChatModel, Finished, Request
+from goclaw.llm.chain import ModelChain
+from goclaw.llm.open import is_local
+from goclaw.llm.served import TEXT_CALLS, CallStyle
+from goclaw.llm.text_calls import Unread
+from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
+from goclaw.tools.execution.compression.shortening import wants_compression
+from goclaw.tools.execution.tasks.base import Owner
+from goclaw.tools.hooks.base import Hooks
+from goclaw.tools.toolkit.agent_tasks import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE, AgentReport, AgentTask, Forward
+from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
+from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
+from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.services import Sample, Sampled, TurnServices
+
+MAX_CONTINUATIONS = 3
+"""Maximum requests for the rest of one answer (`limits.continue_cut`)."""
+
+
+@record
+class Opening:
+    """The parts of a request besides the conversation."""
+
+    model: ChatModel
+    system: str
+    tools: Sequence[ToolSpec]
+    """The tools in the request; found anew for every request, so that a revoked right takes effect."""
+    deferred: Sequence[ToolSpec]
+    """The other tools it may use."""
+    cache: CachePoints
+
+
+class AgentServices(TurnServices):
+    """The services for one agent; a subagent is without what changes the conversation itself."""
+
+    def __init__(self, context: TurnContext, agent_run: AgentRun) -> None:
+        ports, session, actor = context.ports, agent_run.session, agent_run.turn.inbound.actor
+        self.agent_run = agent_run
+        self.transcripts = ports.transcripts
+        self.dispatcher = ports.dispatcher
+        self.carrying = Carrying(session)
+        """The overheard messages that go with this message."""
+        self.is_main = agent_run.parent is None
+        # The operator's hooks on messages are about what people and their agent say to each other.
+        self.hooks = Hooking(ports.hooks if self.is_main else Hooks(), session.window)
+        awaited = agent_run.root.caller is None and agent_run.turn.inbound.unattended is None
+        self.interim = context.interim if self.is_main and awaited else None
+        """Has what is said before tool calls delivered; None: no person waits for this turn."""
+        self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
+        """Number of requests for the rest of an answer that the output limit cut."""
+        self._context = context
+        self._is_capped = False
+        """Whether what the next request may cost is limited."""
+        self.reminders: TurnReminders = session.reminders.turn()
+        self.teams = context.teams.of(agent_run)
+        if self.is_main:
+            modes, queue_modes = context.modes, context.queue_modes
+            self.settings = SessionOptions(session.key, actor, queue_modes, modes, ports.config_file)
+        self._questions = self._asking()
+        self._clarifier = Clarifier(agent_run.policy.rules.on_missing_fields, self._questions.ask, actor.key)
+
+    # For the steps of the turn (`turns.turn`).
+
+    @property
+    def scope(self) -> CallScope:
+        """The scope of the agent's tool calls.
+
+        Made anew at each access: services that held it would be a cycle, which leaves all that a turn had to the
+        garbage collector.
+        """
+        agent_run, inbound = self.agent_run, self.agent_run.turn.inbound
+        return CallScope(
+            actor=inbound.actor,
+            # What an agent starts (a command in the background) is known where the person is.
+            session=agent_run.home.key,
+            address=inbound.address,
+            services=self,
+            turn=agent_run.turn.id,
+            seconds=agent_run.policy.rules.tool_seconds,
+            selections=(agent_run.settings.tools, *self._narrowed()),
+            workspace=agent_run.workspace,
+        )
+
+    def now(self) -> float:
+        """Return the time."""
+        return self._context.ports.clock.now()
+
+    def publish(self, event: TurnEvent) -> None:
+        """Show what the agent does: in its own session, and in one line in those above it."""
+        self._publish(self.agent_run, event)
+
+    async def received(self, inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
+        """Return a person's message with all its attachments, after what was overheard.
+
+        Of a subagent: its task, or what one of its team wrote to it.
+        """
+        if not self.is_main:
+            return UserMessage(inbound.text, foreign=inbound.foreign)
+        return await self._context.received.message(inbound, beside)
+
+    def joining(self, request: int) -> Sequence[Inbound]:
+        """Return the queued messages to merge into the turn's request of this number, oldest first.
+
+        None whose command selects another agent; no message joins the work of a subagent.
+        """
+        if not self.is_main:
+            return ()
+        waiting = self._context.queue_modes.joining(self.agent_run.session, self.agent_run.turn, request)
+        return list(takewhile(lambda inbound: not self._context.agents_for.is_command(inbound), waiting))
+
+    def burst(self, joined: Sequence[Inbound]) -> Sequence[Inbound]:
+        """Return the messages right behind the turn's messages, on channels where people write so.
+
+        Args:
+            joined: the turn's messages without its own first one.
+        """
+        turn, channels = self.agent_run.turn, self._context.ports.channels
+        channel = channels.get(turn.inbound.address.channel) if self.is_main else None
+        if channel is None or not channel.capabilities.bursts:
+            return ()
+        return [each for each in burst(turn, joined) if not self._context.agents_for.is_command(each)]
+
+    def preparing(self) -> AbstractAsyncContextManager[None]:
+        """Return the place of a turn among those that prepare a request."""
+        return self._context.preparing.place()
+
+    async def opening(self) -> Opening:
+        """Return the parts of the next request besides the conversation."""
+        context, agent_run = self._context, self.agent_run
+        session, actor = agent_run.session, agent_run.turn.inbound.actor
+        if self.is_main:
+            await self._take_news(Owner(session.key, actor.key))
+        model = await self.model()
+        await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._tell)
+        planning = self.is_main and await context.modes.settle_plan(session, actor, self.chosen_mode())
+        within = (agent_run.settings.tools, *self._narrowed())
+        offering = context.offering(actor, agent_run.settings, within, model, planning=planning)
+        about = "" if self.is_main else ABOUT
+        if agent_run.membership:
+            about = f"{ABOUT}\n\n{agent_run.membership.briefing}"
+        try:
+            system = await context.system(actor, session.key, agent_run.settings, offering, about, agent_run.about)
+        except StateError as error:
+            # The workspace's trouble, not the journal's: the user must see it.
+            raise GoclawError(str(error)) from error
+        session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
+        session.remembered = await context.remembered(actor, session, offering.usable)
+        return Opening(model, system, offering.tools, offering.deferred, agent_run.policy.rules.cache)
+
+    async def make_room(self, *, too_long: bool = False) -> int:
+        """Apply a pending /compact, and compact when it is due; returns the tokens that the next request will have.
+
+        Args:
+            too_long: the provider said that the prompt is too long.
+        """
+        context, session = self._context, self.agent_run.session
+        model = await self.model()
+        session.window.scale = context.calibration.of(model.spec)
+        history = self.agent_run.policy.rules.history
+        await context.compactor.make_room(session, model.context_window, history, too_long=too_long)
+        return session.window.tokens(session.overhead)
+
+    def remind(self, names: Sequence[str]) -> str:
+        """Return the reminders at the end of the next request, in their marks.
+
+        Args:
+            names: of the tools whose results come right before it and have a reminder.
+        """
+        actor, session = self.agent_run.turn.inbound.actor, self.agent_run.session
+        tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
+        of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
+        of_mode = self._context.modes.reminders(actor, self.chosen_mode())
+        told = self.reminders.block([*of_mode, *of_results])
+        text = "\n".join(part for part in (session.remembered, told) if part)
+        session.window.reminded = estimate_reminder(text)
+        return text
+
+    def counted(self, step: str, done: Finished) -> None:
+        """Take the provider's count of an answer that is recorded, and what it cost booked."""
+        session = self.agent_run.session
+        if (reservations := self._context.costs.reservations).own:
+            reservations.done(reservation_of(self.agent_run.turn.id, step))
+        self._context.calibration.take(done, session.window, session.overhead)
+
+    def cost(self, step: str, done: Finished) -> list[BoundStatement]:
+        """Return the row about what the answer of a step cost, and the end of what was reserved for it."""
+        session, turn, costs = self.agent_run.session, self.agent_run.turn, self._context.costs
+        row = costs.row(session.key, turn.id, "answer", done, turn.inbound.actor.key)
+        if not costs.reservations.own:
+            return [row]
+        return [row, *costs.reservations.settled(reservation_of(turn.id, step))]
+
+    def unanswered(self, step: str) -> None:
+        """End what is reserved for a step of which nothing will be booked."""
+        if (reservations := self._context.costs.reservations).own:
+            reservations.release(reservation_of(self.agent_run.turn.id, step))
+
+    def keep_artifacts(self, artifacts: Sequence[Artifact]) -> None:
+        """Keep what a call kept for people."""
+        self.agent_run.session.artifacts.extend(artifacts)
+
+    def planning(self, step: str, model: ChatModel, max_output: int | None = None) -> Planning:
+        """Return the time that the answer of a step may take; what it may cost is reserved where that is limited.
+
+        `max_output`: the tokens that the answer may have; None: the model's limit.
+        """
+        agent_run, costs = self.agent_run, self._context.costs
+        if not self._is_capped:
+            return agent_run.policy.planning()
+        turn, named = agent_run.turn, reservation_of(agent_run.turn.id, step)
+        payer = Payer(named, turn.inbound.actor.key, agent_run.session.key, turn.id, self._accounts())
+        return ReservedPlanning(agent_run.policy.rules.plan, costs, payer, model, max_output)
+
+    def _accounts(self) -> Sequence[Account]:
+        """Return the turns that pay for the agent: its own, and that of every one above it."""
+        found = list[Account]()
+        each: AgentRun | None = self.agent_run
+        while each is not None:
+            found.append(Account(each.session.key, each.turn.id, each.policy.rules))
+            each = each.parent
+        return found
+
+    def compresses(self, spec: str) -> bool:
+        """Whether a model gets what commands say compressed."""
+        return wants_compression(spec, self._context.ports.config)
+
+    def answer_text(self) -> AnswerText:
+        """Return what takes the text of one answer."""
+        return AnswerText(KnownTools(self.dispatcher.registry, self.agent_run.turn.inbound.actor).has)
+
+    async def read_written(
+        self, done: Finished, answer: AnswerText, request: Request, words: Sequence[str], *, may_ask_again: bool
+    ) -> Finished:
+        """Return an answer with the calls that the model wrote into its text, or without what stands for one.
+
+        Args:
+            done, answer: the whole answer, and its text.
+            request: what was asked.
+            words: the person's messages of the turn.
+            may_ask_again: the model was not informed of such a call in this turn.
+        """
+        ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
+        options = ports.config.models.options.get(done.spec)
+        reading: TextCalls = options.text_calls if options else "auto"
+        fact = f"{TEXT_CALLS}:{done.spec}"
+        if reading == "auto" and not is_local(done.spec, ports.config):
+            writes_text = CallStyle.of(await ports.settings.fact(fact)) is CallStyle.TEXT
+            reading = "auto" if writes_text else "first"
+        summary = self.agent_run.session.window.summary
+        at = Circumstances(reading, actor, words, request, summary, may_ask_again)
+        read = await WrittenCalls(self.dispatcher.registry).read(done, answer, at)
+        if read.unread and read.unread.why is Unread.FIRST:
+            await ports.settings.learn(fact, CallStyle.TEXT)
+        return read
+
+    async def held(self) -> None:
+        """Wait before a request or a call while the turn is paused."""
+        await self.agent_run.held()
+        if not self.is_main:
+            await self._context.contexts.session(self.agent_run.home.key)  # so that `_home` is what people see by now
+
+    async def affordable(self) -> None:
+        """Check before a request that the agent, and every one above it, may spend more. Raises LimitReached."""
+        person, is_capped = self.agent_run.turn.inbound.actor.key, False
+        each: AgentRun | None = self.agent_run
+        while each is not None:
+            if await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules):
+                is_capped = True
+            each = each.parent
+        self._is_capped = is_capped
+
+    async def model(self) -> ChatModel:
+        """Return the models that answer the agent."""
+        home, models = self.agent_run.home.key, self._context.ports.models
+        # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
+        is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.chosen(home))
+        own = () if is_usual else self.agent_run.settings.chain
+        if self.is_main and (unattended := self.agent_run.turn.inbound.unattended) and unattended.model:
+            own = (unattended.model,)
+        model = await models.answering(home, own)
+        if isinstance(model, ModelChain):
+            await model.look()  # its window decides which tools it is shown
+        return model
+
+    # For its tools (`toolkit.services`).
+
+    def emit(self, event: TurnEvent) -> None:
+        """Show an event of a call to clients, in the agent's own session."""
+        self.publish(replace(event, session=self.agent_run.session.key))
+
+    def chosen_mode(self) -> ChosenMode | None:
+        """Return the permission mode that was chosen for the conversation; None for an external caller."""
+        return None if self.agent_run.root.caller else self._home().mode
+
+    async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
+        return await self._clarifier.completed(spec, call, step)
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        return await self._questions.approve(wanted)
+
+    async def ask(self, question: Question, step: str) -> str | None:
+        return await self._questions.ask(question, step)
+
+    async def intend(self, step: str) -> None:
+        await self.agent_run.turn.intend(step)
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        return await self._context.ports.outbox.send(delivery)
+
+    async def keep_todos(self, todos: Sequence[Todo]) -> None:
+        ports, session = self._context.ports, self.agent_run.session
+        await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
+        session.todos = tuple(todos)
+        ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.todos))
+
+    async def leave_plan(self, mode: Mode) -> None:
+        if self.is_main:
+            await self._context.modes.leave_plan(self.agent_run.session.key, self.agent_run.turn.inbound.actor, mode)
+        else:
+            await super().leave_plan(mode)
+
+    async def command(self, text: str) -> str:
+        if self.is_main:
+            return await self._context.ports.command_port.answer(self.agent_run.turn.inbound, text)
+        return await super().command(text)
+
+    async def schedule(self, order: ScheduleOrder) -> str:
+        if self.is_main and not self.agent_run.root.caller:
+            return await self._context.ports.schedule_port.carry_out(self.agent_run.turn.inbound, order)
+        return await super().schedule(order)
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        return await self._context.agents.spawn(self.agent_run, task, step, call_id)
+
+    async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        return await self._context.forward(self.agent_run.turn, self.scope, wanted, step, call_id)
+
+    async def sample(self, wanted: Sample) -> Sampled:
+        await self.held()
+        sampling = ToolSampling(self.agent_run, self._context.costs, self.planning)
+        return await sampling.answer(wanted, partial(self._sampling_model, wanted.models))
+
+    async def _sampling_model(self, wanted: Sequence[str]) -> ChatModel:
+        await self.affordable()
+        return await (self._context.ports.models.only(wanted) if wanted else self.model())
+
+    def _asking(self) -> TurnQuestions | CallerQuestions | UnattendedQuestions:
+        """Return whom the agent's tools may ask."""
+        agent_run, ports = self.agent_run, self._context.ports
+        if caller := agent_run.root.caller:
+            return CallerQuestions(caller, agent_run.paused, agent_run.was_denied, agent_run.name)
+        if (unattended := agent_run.root.turn.inbound.unattended) and not unattended.ask:
+            return UnattendedQuestions(ports.approvals, agent_run.root.turn)
+        return TurnQuestions(
+            ports.questions,
+            ports.approvals,
+            agent_run.root.turn,
+            agent_run.paused,
+            agent_run.was_denied,
+            agent=agent_run.name,
+            prefix=agent_run.prefix,
+        )
+
+    def _publish(self, agent_run: AgentRun, event: TurnEvent) -> None:
+        above = agent_run.parent
+        if above is None and agent_run.root.caller:
+            agent_run.root.caller.emit(event)  # the session is a person's, in which this is no turn
+            return
+        self._context.ports.bus.publish(event)
+        if above is None or not agent_run.call_id:
+            return
+        match event:
+            case ToolStarted():
+                doing = event.hint or event.name
+            case AgentProgress():
+                doing = f"{event.agent} › {event.doing}"
+            case _:
+                return
+        self._publish(above, AgentProgress(above.turn.id, above.session.key, agent_run.call_id, agent_run.name, doing))
+
+    def _home(self) -> Session:
+        """Return the person's current session: a background agent may have outlived the one loaded at its start."""
+        home = self.agent_run.home
+        return self._context.contexts.known(home.key) or home
+
+    def _narrowed(self) -> tuple[Sequence[str], ...]:
+        """Return the tool selections that limit the agent, without tools that would call a running agent again."""
+        agent_run = self.agent_run
+        without = self._context.recursive(agent_run.lineage, agent_run.depth)
+        if not self.is_main:
+            without += [TEAM_CREATE, TEAM_DELETE] if agent_run.membership else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
+        return (*agent_run.narrowed, [f"-{name}" for name in without]) if without else agent_run.narrowed
+
+    async def _take_news(self, owner: Owner) -> None:
+        """Remind of tasks that ended, and of what members of the team said."""
+        tasks = self._context.ports.environment.tasks
+        for ended in await tasks.news(owner) if tasks.unreported else ():
+            self.reminders.add(of_task(ended))
+        for word in self._context.teams.news(owner):
+            self.reminders.add(word)
+
+    async def _tell(self, text: str) -> None:
+        """A line about the context to the people of the conversation, once in a turn."""
+        session = self.agent_run.session
+        self._context.ports.bus.publish(Notice(session.key, text))
+        if session.tell:
+            await session.tell("context", text)

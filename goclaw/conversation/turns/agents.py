@@ -1,0 +1,391 @@
+"""Subagents of a turn: started by the tool `agent`, each with a conversation and limits of its own.
+
+Everything a subagent does is a step of the turn it works for (`NestedTurn`): it ends with that turn, and resumes with
+it after a crash. It grants no additional right: a subagent acts as the same person, with the same or fewer tools.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
+from hashlib import sha256
+
+from structlog.contextvars import bound_contextvars
+
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.events import (
+    LOCAL,
+    Actor,
+    Address,
+    Inbound,
+    Outcome,
+    TurnFinished,
+    TurnStarted,
+    session_of_agent,
+    turn_of_agent,
+)
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.conversation.agent.limits import RunPolicy
+from goclaw.conversation.agent.loop import go_on, run_turn
+from goclaw.conversation.sessions.pausing import Pauses
+from goclaw.conversation.sessions.state import Contexts, Session
+from goclaw.conversation.turns.agent_run import AgentRun, NestedTurn, SharedRun, TeamMembership
+from goclaw.conversation.turns.agent_services import AgentServices
+from goclaw.conversation.turns.answers import empty_sentence
+from goclaw.conversation.turns.turn import STOPPED, TurnRun
+from goclaw.conversation.turns.turn_context import SessionPorts
+from goclaw.durable.engine.journal import JournaledTurn
+from goclaw.durable.store.spending import Spent
+from goclaw.errors import GoclawError, LimitReached, OutcomeUnknown, StateError, ToolError
+from goclaw.tools.execution.tasks.base import Job, JobEnd, Owner
+from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask
+
+log = logging.getLogger(__name__)
+
+_STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
+
+MAX_MENDS = 2
+"""Number of times a subagent is asked again when its last answer is not in the form its caller needs."""
+ID_LENGTH = 12
+MAX_NAME = 80
+"""Maximum characters of a subagent's label for people."""
+
+
+@record
+class RunningAgent:
+    """An agent at work, for people."""
+
+    id: str
+    agent_run: AgentRun
+    began: float
+    """Monotonic."""
+
+
+class Agents:
+    """All agents that work for turns now."""
+
+    def __init__(
+        self,
+        ports: SessionPorts,
+        kinds: Kinds,
+        contexts: Contexts,
+        pauses: Pauses,
+        *,
+        may: Callable[[Actor, str], bool],
+        services: Callable[[AgentRun], AgentServices],
+    ) -> None:
+        """`may`: whether an actor may have the agent of that name work for them."""
+        self._ports = ports
+        self._kinds = kinds
+        self._contexts = contexts
+        self._pauses = pauses
+        self._may = may
+        self._services = services
+        self._running: dict[str, RunningAgent] = {}
+        """By their sessions, in the order of their start."""
+        self._places: dict[str, str] = {}
+        """The person's session of each that works or is about to, by its own."""
+
+    async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        """Run an agent for `above` to its end, or take it up where a crash has cut it.
+
+        Args:
+            above: the agent that starts it.
+            task: what it is to do.
+            step: the name of the call's step in the turn of `above`.
+            call_id: the call.
+
+        Raises:
+            ToolError: it may not be started, or did not finish.
+            StateError: the disk does not take what it does; the turn is taken up again.
+        """
+        kind = self._exporting(task.kind) if task.exported else self.kind(above, task.kind)
+        agent = _id_of(above.turn.id, step)
+        await self._refuse_too_many(above, agent)
+        if task.background:
+            return await self._start(above, kind, task, agent, step)
+        # Nothing is awaited in between: this is what counts as being at work.
+        async with self._working(above, agent) as session:
+            agent_run = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
+            self._running[session.key] = RunningAgent(agent, agent_run, self._ports.clock.monotonic())
+            with bound_contextvars(agent=agent):
+                return await self._work(agent_run, agent, kind, task)
+
+    def kind(self, above: AgentRun, name: str) -> Kind:
+        """Return the kind of agent for a name.
+
+        Raises:
+            ToolError: no agent of that name may work for this person.
+        """
+        kind = self._kinds.named(name)
+        if not self._may(above.turn.inbound.actor, kind.name):
+            raise ToolError(f"no kind of agent is called {kind.name!r} that may work for this person")
+        return kind
+
+    def _exporting(self, name: str) -> Kind:
+        kind = self._kinds.of(name)
+        if kind is None:
+            raise ToolError(f"the agent {name} is not there any more")
+        return kind
+
+    async def _start(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
+        """Start a subagent in the background. It is started once: work lost in a crash is reported as lost."""
+        if above.parent is not None:
+            raise ToolError("an agent that works for another one starts none in the background")
+        turn, name, key = above.turn, f"{step}/start", session_of_agent(above.session.key, agent)
+        has_begun = False
+        self._places[key] = above.home.key
+
+        async def start() -> tuple[str, str]:
+            nonlocal has_begun
+            await turn.intend(name)
+            info = await self._ports.environment.tasks.begin(self._job(above.detached(), kind, task, agent, step))
+            has_begun = True
+            return info.id, info.output
+
+        try:
+            task_id, output = (await turn.step(name, start, _STARTED, unknown=lambda: ("", ""))).value
+        finally:
+            if not has_begun:
+                self._places.pop(key, None)
+        if not task_id:
+            raise ToolError(str(OutcomeUnknown(AGENT_TOOL)))
+        return AgentReport(agent, kind.name, task=task_id, output=output)
+
+    def _job(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> Job:
+        ports, inbound = self._ports, above.turn.inbound
+        mine = turn_of_agent(above.turn.id, agent)
+        # No message began it, so no restart takes it up; its questions are asked where the person is.
+        own = ports.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
+
+        async def run() -> JobEnd:
+            try:
+                async with self._working(above, agent) as session:
+                    agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
+                    agent_run = self._rooted(agent_run, own, agent_run.turn.inbound)
+                    self._running[session.key] = RunningAgent(agent, agent_run, ports.clock.monotonic())
+                    report = await self._work(agent_run, agent, kind, task)
+                    return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
+            finally:
+                await ports.questions.turn_ended(own.id)
+                await ports.journal.end(own.id, ports.clock.now(), ())
+
+        def stop() -> None:
+            own.stopping = True
+
+        owner, label = Owner(above.home.key, inbound.actor.key), _name(kind, task)
+        seconds = 60.0 * ports.config.tools.tasks.minutes
+        return Job(owner, inbound.address, label, run, stop, seconds, above.turn.id)
+
+    async def admit(self, above: AgentRun, step: str) -> str:
+        """Keep a place free for an agent that stays for several turns; returns its id. Raises ToolError: none is free.
+
+        `dismiss` frees it again.
+        """
+        agent = _id_of(above.turn.id, step)
+        await self._refuse_too_many(above, agent)
+        self._places[session_of_agent(above.session.key, agent)] = above.home.key
+        above.root.started.add(agent)
+        return agent
+
+    def dismiss(self, above: AgentRun, agent: str) -> None:
+        """Free the place of an agent that has ended, or was never begun."""
+        self._places.pop(session_of_agent(above.session.key, agent), None)
+
+    @asynccontextmanager
+    async def staying(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
+        """Yield the conversation of an agent that stays for several turns (`one_turn`)."""
+        async with self._working(above, agent) as session:
+            yield session
+
+    async def one_turn(
+        self,
+        above: AgentRun,
+        kind: Kind,
+        task: AgentTask,
+        session: Session,
+        agent: str,
+        own: JournaledTurn,
+        membership: TeamMembership,
+    ) -> str:
+        """Run one turn of an agent that stays: `own`; returns its last words. Raises ToolError: it did not finish."""
+        ports = self._ports
+        agent_run = _below(above, kind, task, session, agent, "", "", ports.clock.now())
+        asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
+        agent_run = replace(self._rooted(agent_run, own, asked), membership=membership)
+        began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
+        self._running[session.key] = RunningAgent(agent, agent_run, began)
+        with bound_contextvars(agent=agent):
+            return (await self._run(agent_run, agent, kind, task)).answer
+
+    def _rooted(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
+        """Return the run in a turn of its own, which no message began: it outlives the turn that started it."""
+        root = SharedRun(own, self._pauses.gate(own, nullcontext))
+        return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), prefix="")
+
+    async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
+        """Run a subagent in its workspace, and report what it leaves in a workspace of its own, however it ends.
+
+        When the daemon ends, the workspace stays as it is: the subagent resumes there, or is lost while its files
+        remain.
+        """
+        if (place := task.place) is None:
+            return await self._run(agent_run, agent, kind, task)
+        async with place.opened(agent) as workspace:
+            agent_run = replace(agent_run, workspace=workspace, about=place.about(agent))
+            try:
+                report = await self._run(agent_run, agent, kind, task)
+            except ToolError as error:
+                if kept := await place.leave(agent):
+                    raise ToolError(f"{error} {kept.text()}") from error
+                raise
+            except asyncio.CancelledError:
+                if agent_run.turn.stopping:
+                    await place.leave(agent)
+                raise
+            return replace(report, kept=await place.leave(agent))
+
+    async def _run(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
+        turn, session = agent_run.turn, agent_run.session
+        log.info("agent of kind %s started", kind.name, extra={"depth": agent_run.depth})
+        self._ports.bus.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
+        outcome, text = Outcome.STOPPED, STOPPED
+        try:
+            outcome, text = await self._answer(agent_run, task.check)
+        finally:
+            self._ports.bus.publish(TurnFinished(turn.id, session.key, outcome, text))
+            log.info("agent %s", outcome)
+        if outcome is not Outcome.ANSWERED:
+            raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
+        spent = await self._ports.spending.of_turn(session.key, turn.id)
+        return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
+
+    async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
+        """Return the outcome and an agent's last words, or the sentence that stands in their place."""
+        run = TurnRun(self._services(agent_run))
+        try:
+            answer = (await _answered(run, agent_run.policy, check)).strip()
+            # An MCP client gets all text, as a person does, unless it asks for data.
+            if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
+                answer = "\n\n".join(filter(None, (*run.said, answer)))
+            return Outcome.ANSWERED, answer or empty_sentence(run.empty)
+        except LimitReached as limit:
+            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
+        except asyncio.CancelledError:
+            if agent_run.turn.stopping:
+                await run.settle("stopped by the user")
+            raise
+        except StateError:
+            raise
+        except GoclawError as error:
+            outcome, text, reason = Outcome.FAILED, str(error), "the agent failed"
+        return outcome, await run.settle(reason, text)
+
+    @asynccontextmanager
+    async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
+        """Yield the agent's own conversation, empty unless resumed; it is dropped from memory when the agent ends."""
+        key = session_of_agent(above.session.key, agent)
+        self._places[key] = above.home.key
+        above.root.started.add(agent)
+        try:
+            async with self._contexts.working(key) as session:
+                session.actor, session.person = above.turn.inbound.actor, above.turn.inbound.actor.key
+                yield session
+        finally:
+            self._places.pop(key, None)
+            self._running.pop(key, None)
+            self._contexts.forget(key, gone=True)
+            self._ports.models.forget(key)
+
+    async def _refuse_too_many(self, above: AgentRun, agent: str) -> None:
+        limits, root, home = self._ports.config.limits, above.root, above.home.key
+        if above.depth >= limits.agent_depth:
+            raise ToolError(
+                f"agents that start agents may be {limits.agent_depth} deep (limits.agent_depth): do the task yourself"
+            )
+        before = await self._ports.spending.agents_of_turn(home, root.turn.id)
+        started = root.started | {key.rpartition(":")[2] for key in before}
+        if agent not in started and len(started) >= limits.agents_per_turn:
+            raise ToolError(
+                f"{len(started)} agents were started in this turn, more may not (limits.agents_per_turn): do the rest "
+                "yourself"
+            )
+        if sum(place == home for place in self._places.values()) >= limits.agents_at_once:
+            raise ToolError(
+                f"{limits.agents_at_once} agents are at work in this conversation, more may not at the same time "
+                "(limits.agents_at_once): start it again when one has ended"
+            )
+
+    def of(self, home: str) -> Sequence[RunningAgent]:
+        """Return the agents at work in a person's session."""
+        return [each for each in self._running.values() if each.agent_run.home.key == home]
+
+    async def lines(self, home: str) -> list[str]:
+        """Return the tree of running agents, for people: task, depth, time and use of each."""
+        now, found = self._ports.clock.monotonic(), self.of(home)
+        lines = []
+        for each in sorted(found, key=lambda each: each.agent_run.session.key):
+            agent_run = each.agent_run
+            spent = await self._ports.spending.of_turn(agent_run.session.key, agent_run.turn.id)
+            indent = "  " * (agent_run.depth - 1)
+            whose = ", for an MCP client" if agent_run.root.caller and agent_run.depth == 1 else ""
+            lines.append(f"{indent}{agent_run.name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
+        return lines
+
+
+async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
+    """Return an agent's last words; it is asked again where they are unfit. The caller checks the last ones itself."""
+    text = await run_turn(run, policy)
+    for number in range(MAX_MENDS):
+        if check is None or not (fault := check(text)):
+            break
+        await run.tell(f"mend:{number + 1}", f"That cannot be used: {fault}. Answer once more.")
+        text = await go_on(run, policy, run.answers + 1)
+    return text
+
+
+def _below(
+    above: AgentRun, kind: Kind, task: AgentTask, session: Session, agent: str, step: str, call_id: str, now: float
+) -> AgentRun:
+    inbound = above.turn.inbound
+    asked = Inbound(
+        id=turn_of_agent(above.turn.id, agent),
+        actor=inbound.actor,  # with all persons on whose behalf the parent acts
+        session=session.key,
+        text=task.text,
+        address=inbound.address,
+        received_at=now,
+    )
+    return AgentRun(
+        root=above.root,
+        turn=NestedTurn(above.turn, f"{step}/", asked),
+        session=session,
+        policy=RunPolicy(kind.rules),
+        settings=kind.settings,
+        agent=kind.name,
+        own_tools=task.own_tools,
+        parent=above,
+        name=_name(kind, task),
+        call_id=call_id,
+        prefix=f"{above.prefix}{step}/",
+        workspace=above.workspace,
+        about=above.about,
+    )
+
+
+def _name(kind: Kind, task: AgentTask) -> str:
+    described = " ".join(mask(task.description).split())
+    return f"{kind.name}: {described}"[:MAX_NAME] if described else kind.name
+
+
+def _id_of(turn: str, step: str) -> str:
+    """Return a call's unique id, the same after a crash."""
+    return sha256(f"{turn}\n{step}".encode()).hexdigest()[:ID_LENGTH]
+
+
+def _figures(spent: Spent) -> str:
+    requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
+    return f"{requests}, {spent.input + spent.output:,} tokens"

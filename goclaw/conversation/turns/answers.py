@@ -1,0 +1,213 @@
+"""A model's answers on their way to people: interim texts, masked pieces, and a line where one was cut.
+
+An interim text, said before tool calls, is a chat message of its own. Its delivery is committed in the transaction of
+the step, so that a crash neither loses nor doubles it. A text is held and put before the next one, the last answer
+included, where the channel wants one message a turn (`telegram.interim`) or the chat had `MAX_A_MINUTE` of them in a
+minute: a model that comments on each of fifty calls must not flood a chat, nor use up what Telegram lets a bot say in a
+group (20 messages a minute). A text before a question or a sent file is never held: the person reads it first.
+"""
+
+import logging
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+
+from goclaw.channels.base import Channel
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import LOCAL, Delivery, Inbound
+from goclaw.common.core.messages import ToolCall
+from goclaw.common.core.redact import Masking, storable
+from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.database import BoundStatement
+from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.llm.base import Emptiness, Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
+
+log = logging.getLogger(__name__)
+
+MAX_A_MINUTE = 6
+SECONDS = 60.0
+"""At most `MAX_A_MINUTE` such messages to a chat in any `SECONDS`."""
+REPEATED = "[I ended the answer here: the model repeated itself.]"
+READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
+"""Tools that show a question, a text or a file to the person."""
+
+
+class InterimTexts:
+    """The interim texts of all turns that people in chats wait for; terminals have them from the bus."""
+
+    def __init__(self, channels: Mapping[str, Channel], outbox: Outbox, clock: Clock) -> None:
+        self._channels = channels
+        self._outbox = outbox
+        self._clock = clock
+        self._sent: dict[tuple[str, str], deque[float]] = {}
+        """When interim texts went to a chat, monotonic seconds, at most `MAX_A_MINUTE` times each."""
+        self._waiting: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        """By turn: texts that stand before the next one, by the number of their answer."""
+
+    def defers(self, inbound: Inbound, calls: Sequence[ToolCall]) -> bool:
+        """Return whether a text beside `calls` must wait for the next one of its turn; if not, it counts."""
+        address = inbound.address
+        if address.channel == LOCAL:
+            return False
+        never_waits = any(call.name in READ_BEFORE for call in calls)
+        channel = self._channels.get(address.channel)
+        if channel is not None and not channel.capabilities.interim:
+            return not never_waits
+        now = self._clock.monotonic()
+        self._sent = {chat: times for chat, times in self._sent.items() if times[-1] > now - SECONDS}
+        times = self._sent.setdefault((address.channel, address.chat), deque(maxlen=MAX_A_MINUTE))
+        if len(times) == MAX_A_MINUTE and times[0] > now - SECONDS and not never_waits:
+            return True
+        times.append(now)
+        return False
+
+    def delivery(self, turn: Turn, number: int, text: str) -> Delivery | None:
+        """Return the delivery of the text of the turn's `number`-th answer, behind what waits; None: for a terminal."""
+        inbound = turn.inbound
+        if inbound.address.channel == LOCAL:
+            return None
+        text = _joined([*self._texts(turn.id), text])
+        name = f"{turn.id}:said:{number}"
+        return Delivery(name, inbound.address, text, turn=turn.id, session=inbound.session, interim=True)
+
+    def row(self, delivery: Delivery) -> BoundStatement:
+        """Return the INSERT that promises a delivery, for the transaction of its step."""
+        return self._outbox.row(delivery)
+
+    def promised(self, delivery: Delivery) -> None:
+        """Send what was committed with `row`; nothing of its turn waits any more."""
+        self._waiting.pop(delivery.turn, None)
+        self._outbox.take([delivery])
+
+    def recalled(self, turn: str, number: int, text: str, *, waits: bool) -> None:
+        """Note the text of an answer that was recorded without a delivery, or read back."""
+        if waits:
+            self._waiting[turn][number] = text
+        else:
+            self._waiting.pop(turn, None)
+
+    def rest(self, turn: str) -> str:
+        """Return what waits at the end of a turn, and forget it."""
+        text = _joined(self._texts(turn))
+        self._waiting.pop(turn, None)
+        return text
+
+    def _texts(self, turn: str) -> list[str]:
+        return [text for _, text in sorted(self._waiting.get(turn, {}).items())]
+
+
+def _joined(texts: list[str]) -> str:
+    return "\n\n".join(text.strip() for text in texts)
+
+
+def masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
+    """Return the event without a secret, whichever pieces it comes in.
+
+    Args:
+        event: a piece of a stream.
+        said, thought: what was held back of the text and of the thinking so far.
+    """
+    match event:
+        case TextDelta(text):
+            return TextDelta(said.next(storable(text)))
+        case ThinkingDelta(text):
+            return ThinkingDelta(thought.next(storable(text)))
+        case Restarted():
+            said.rest()
+            thought.rest()
+            return event
+        case _:
+            return event
+
+
+def log_answer(done: Finished, seconds: float) -> None:
+    """Log which model answered, how long it took and what it counted; nothing of what it said.
+
+    The last answer of a turn has no line of its own: its figures stand in that of the turn's end.
+    """
+    figures = figures_of(done, seconds)
+    log.info("model %s answered in %s s", figures.pop("model"), figures.pop("model_seconds"), extra=figures)
+
+
+def figures_of(done: Finished, seconds: float) -> dict[str, object]:
+    """Return what the log says of an answer, by field."""
+    usage = done.usage
+    return {
+        "model": done.spec,
+        "model_seconds": round(seconds, 1),
+        "tokens_in": usage.input,
+        "tokens_out": usage.output,
+    }
+
+
+CUT = frozenset({Stop.LENGTH, Stop.WINDOW, Stop.FILTERED, Stop.REPETITION})
+EMPTY_SENTENCES = {
+    Emptiness.REFUSED: "(The model refused to answer.)",
+    Emptiness.FILTERED: "(The provider's filter stopped the answer. Another wording or another model may help.)",
+    Emptiness.MALFORMED: "(The model tried to call a tool and wrote nothing that can be read. Try again.)",
+    Emptiness.THOUGHT: "(The model only thought and gave no answer. Try again, or ask for less thinking.)",
+    Emptiness.LOADING: "(The model was still being loaded. Try again.)",
+    Emptiness.WINDOW: "(The conversation fills the model's window. /compact or /new makes room.)",
+    Emptiness.EMPTY: "(The model gave an empty answer.)",
+}
+"""What people read in place of an answer without text."""
+
+
+def empty_sentence(empty: Emptiness | None) -> str:
+    """Return the sentence in place of an empty answer."""
+    return EMPTY_SENTENCES[empty or Emptiness.EMPTY]
+
+
+def is_cut(done: Finished) -> bool:
+    """Return whether the text is cut; complete calls beside it are run, and the model goes on itself."""
+    cut = done.stop in CUT and not done.message.calls and not is_asked_again(done)
+    return cut and (done.empty is None or may_continue(done))
+
+
+def may_continue(done: Finished) -> bool:
+    """Return whether the rest of a cut answer can be requested: another request has an output limit of its own."""
+    return done.stop is Stop.LENGTH and not done.message.calls and not is_asked_again(done)
+
+
+def is_asked_again(done: Finished) -> bool:
+    """Return whether the model is asked once more, because a call in its text could not be read."""
+    return done.unread is not None and done.unread.again and not done.message.calls
+
+
+def is_last(done: Finished) -> bool:
+    """Return whether the turn ends with an answer, as far as the answer itself tells."""
+    return not done.message.calls and not is_cut(done) and not is_asked_again(done)
+
+
+def cut_line(done: Finished) -> str:
+    """Return what stands at the end of an answer that was cut, for the person."""
+    if done.stop is Stop.REPETITION:
+        return REPEATED
+    if done.stop is Stop.FILTERED:
+        return "[The answer stops here: the provider's filter ended it.]"
+    if done.stop is Stop.WINDOW:
+        return "[The answer stops here: the model's window is full. /compact makes room.]"
+    return (
+        f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output) or what "
+        'its window has room for. Say "go on" for the rest.]'
+    )
+
+
+BAD_REQUEST = 400
+"""The HTTP status of requests that are wrong for any reason."""
+UNKNOWN_SHARE = 4
+"""A request for an unknown reason refused may have been too long from this part of the window on."""
+
+
+def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool:
+    """Whether to make room and ask once more.
+
+    Args:
+        error: why the request failed.
+        tokens: of its prompt.
+        context_window: of the model, as far as it is known.
+    """
+    if error.kind is ModelErrorKind.OVERFLOW:
+        return True
+    unknown = error.kind is ModelErrorKind.REJECTED and error.status == BAD_REQUEST
+    return unknown and UNKNOWN_SHARE * tokens > context_window

@@ -1,0 +1,298 @@
+"""Attachments of a person's message, as the model reads them: pictures, files in the workspace, transcripts.
+
+A file that cannot be fetched or opened becomes a line of text: a turn never fails for a file. Names lose everything
+harmful, and types are detected from the content, because the sender's type may be wrong.
+"""
+
+import asyncio
+import codecs
+import logging
+import mimetypes
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from goclaw.channels.base import Channel
+from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
+from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask, mask_known
+from goclaw.conversation.agent.context.untrusted_content import OF_THE_SENDER
+from goclaw.durable.store.blobs import image_type
+from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
+from goclaw.llm.transcription import Recording, Transcriber
+from goclaw.tools.toolkit.base import ToolEnvironment
+from goclaw.tools.toolkit.registry import Registry
+
+log = logging.getLogger(__name__)
+
+INBOX = "inbox"
+"""Folder of the workspace for received files."""
+WRITE = "write"
+"""The tool whose permission storing files requires: who may not write by asking does not write by sending."""
+PAUSES, MAX_PAUSE = (1.0, 2.0), 10.0
+"""Seconds between attempts to fetch a file: short, because a person waits."""
+A_RECORDING = "the transcript of a recording"
+OF_WHAT_IS_ANSWERED = " of the message that this answers"
+SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
+_KINDS: Mapping[str, str] = {
+    "image": "Picture",
+    "document": "Document",
+    "voice": "Voice message",
+    "audio": "Audio file",
+    "video": "Video",
+    "video_note": "Video note",
+    "animation": "Animation",
+}
+HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
+MAX_NAME_BYTES = 120
+"""Maximum bytes of a name, of the 255 that file systems allow: a number may follow."""
+MAX_NAME_ENDING = 20
+"""Maximum bytes of the ending that a name keeps when it is cut."""
+_KEPT_IN_NAMES = frozenset("._- ()+,=")
+_SOUND_ENDINGS = {
+    "audio/ogg": ".ogg",
+    "audio/mpeg": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/x-m4a": ".m4a",
+    "audio/wav": ".wav",
+    "audio/x-wav": ".wav",
+    "audio/flac": ".flac",
+    "audio/webm": ".webm",
+    "video/mp4": ".mp4",
+}
+"""The endings that transcribers know (OpenAI's API reference, "Create transcription")."""
+_BYTE_ORDER_MARKS = (
+    # The longer mark first: it begins with the shorter one.
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROLS = bytes(sorted(frozenset(range(0x20)) - frozenset(b"\t\n\r\f\x1b")))
+"""Control characters that no text contains, except ESC, which logs with colours do."""
+_OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".srt", ".html", ".htm", ".xml", ".sql"})
+
+
+@record
+class Attachments:
+    """Opens what came with messages."""
+
+    environment: ToolEnvironment
+    channels: Mapping[str, Channel]
+    registry: Registry
+    transcriber: Transcriber | None
+
+    async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
+        """Return the message with all its attachments, after what was overheard before it.
+
+        Repeating it after a crash gives the same result: files are fetched again and found in the workspace.
+        """
+        images: list[Image] = list(inbound.given.images) if inbound.given else []
+        parts: list[Piece] = [*beside, *inbound.pieces]
+        for attachment in inbound.attachments:
+            try:
+                data = await self._fetch(inbound.address.channel, attachment)
+            except DeliveryError as error:
+                parts.append((f"[{_called(attachment)}: could not be fetched: {error}]", ""))
+                continue
+            image = await self._image(attachment, data)
+            if image is None:
+                parts += await self._open(inbound, attachment, data)
+            else:
+                images.append(image)
+                parts.append((await self._picture(inbound, attachment, image, data), ""))
+        text, foreign = joined(parts)
+        return UserMessage(text, tuple(images), foreign)
+
+    async def _fetch(self, name: str, attachment: Attachment) -> bytes:
+        if name == LOCAL and attachment.ref.startswith(UPLOADED):
+            return await self._uploaded(attachment.ref.removeprefix(UPLOADED))
+        channel = self.channels.get(name)
+        if channel is None:
+            raise DeliveryError(f"no channel named {name} is connected", permanent=True)
+        for pause in PAUSES:
+            try:
+                return await channel.fetch(attachment)
+            except DeliveryError as error:
+                if error.permanent:
+                    raise
+                await self.environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
+        return await channel.fetch(attachment)
+
+    async def _uploaded(self, blob: str) -> bytes:
+        try:
+            return await self.environment.blobs.get(blob)
+        except ToolError as error:
+            raise DeliveryError(str(error), permanent=True) from error
+
+    async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
+        """Return the picture to show to the model; None if the file is not a picture that models accept."""
+        if attachment.kind != "image":
+            return None
+        # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
+        # that is shown something else refuses this conversation from then on.
+        mime = image_type(data) if attachment.name else attachment.mime
+        return Image(await self.environment.blobs.put(data, mime), mime) if mime is not None else None
+
+    async def _picture(self, inbound: Inbound, attachment: Attachment, image: Image, data: bytes) -> str:
+        """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
+
+        Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
+        """
+        if self.registry.find(WRITE, inbound.actor) is None:
+            return ""
+        name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
+        return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
+
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
+        match attachment.kind:
+            case "voice" | "audio" | "video_note":
+                by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
+                spoken = attachment.kind != "audio" and by_sender and not inbound.forwarded
+                return await self._recording(inbound, attachment, data, spoken=spoken)
+            case "image" | "document" | "video" | "animation":
+                return await self._document(inbound, attachment, data)
+
+    async def _document(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
+        name = safe_name(attachment.name, attachment.mime, attachment.kind)
+        place = await self._save(inbound, name, data)
+        text = await asyncio.to_thread(text_of, data, name, attachment.mime)
+        head = f"{_called(attachment)}, {in_words(len(data))}"
+        if text is None:
+            return [(f"[{head}, {attachment.mime}: {place}]", "")]
+        text = mask_known(text)
+        shown, limit = text, self.environment.config.media.text_characters
+        if len(text) > limit:
+            shown = text[:limit]
+            place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
+        return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
+
+    async def _recording(self, inbound: Inbound, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
+        """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
+        mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
+        name = recording_name(attachment.name, mime, attachment.kind)
+        failed, words = "", ""
+        try:
+            words = await self._transcribe(Recording(data, mime, name))
+        except TranscriptionError as error:
+            failed = mask(str(error))
+            log.warning("a %s could not be transcribed: %s", attachment.kind, failed)
+        head = _called(attachment)
+        if attachment.kind != "voice" or failed:
+            head = f"{head}, {in_words(len(data))}, {await self._save(inbound, name, data)}"
+        if failed:
+            return [(f"[{head}; not transcribed: {failed}]", "")]
+        if not words:
+            return [(f"[{head}, transcribed: nobody speaks in it]", "")]
+        origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
+        return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin, provenance)]
+
+    async def _transcribe(self, recording: Recording) -> str:
+        transcriber, seconds = self.transcriber, self.environment.config.media.transcriber_seconds
+        if transcriber is None:
+            raise TranscriptionError(HOW_TO_TRANSCRIBE)
+        try:
+            async with asyncio.timeout(seconds):
+                return await transcriber.transcribe(recording)
+        except TimeoutError:
+            raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
+
+    def _bounded(self, words: str) -> str:
+        limit = self.environment.config.media.text_characters
+        return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
+
+    async def _save(self, inbound: Inbound, name: str, data: bytes) -> str:
+        """Put a file into the workspace that the sender works in; says where it is, or why it is nowhere."""
+        if self.registry.find(WRITE, inbound.actor) is None:
+            return f"not kept, because its sender may not use the tool {WRITE}"
+        try:
+            workspace = await self.environment.workspace(inbound.actor, inbound.session)
+            return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
+        except (ToolError, StateError) as error:
+            return f"could not be saved: {error}"
+
+
+def unopened(inbound: Inbound) -> UserMessage:
+    """Return the message of a turn that ended before it was opened; it says what came with it."""
+    lines = [(f"[{_called(attachment)}: not opened]", "") for attachment in inbound.attachments]
+    text, foreign = joined([*inbound.pieces, *lines])
+    return UserMessage(text, foreign=foreign)
+
+
+def _called(attachment: Attachment) -> str:
+    """Describe an attachment: its kind, its name on one line without our brackets, its origin, its duration."""
+    name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
+    named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
+    return f"{named}, {attachment.seconds} s" if attachment.seconds else named
+
+
+def in_words(size: int) -> str:
+    """Return a size as people say it."""
+    if size < 1 << 10:
+        return f"{size} bytes"
+    return f"{size / (1 << 10):.0f} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"
+
+
+def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
+    """Return a file's name without folders, marks of shells, control characters, and a dot or dash in front.
+
+    A file without a name is called `unnamed`, with the ending of its type.
+    """
+    last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
+    kept = "".join(character if character.isalnum() or character in _KEPT_IN_NAMES else "_" for character in last)
+    kept = kept.lstrip(".-_ ").rstrip(". ")
+    if not kept:
+        return f"{unnamed}{mimetypes.guess_extension(mime) or ''}"
+    path = PurePosixPath(kept)
+    ending = path.suffix if len(path.suffix.encode()) <= MAX_NAME_ENDING else ""
+    stem = kept.removesuffix(ending).encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+    return stem.rstrip(". ") + ending
+
+
+def recording_name(name: str, mime: str, kind: str) -> str:
+    """Return a name for something that sounds; its ending says what it is."""
+    ending = _SOUND_ENDINGS.get(mime.partition(";")[0].strip().lower(), "")
+    if not name:
+        return f"{kind}{ending or '.ogg'}"
+    safe = safe_name(name, mime)
+    known = PurePosixPath(safe).suffix.lower() in {*_SOUND_ENDINGS.values(), ".oga", ".mpga", ".mpeg"}
+    return safe if known or not ending else f"{safe}{ending}"
+
+
+def picture_name(blob: str, mime: str) -> str:
+    """Return a name for a picture that came without one: the same for the same bytes, whenever they come."""
+    return f"picture-{blob[:8]}{mimetypes.guess_extension(mime) or ''}"
+
+
+def sound_type(data: bytes) -> str | None:
+    """Return the media type of a recording, where its first bytes say."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return "audio/wav"
+    if data[4:8] == b"ftyp":
+        return "audio/mp4"
+    marks = ((b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg"), (b"\xff\xfb", "audio/mpeg"), (b"fLaC", "audio/flac"))
+    return next((mime for mark, mime in marks if data.startswith(mark)), None)
+
+
+def text_of(data: bytes, name: str, mime: str) -> str | None:
+    """Decode a file as text; None if it is binary. Takes 0.1 s for 20 MB: do not call it on the event loop."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return _decoded(data, encoding)
+    if len(data.translate(None, _CONTROLS)) != len(data):
+        return None
+    text = _decoded(data, "utf-8")
+    if text is None and (mime.startswith("text/") or PurePosixPath(name).suffix.lower() in _OF_TEXT):
+        # Older programs on Windows; every byte means something in it.
+        text = data.decode("cp1252", "replace")
+    return text
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text

@@ -1,0 +1,112 @@
+"""Calls of the operator's hooks in a conversation: at its beginning, and for messages in and out.
+
+What they make of a message is a part of the step that stores it: a turn resumed after a crash has the stored
+message and calls no hook again.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+from goclaw.common.core.events import Inbound
+from goclaw.common.core.messages import AssistantMessage, Foreign, Provenance, SourceKind, UserMessage
+from goclaw.common.core.records import record
+from goclaw.conversation.agent.context.untrusted_content import harmless
+from goclaw.conversation.agent.context.window import Window
+from goclaw.conversation.agent.prompt import CONTEXT_END, envelope
+from goclaw.conversation.turns.attachments import unopened
+from goclaw.errors import MessageDenied
+from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
+
+log = logging.getLogger(__name__)
+
+WITHHELD = "[A hook of the operator keeps this answer back.]"
+"""Replaces an answer that was held back, in the transcript and for the model."""
+A_HOOK = "a hook of the operator"
+HEARING = frozenset[Point]({"message_in", "session_start"})
+"""The points at which hooks see a person's message."""
+UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
+
+
+@record
+class Hooking:
+    """The hooks, for one turn."""
+
+    hooks: Hooks
+    window: Window
+
+    @property
+    def judges_answers(self) -> bool:
+        """Whether an answer is shown only when the hooks have seen it whole."""
+        return "message_out" in self.hooks.points
+
+    @property
+    def judges_messages(self) -> bool:
+        """Whether the hooks look at what comes in."""
+        return "message_in" in self.hooks.points
+
+    async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
+        """Return a person's message with its attachments, after the hooks.
+
+        Raises:
+            MessageDenied: a hook rejects it.
+        """
+        answer = await self._fire("message_in", inbound, message.text)
+        if answer.deny:
+            raise MessageDenied(answer.deny)
+        begins = not self.window.entries and not self.window.summary
+        beginning = await self._fire("session_start", inbound) if begins else HookAnswer()
+        told = "\n".join(filter(None, (beginning.context, answer.context)))
+        if answer.text is not None and answer.text != message.text:
+            message = replace(message, text=answer.text, foreign=tuple(_realigned(message, answer.text)))
+        return replace(message, told=told)
+
+    def unheard(self, inbound: Inbound) -> UserMessage:
+        """Return the message of a turn that ended before its message was accepted."""
+        return UserMessage(UNSEEN) if "message_in" in self.hooks.points else unopened(inbound)
+
+    async def said(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
+        """Return an answer of the model after the hooks; its calls stay as they are."""
+        if message.calls and not message.text.strip():
+            return message
+        answer = await self._fire("message_out", inbound, message.text)
+        if answer.suppress and not answer.deny:
+            log.info("a hook keeps the answer back")
+            return AssistantMessage(WITHHELD, message.calls, withheld=True, notice=True)
+        text = f"This answer is held back: {answer.deny}" if answer.deny else answer.text
+        if text is None or text == message.text:
+            return message
+        return AssistantMessage(text, message.calls)  # without its provider's own form, which holds the other words
+
+    async def _fire(self, point: Point, inbound: Inbound, text: str = "") -> HookAnswer:
+        if point not in self.hooks.points:
+            return HookAnswer()
+        return await self.hooks.fire(HookEvent(point, inbound.session, inbound.actor, text=text))
+
+
+def context_of(inbound: Inbound, message: UserMessage | None) -> str:
+    """Return the context shown to the model before a person's message: `envelope`, and what hooks add to it."""
+    context = envelope(inbound)
+    if message is None or not message.told:
+        return context
+    return f"{context.removesuffix(CONTEXT_END)}\n{harmless(message.told)}{CONTEXT_END}"
+
+
+def _realigned(message: UserMessage, text: str) -> Iterator[Foreign]:
+    """Find the foreign pieces in the new text: all of it is foreign where one of them was changed.
+
+    Text that a hook wrote in place of a message without such pieces belongs to the hook.
+    """
+    if not message.foreign and text:
+        yield Foreign(0, len(text), A_HOOK, Provenance(SourceKind.HOOK))
+        return
+    at, found = 0, []
+    for piece in message.foreign:
+        words = message.text[piece.start : piece.end]
+        start = text.find(words, at)
+        if start < 0:
+            yield replace(piece, start=0, end=len(text))
+            return
+        at = start + len(words)
+        found.append(replace(piece, start=start, end=at))
+    yield from found

@@ -1,0 +1,408 @@
+"""The state of a session for people: `/status`, `/context`, and the greeting of a terminal.
+
+The first lines of `/status` are those of the tools contract, to the letter. The greeting says which model answers, what
+is missing and the one command that adds it: at most four lines, one where nothing is missing.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from typing import Any
+
+from goclaw.common.auth.users import Users
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import Mode, QueueMode
+from goclaw.common.core.clock import MINUTE, Clock
+from goclaw.common.core.events import Actor, SessionNow
+from goclaw.common.core.records import record
+from goclaw.common.workspace import SHARED
+from goclaw.conversation.agent.context.budget import ContextBudget, percent, reserve
+from goclaw.conversation.agent.context.health import CompactionHealth
+from goclaw.conversation.agent.kinds import Kind
+from goclaw.conversation.agent.limits import TurnRules
+from goclaw.conversation.compaction.summary_retries import SummaryRetries
+from goclaw.conversation.compaction.window_shortage import WindowShortage
+from goclaw.conversation.schedules.overview import Overview
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.pausing import Pauses
+from goclaw.conversation.sessions.state import Session
+from goclaw.conversation.turns.agents import Agents
+from goclaw.conversation.turns.costs import cost_in_words
+from goclaw.conversation.turns.teams import Teams
+from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.durable.store.spending import Spent
+from goclaw.errors import ConfigError, StateError
+from goclaw.llm.base import ChatModel, Looking
+from goclaw.llm.open import reads_text_calls
+from goclaw.llm.served import TEXT_CALLS, CallStyle, style_words
+from goclaw.memory.memory_queries import COUNTS, SEARCHED
+from goclaw.tools.execution.sandbox.base import NONE, Sandbox
+
+DAEMON, TELEGRAM = "Daemon", "Telegram"
+"""Names of `Details` that begin our own block, with the model between them."""
+FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Prompt files", "Event loop"})
+"""Names of `Details` that show other people, their conversations and the daemon's internals.
+
+Counts of other people's memories are in `memory.memory_queries`.
+"""
+LOOK_SECONDS = 0.5
+"""Seconds for which a command waits while the model is still being looked for."""
+SETUP = "`goclaw setup`"
+"""The command that adds what the greeting misses."""
+NO_MODEL = "Model: demo. No AI is connected."
+NO_TELEGRAM = "Telegram: not connected."
+NO_USERS = "Telegram: users.json lists no Telegram user, so no message there is answered."
+NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
+
+
+@record
+class Details:
+    """The daemon's state at one moment, as other rooms report it."""
+
+    lines: Mapping[str, str]
+    """For people, in a block of their own: name and text."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """For machines."""
+    memory: Sequence[tuple[str, str]] = ()
+    """State of the memory, in a block of its own: name and text."""
+    calm: frozenset[str] = frozenset()
+    """Names of `lines` that say no more than that all is well."""
+    schedules: Sequence[tuple[str, str]] = ()
+    """The schedules of the person who asks, in a block of their own: name and text."""
+
+    def without_others(self) -> "Details":
+        """Return the details without other people's conversations and the daemon's faults."""
+        health = self.numbers.get("health", {})
+        counted = self.numbers.get("memory", {})
+        numbers = {
+            **self.numbers,
+            "health": {name: health[name] for name in health if name not in FOR_ADMINS},
+            "memory": {name: counted[name] for name in counted if name not in COUNTS},
+        }
+        lines = {name: line for name, line in self.lines.items() if name not in FOR_ADMINS}
+        memory = [(name, text) for name, text in self.memory if name != SEARCHED]
+        return replace(self, lines=lines, numbers=numbers, memory=memory)
+
+    def with_schedules(self, found: Overview) -> "Details":
+        """Return the details with what is due for the person who asks."""
+        numbers = {**self.numbers, "schedules": {"count": found.count, "next": list(found.numbers)}}
+        return replace(self, numbers=numbers, schedules=found.lines)
+
+    def without_calm(self) -> "Details":
+        """Return the same without lines that say no more than that all is well: a chat has little room."""
+        return replace(self, lines={name: line for name, line in self.lines.items() if name not in self.calm})
+
+
+@record
+class SessionStatus:
+    """A session's state at one moment."""
+
+    session: str
+    messages: int
+    tokens: int
+    context_window: int
+    compactions: int
+    compacting: bool
+    summary_source: str
+    """The first source of summaries: "Ollama" where it is one, else the name of the model; empty: none."""
+    pending_retries: int
+    model: str
+    """The model that answers, or why none does."""
+    chosen: str
+    """The model that was chosen for the session by /model; empty: none."""
+    spent: Spent
+    queue_mode: QueueMode
+    mode: Mode
+    """The permission mode that was chosen, or is configured."""
+    details: Details
+    policy: Sequence[tuple[str, str]] = ()
+    """The limits of turns, and the used share of the daily ones: name and text."""
+    answering: str = ""
+    """The agent that answers and why, where that is not `main` by default."""
+    agents: Sequence[str] = ()
+    """The tree of agents that work for the turn that runs, a line each."""
+    window_origin: str = ""
+    """Where the size of the window comes from, for admins; empty: the model's server has said nothing of it."""
+    calls: CallStyle = CallStyle.UNTRIED
+    """How the model calls tools, for admins."""
+    reads_text_calls: bool = True
+    """False where `models.options.<model>.text_calls` is off."""
+    reserve: int = 0
+    """Tokens of the window that are kept free for the answer."""
+    shortage: str = ""
+    """The reason why the next request cannot fit into the window at all; empty: it can."""
+    paused: bool = False
+    """The turn that runs is paused."""
+
+    def text(self, health: CompactionHealth, clock: Clock) -> str:
+        """Return the text of `/status`."""
+        blocks = [
+            [
+                "Session Status",
+                f"  Messages: {self.messages:,}",
+                f"  Tokens: {self.tokens:,} / {self.context_window:,} ({percent(self.tokens, self.context_window)})",
+                f"  Compactions: {self.compactions:,}",
+            ],
+            ["Compaction Health", *self._health_lines(health, clock)],
+            [
+                "GoClaw",
+                *self._first_lines(),
+                f"  Cost so far: {cost_in_words(self.spent)}",
+                *self._queue_lines(),
+                *self._policy_lines(),
+            ],
+        ]
+        if self.details.memory:
+            blocks.append(["Memory", *(f"  {name}: {text}" for name, text in self.details.memory)])
+        if self.details.schedules:
+            blocks.append(["Schedules", *(f"  {name}: {text}" for name, text in self.details.schedules)])
+        if self.agents:
+            blocks.append(["Agents at work", *(f"  {line}" for line in self.agents)])
+        return "\n\n".join("\n".join(block) for block in blocks)
+
+    def _policy_lines(self) -> Sequence[str]:
+        held = [("This turn", "paused; /resume continues it, /stop ends it")] if self.paused else []
+        return [f"  {name}: {text}" for name, text in [*held, *self.policy]]
+
+    def _first_lines(self) -> Sequence[str]:
+        """Whether it works at all: daemon, model, Telegram."""
+        told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
+        short = f"  Window: {self.shortage} /context says what helps." if self.shortage else ""
+        window = f"  Model window: {self.window_origin}" if self.window_origin else ""
+        lines = (told.get(DAEMON), self._model_line(), window, self._calls_line(), told.get(TELEGRAM), short)
+        return [line for line in lines if line]
+
+    def _model_line(self) -> str:
+        if not self.chosen:
+            return f"  Model: {self.model}"
+        chosen = "" if self.model == self.chosen else f" {self.chosen}, which does not answer now"
+        return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
+
+    def _calls_line(self) -> str:
+        if self.calls is CallStyle.UNTRIED:
+            return ""
+        return f"  Model trial: it {style_words(self.calls, reads_text=self.reads_text_calls)}"
+
+    def _queue_lines(self) -> Sequence[str]:
+        agent = {"Agent": self.answering} if self.answering else {}
+        queue = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
+        mode = {} if self.mode == "default" else {"Permission mode": self.mode}
+        lines = {name: line for name, line in self.details.lines.items() if name not in (DAEMON, TELEGRAM)}
+        return [f"  {name}: {text}" for name, text in {**agent, **lines, **queue, **mode}.items()]
+
+    def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
+        if not self.summary_source:
+            lines = ["  Ollama: not configured", "  Mode: main model only"]
+        elif health.degraded:
+            return [
+                f"  {self.summary_source}: degraded ({health.failures}/{health.threshold} failures)",
+                "  Mode: fallback to main model",
+                f"  Reset in: {_until(health.reset_in)}",
+                *([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),
+                *self._progress(),
+            ]
+        else:
+            lines = [
+                f"  {self.summary_source}: healthy ({health.counted}/{health.threshold} failures)",
+                "  Mode: normal",
+            ]
+        ago = "never" if health.last_attempt is None else f"{_minutes(clock.now() - health.last_attempt)} ago"
+        return [*lines, f"  Last attempt: {ago}", f"  Pending retries: {self.pending_retries}", *self._progress()]
+
+    def _progress(self) -> Sequence[str]:
+        return ["  Status: compaction in progress"] if self.compacting else []
+
+    def numbers(self, health: CompactionHealth) -> dict[str, Any]:
+        """Return the same for machines (`goclaw status --json`)."""
+        return {
+            "session": self.session,
+            "messages": self.messages,
+            "tokens": self.tokens,
+            "context_window": self.context_window,
+            "context_window_origin": self.window_origin,
+            "calls": self.calls,
+            "reserve": self.reserve,
+            "fits": not self.shortage,
+            "compactions": self.compactions,
+            "compacting": self.compacting,
+            "pending_retries": self.pending_retries,
+            "model": self.model,
+            "model_chosen": self.chosen,
+            "cost": self.spent.cost if self.spent.requests > self.spent.unpriced else None,
+            "spent": {
+                "requests": self.spent.requests,
+                "unpriced": self.spent.unpriced,
+                "input": self.spent.input,
+                "output": self.spent.output,
+                "cache_read": self.spent.cache_read,
+            },
+            "queue_mode": self.queue_mode,
+            "paused": self.paused,
+            "agents": list(self.agents),
+            "mode": self.mode,
+            "ollama": {
+                "configured": bool(self.summary_source),
+                "source": self.summary_source,
+                "degraded": health.degraded,
+                "failures": health.counted,
+                "last_attempt": health.last_attempt,
+            },
+            "details": dict(self.details.lines),
+            **self.details.numbers,
+        }
+
+
+def _minutes(seconds: float) -> str:
+    return f"{max(0, round(seconds / MINUTE))} min"
+
+
+def _until(seconds: float) -> str:
+    """Return a time to wait: whole seconds below a minute, which never reach zero while there is something left."""
+    left = math.ceil(seconds)
+    return f"{left} s" if left < MINUTE else _minutes(seconds)
+
+
+@record
+class SessionInspection:
+    """Looks at sessions, and changes nothing."""
+
+    context: TurnContext
+    agents: Agents
+    pauses: Pauses
+    shortage: WindowShortage
+    summary_retries: SummaryRetries
+    teams: Teams
+
+    async def now(self, key: str) -> SessionNow:
+        """Return what goes on in a session right now: a client that subscribes next misses nothing."""
+        todos = (await self.context.contexts.session(key)).todos
+        return replace(self.context.ports.bus.now(key), questions=self.context.ports.questions.of(key), todos=todos)
+
+    async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
+        """Return a session's state; `details` is what others know, `actor` who asks."""
+        session = await self.context.contexts.session(key)
+        kind, line = await self.context.agents_for.answering(actor, key)
+        models = self.context.ports.models
+        short = ""
+        try:
+            agent = await self._known_model(key, kind)
+        except (ConfigError, TimeoutError):
+            context_window, model = 0, models.sentence
+        else:
+            context_window, model = agent.context_window, agent.spec
+            if actor:
+                await self.context.measure(session, actor, kind, agent)
+                short = await self.shortage.shortage(session, actor, kind, agent)
+        return SessionStatus(
+            session=key,
+            messages=len(session.window.entries),
+            tokens=session.window.tokens(session.overhead),
+            context_window=context_window,
+            window_origin=models.served.of(model).window_words(context_window) if self._is_admin(actor) else "",
+            calls=await self._calls(model) if self._is_admin(actor) else CallStyle.UNTRIED,
+            reads_text_calls=reads_text_calls(self.context.ports.config, model),
+            reserve=reserve(context_window, self.context.ports.config.compaction),
+            shortage=short,
+            compactions=await self.context.ports.transcripts.compactions(key),
+            compacting=session.compacting,
+            summary_source=_summary_source(models.summary_specs),
+            pending_retries=await self.summary_retries.count(),
+            model=model,
+            chosen=await models.chosen(key),
+            spent=await self.context.ports.spending.of_session(key),
+            queue_mode=await self.context.queue_modes.of(key),
+            mode=await self.context.modes.chosen(key),
+            details=details,
+            answering=line,
+            policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
+            agents=[*self.teams.lines(key), *await self.agents.lines(key)],
+            paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
+        )
+
+    async def _calls(self, spec: str) -> CallStyle:
+        return CallStyle.of(await self.context.ports.settings.fact(f"{TEXT_CALLS}:{spec}"))
+
+    def _is_admin(self, actor: Actor | None) -> bool:
+        access = self.context.ports.approvals.access
+        return actor is None or access.authorize(actor, "command.admin", "status").allowed
+
+    async def _workspace(self, key: str, actor: Actor | None) -> list[tuple[str, str]]:
+        """Say that the actor has a workspace of their own in the session, where that is so."""
+        if actor is None:
+            return []
+        with suppress(StateError):  # each turn ends with it, and says so
+            if (await self.context.ports.environment.workspace(actor, key)).shared:
+                return [("Workspace", f"your own; {SHARED}/ in it belongs to everybody")]
+        return []
+
+    async def budget(self, key: str, actor: Actor) -> ContextBudget:
+        """Return how a session's next request divides the model's window, if `actor` speaks next.
+
+        Raises:
+            ConfigError: no model can be opened.
+            StateError: the actor's workspace cannot be opened.
+            TimeoutError: the model is still being looked for.
+        """
+        session = await self.context.contexts.session(key)
+        kind, _ = await self.context.agents_for.answering(actor, key)
+        return await self.context.budget(session, actor, kind, await self._known_model(key, kind))
+
+    async def no_room(self, actor: Actor) -> str:
+        """Explain why no new conversation of `actor` with the main agent fits the model's window; empty: one does."""
+        return await self.shortage.at_start(actor, self.context.agents_for.main)
+
+    def rules_in(self, session: str) -> TurnRules:
+        """Return the rules of the turn that runs in a session."""
+        known = self.context.contexts.known(session)
+        return known.rules if known and known.rules else self.context.agents_for.main.rules
+
+    async def _known_model(self, key: str, kind: Kind) -> ChatModel:
+        """Return the model of an agent, with its window if its server reports it soon.
+
+        Raises:
+            ConfigError: none can be opened.
+            TimeoutError: it is still being looked for.
+        """
+        async with asyncio.timeout(LOOK_SECONDS):
+            model = await self.context.agents_for.model(key, kind)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                if isinstance(model, Looking):
+                    await model.look()
+        return model
+
+    async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
+        """Return the share of the daily budget used by the session's current user, at first its own person."""
+        return await self.context.costs.lines(session.person or session.key)
+
+
+def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> str:
+    """Return the lines as things are now; what is still being looked for counts as there."""
+    model, lacks_model = _model_line(models, config)
+    telegram = _telegram_line(config, users)
+    lines = [model, *([telegram] if telegram else []), *([NO_COMMANDS] if sandbox.tier == NONE else [])]
+    wanted = [*(["a model"] if lacks_model else []), *(["Telegram"] if telegram else [])]
+    return "\n".join([*lines, *([f"{SETUP} connects {' and '.join(wanted)}."] if wanted else [])])
+
+
+def _model_line(models: Models, config: Config) -> tuple[str, bool]:
+    """Describe the model that answers, and whether it is missing, failed or an unwanted demo."""
+    if models.is_demo and not (config.models.agent or config.agents.main.model):
+        return NO_MODEL, True
+    return models.sentence.partition("\n")[0], models.failed
+
+
+def _telegram_line(config: Config, users: Users) -> str:
+    """Describe what is missing for Telegram; empty where nothing is, or where Telegram is switched off."""
+    if config.telegram.enabled is False:
+        return ""
+    if config.telegram.token is None:
+        return NO_TELEGRAM
+    return "" if any(user.key.startswith("telegram:") for user in users.all()) else NO_USERS
+
+
+def _summary_source(specs: Sequence[str]) -> str:
+    is_ollama = any(spec.startswith("ollama:") for spec in specs)
+    return "Ollama" if is_ollama else next(iter(specs), "")

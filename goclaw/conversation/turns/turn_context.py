@@ -1,0 +1,238 @@
+"""The services that turns use, and what a request holds besides the conversation."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from goclaw.channels.base import Channel
+from goclaw.common.config.agents import AgentSettings
+from goclaw.common.config.schema import Config
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor
+from goclaw.common.core.messages import ToolResult
+from goclaw.common.core.records import record
+from goclaw.common.specs import ToolSpec
+from goclaw.conversation.agent.context.budget import ContextBudget
+from goclaw.conversation.agent.context.window import Calibration
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
+from goclaw.conversation.approvals.approvals import StandingApprovals
+from goclaw.conversation.approvals.questions import Questions
+from goclaw.conversation.compaction.compacting import Compactor
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.queueing import QueueModes
+from goclaw.conversation.sessions.reminding import MEMENTO_TOOL, remembered
+from goclaw.conversation.sessions.state import Contexts, Session
+from goclaw.conversation.turns.agent_run import AgentRun
+from goclaw.conversation.turns.agent_selection import AgentSelector
+from goclaw.conversation.turns.answers import InterimTexts
+from goclaw.conversation.turns.attachments import Attachments
+from goclaw.conversation.turns.costs import Costs
+from goclaw.conversation.turns.demo_turns import DemoTurns
+from goclaw.conversation.turns.preparing import PreparationLimiter
+from goclaw.conversation.turns.tool_requests import CommandPort, Forwarding, SchedulePort
+from goclaw.conversation.turns.unattended import UnattendedPort
+from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.spending import Spending
+from goclaw.durable.store.transcripts import Transcripts
+from goclaw.errors import StateError
+from goclaw.llm.base import ChatModel
+from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
+from goclaw.tools.execution.tasks.base import Owner
+from goclaw.tools.hooks.base import Hooks
+from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
+from goclaw.tools.toolkit.base import ToolEnvironment
+from goclaw.tools.toolkit.dispatcher import Dispatcher
+from goclaw.tools.toolkit.offering import Offering, Offerings, profile_of
+from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.services import Reminder
+
+
+@record
+class SessionPorts:
+    """The services that turns use; `app.sessions` fills them in."""
+
+    config: Config
+    clock: Clock
+    bus: Bus
+    transcripts: Transcripts
+    outbox: Outbox
+    channels: Mapping[str, Channel]
+    dispatcher: Dispatcher
+    environment: ToolEnvironment
+    models: Models
+    prompt: SystemPrompt
+    journal: Journal
+    questions: Questions
+    approvals: StandingApprovals
+    settings: Settings
+    spending: Spending
+    hooks: Hooks
+    config_file: Path | None
+    """The configuration file, which need not exist yet; None if unknown."""
+    command_port: CommandPort = field(default_factory=CommandPort)
+    schedule_port: SchedulePort = field(default_factory=SchedulePort)
+    unattended: UnattendedPort = field(default_factory=UnattendedPort)
+
+
+class SubagentsPort(Protocol):
+    """Starts agents for another one (`turns.agents`)."""
+
+    async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        """Run an agent for `above` to its end, for the call with this step's name and this id."""
+        ...
+
+
+class TeamsPort(Protocol):
+    """The teams of all sessions (`turns.teams`)."""
+
+    def of(self, agent_run: AgentRun) -> TeamPort:
+        """Return the team as an agent reaches it."""
+        ...
+
+    def news(self, owner: Owner) -> Sequence[Reminder]:
+        """Return the reminders for the lead: one per member that spoke."""
+        ...
+
+
+@record
+class TurnContext:
+    """The parts of the service that turns use."""
+
+    ports: SessionPorts
+    calibration: Calibration
+    compactor: Compactor
+    contexts: Contexts
+    costs: Costs
+    demo_turns: DemoTurns
+    kinds: Kinds
+    modes: Modes
+    queue_modes: QueueModes
+    received: Attachments
+    interim: InterimTexts
+    agents: SubagentsPort
+    teams: TeamsPort
+    agents_for: AgentSelector
+    offerings: Offerings = field(default_factory=Offerings)
+    preparing: PreparationLimiter = field(default_factory=PreparationLimiter)
+
+    async def forward(
+        self, turn: Turn, scope: CallScope, wanted: Forward, step: str, call_id: str, *, spawns: bool = True
+    ) -> ToolResult:
+        """Hand the call with this step's name and this id on to another tool.
+
+        Args:
+            turn: takes the call's steps.
+            scope: where it is made.
+            wanted, step, call_id: the call, and the name and id of the call that it stands for.
+            spawns: whether the other tool may start agents.
+        """
+        offering = self.kinds.of(wanted.agent)
+        selection = offering.settings.tools if offering else ()
+        forwarding = Forwarding(self.ports.dispatcher, turn, scope, selection, spawns)
+        return await forwarding.hand_on(wanted, step, call_id)
+
+    def recursive(self, lineage: set[str], depth: int) -> list[str]:
+        """Return the tools that would call one of the agents at work again, or start one more than may be."""
+        is_deepest = depth >= self.ports.config.limits.agent_depth
+        agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
+        return [*([AGENT_TOOL] if is_deepest else []), *self.kinds.recursive(agents)]
+
+    def offering(
+        self,
+        actor: Actor,
+        settings: AgentSettings,
+        within: Sequence[Sequence[str] | None],
+        model: ChatModel,
+        *,
+        planning: bool,
+    ) -> Offering:
+        """Return the tools to show to a model, of those that an agent with these settings may use for the actor."""
+        offered_to = self.ports.dispatcher.registry.offered_to
+        usable = offered_to(actor, *within, planning=planning)
+        lasting = offered_to(actor, *within, planning=False) if planning else usable
+        if self.ports.models.served.of(model.spec).tools is False:
+            usable = lasting = []  # its server would refuse the whole request
+        profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
+        return self.offerings.of(usable, lasting, profile, settings.tools)
+
+    async def system(self, actor: Actor, session: str, settings: AgentSettings, offering: Offering, *about: str) -> str:
+        """Return an agent's system prompt with these tools, in the session with this key.
+
+        Raises:
+            StateError: the workspace cannot be opened.
+        """
+        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor, session))
+        kinds = self.kinds.listed(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
+        return system_prompt(prompt, settings, offering, *about, kinds)
+
+    async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
+        """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
+
+        Args:
+            session: the conversation.
+            actor: for whom the request would be made.
+            kind: the agent that would answer.
+            model: the model that would answer.
+        """
+        if session.overhead:
+            return
+        with suppress(StateError):  # a request would end with the error; a number need not
+            system, offering = await self._next(session, actor, kind, model)
+            session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
+            session.window.scale = self.calibration.of(model.spec)
+
+    async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
+        """Estimate part by part what a session's next request holds of the model's window.
+
+        Args:
+            session: the conversation.
+            actor: for whom the request would be made.
+            kind: the agent that would answer.
+            model: the model that would answer.
+
+        Raises:
+            StateError: the actor's workspace cannot be opened.
+        """
+        system, offering = await self._next(session, actor, kind, model)
+        window, scale = session.window, self.calibration.of(model.spec)
+        window.scale = scale
+        found = measured_budget(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
+        said = window.tokens(estimate_prompt(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
+        return replace(
+            found,
+            notes=int(scale * estimate_reminder(await self.remembered(actor, session, offering.usable))),
+            conversation=max(0, said - found.overhead),
+            messages=len(window.entries),
+        )
+
+    async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:
+        """Return the system prompt and tools of a request to this model that is not made yet."""
+        registry = self.ports.dispatcher.registry
+        await registry.ready()
+        planning = self.modes.offers_plan(session, actor, session.mode)
+        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))
+        offering = self.offering(actor, kind.settings, within, model, planning=planning)
+        return await self.system(actor, session.key, kind.settings, offering), offering
+
+    async def remembered(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
+        """Return the mementos to show to the model when the actor speaks."""
+        ports = self.ports
+        if not ports.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
+            return ""
+        workspace = await ports.environment.workspace(actor, session.key)
+        is_own = not ports.approvals.access.is_group(session.key)
+        return await remembered(workspace, actor.key, session.window.markers, own=is_own)
+
+
+def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the selection that leaves these tools out; None: none is left out."""
+    return tuple(f"-{name}" for name in names) or None

@@ -1,0 +1,226 @@
+"""Calls that a model wrote as text: judged here, and then run like all others, or replaced by a line.
+
+One is run where reading is on for the model, where it is a block of its own at the end of the answer
+(`llm.text_calls`), names a tool that is offered and fits its schema, where the person did not ask to be shown such a
+text, and where the same call stands in nothing that the model read: a page could dictate it.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal
+
+from goclaw.common.core.events import Actor
+from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.records import record
+from goclaw.conversation.agent.context.dictated_calls import is_written_out, stands_in
+from goclaw.conversation.turns.answer_text import AnswerText
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.llm.base import Finished, Request, Stop
+from goclaw.llm.text_calls import (
+    CallBlock,
+    Form,
+    Unread,
+    UnreadCall,
+    WrittenCall,
+    calls_in,
+    mark_in,
+    name_in,
+    opening_of,
+    read_block,
+    without_calls,
+)
+from goclaw.llm.tool_calls import read_id
+from goclaw.tools.toolkit.argument_repair import near_names
+from goclaw.tools.toolkit.arguments import validate
+from goclaw.tools.toolkit.registry import Registry
+
+log = logging.getLogger(__name__)
+
+TextCalls = Literal["on", "auto", "first", "off"]
+"""`auto`: on by itself; `first`: on from the next one on."""
+MAX_NAME = 100
+
+_SHOWING = (
+    r"show|print|display|output|give me|tell me|let me see|look like|looks like|example|explain|paste|what would"
+    r"|how would|without (?:running|calling|executing)|zeig|gib|beispiel|erklär|ausgeben|montre|affiche|donne|exemple"
+    r"|expli|muestra|ejemplo|mostra|esempio|pokaż|покажи|пример|显示|展示|示例|例|見せ|表示"
+)
+_DATA = r"(?<![.\w])(?:json|xml|yaml)\b(?! files?\b)|code block|codeblock|snippet"
+_CALL = (
+    r"(?:tool|function)[\s_-]*calls?\b|<\|?/?tool|\[tool_calls|werkzeugaufruf|funktionsaufruf|appel d.outil|函数调用"
+)
+_ASKS = re.compile(rf"(?=.*(?:{_SHOWING}))(?=.*(?:{_DATA}))", re.IGNORECASE | re.DOTALL)
+_ASKS_FOR_CALL = re.compile(_CALL, re.IGNORECASE)
+
+_REASONS = {
+    Unread.OFF: "reading such calls is off",
+    Unread.FIRST: "this model has not done so before",
+    Unread.UNKNOWN: "there is no such tool",
+    Unread.UNFIT: "its arguments do not fit",
+    Unread.DICTATED: "the same call stands in what it read",
+    Unread.ASKED: "you asked about such calls",
+    Unread.MISPLACED: "it was not alone at the end of the answer, or is broken",
+}
+_SHAPE = '{"name": "…", "arguments": {…}}'
+
+
+@record
+class Circumstances:
+    """What decides whether a written call runs, beside the call."""
+
+    reading: TextCalls
+    actor: Actor
+    words: Sequence[str]
+    """The person's messages of the turn."""
+    request: Request
+    summary: str
+    """Of the conversation before what the request holds."""
+    may_ask_again: bool
+    """The model was not informed of such a call in this turn."""
+
+
+class WrittenCalls:
+    """Judges the calls in the texts of answers."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def read(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
+        """Return the answer with its calls, or without what stands for one.
+
+        Args:
+            done: the whole answer.
+            answer: its text, closed.
+            at: what decides.
+        """
+        if not answer.held:
+            return _with_text(done, answer.shown if answer.shown == answer.raw else answer.shown.rstrip())
+        text = answer.shown + answer.held
+        block = read_block(text)
+        if _was_asked(at, block):
+            return _with_text(done, text)
+        if block is None:
+            return self._replaced(done, answer, at)
+        calls, why = self._judged(block.calls, at)
+        if why is None and await _is_dictated(text[block.start :], [*block.calls, *map(_written, calls)], at):
+            why = UnreadCall(block.calls[0].name, Unread.DICTATED)
+        if why is None and at.reading in ("on", "auto"):
+            log.info("a call of %s was written as text, and is run", ", ".join(call.name for call in calls))
+            message = AssistantMessage(text[: block.start].rstrip(), (*done.message.calls, *calls))
+            return replace(done, message=message, stop=Stop.TOOLS)
+        if why is None:
+            why = UnreadCall(calls[0].name, Unread.OFF if at.reading == "off" else Unread.FIRST)
+        return _without(done, text[: block.start], why, at)
+
+    def _judged(self, written: Sequence[WrittenCall], at: Circumstances) -> tuple[list[ToolCall], UnreadCall | None]:
+        """Return the calls that the written ones stand for, and what is wrong with the first that is wrong."""
+        calls: list[ToolCall] = []
+        for each in written:
+            call = self._registry.meant(ToolCall(read_id(None), each.name[:MAX_NAME], dict(each.arguments)), at.actor)
+            tool = self._registry.find(call.name, at.actor)
+            if tool is None:
+                return [], UnreadCall(call.name, Unread.UNKNOWN)
+            if not self._registry.takes(tool, call):
+                try:
+                    validate(tool.arguments, call.input, tool.spec.injected)
+                except (InvalidInput, ToolError) as error:
+                    return [], UnreadCall(call.name, Unread.UNFIT, str(error))
+            calls.append(call)
+        return calls, None
+
+    def _replaced(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
+        """Replace what stands for a call and is no block at the end. Without marks it may be an example."""
+        text = answer.shown + answer.held
+        is_marked, is_whole = mark_in(text) >= 0, calls_in(answer.held[len(opening_of(answer.held)) :]) is not None
+        if at.reading in ("off", "first") and not is_marked and is_whole:
+            return _with_text(done, text)
+        kept, calls = without_calls(text, len(answer.shown))
+        if not calls and not is_marked and not is_whole:
+            kept, calls = answer.shown, (WrittenCall(name_in(answer.held), {}),)
+        if not calls:
+            return _with_text(done, kept.rstrip() if kept != text else text)
+        return _without(done, kept, UnreadCall(calls[0].name[:MAX_NAME], Unread.MISPLACED), at)
+
+
+class KnownTools:
+    """The names of the tools of an actor."""
+
+    def __init__(self, registry: Registry, actor: Actor) -> None:
+        self._registry = registry
+        self._actor = actor
+
+    @cached_property
+    def _names(self) -> Sequence[str]:
+        return [spec.name for spec in self._registry.visible_to(self._actor)]
+
+    def has(self, name: str) -> bool:
+        """Return whether a tool has the name, or one that is near to it."""
+        return self._registry.find(name, self._actor) is not None or bool(near_names(name, self._names))
+
+
+def line_for_people(call: UnreadCall) -> str:
+    """Return what a person reads in the place of a call that did not run."""
+    return f"[The model wrote a call of {call.name} as text. It did not run: {_REASONS[call.why]}.]"
+
+
+def note_for_model(call: UnreadCall) -> str:
+    """Return what the model reads of its call that did not run."""
+    text = f"[Your call of {call.name} did not run: you wrote it as text"
+    match call.why:
+        case Unread.UNFIT:
+            text += f", and its arguments do not fit: {call.detail}"
+        case Unread.UNKNOWN:
+            text += ", and there is no tool of that name"
+        case Unread.MISPLACED:
+            text += f". Write a call alone at the end of the answer, with nothing behind it: {_SHAPE}"
+        case _:
+            text += ". Use the tool interface"
+    return f"{text}.]"
+
+
+def _was_asked(at: Circumstances, block: CallBlock | None) -> bool:
+    """Return whether the person asked to be shown such a text, in place of having it run."""
+    if any(_ASKS_FOR_CALL.search(words) for words in at.words):
+        return True
+    is_marked = block is not None and block.form is Form.MARKED
+    return at.reading != "on" and not is_marked and any(_ASKS.search(words) for words in at.words)
+
+
+async def _is_dictated(block: str, calls: Sequence[WrittenCall], at: Circumstances) -> bool:
+    foreign = [at.request.system, at.request.reminder, at.summary, *_read_elsewhere(at.request.messages)]
+    own = [message.text for message in at.request.messages if isinstance(message, UserMessage)]
+    written = [text for text in own if is_written_out(text)]
+    return await asyncio.to_thread(stands_in, block, calls, [text for text in (*foreign, *written) if text])
+
+
+def _read_elsewhere(messages: Iterable[Message]) -> Iterable[str]:
+    """Yield the texts that did not come from the person: results, and messages with marked material."""
+    for message in messages:
+        if isinstance(message, ToolResult):
+            yield message.content
+        elif isinstance(message, UserMessage) and "<material" in message.text:
+            yield message.text
+
+
+def _written(call: ToolCall) -> WrittenCall:
+    return WrittenCall(call.name, call.input)
+
+
+def _with_text(done: Finished, text: str) -> Finished:
+    """Return the answer with another text; its native form holds the one that the model wrote."""
+    if text == done.message.text:
+        return done
+    return replace(done, message=replace(done.message, text=text, native=None))
+
+
+def _without(done: Finished, text: str, call: UnreadCall, at: Circumstances) -> Finished:
+    """Return the answer without a call: the model is informed and asked again, or the person reads a line."""
+    log.warning("a call of %s was written as text, and did not run: %s", call.name, call.why)
+    again = at.may_ask_again and call.why not in (Unread.DICTATED, Unread.ASKED) and not done.message.calls
+    call = replace(call, again=again)
+    shown = text.rstrip() if again else f"{text.rstrip()}\n\n{line_for_people(call)}".strip()
+    return replace(_with_text(done, shown), unread=call)

@@ -1,0 +1,184 @@
+"""Which process works on which session, where several share a store: the seam between the engine and the store.
+
+A session is wanted by the transaction that brings it work. One process takes it, works until nothing is left and a
+while has passed, and lets it go. What it writes meanwhile is checked by the fence of its lease (`store.fencing`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.records import record
+from goclaw.durable.store.database import BoundStatement, Database
+from goclaw.durable.store.fencing import Fence
+
+OF_CHAT = "outbox:"
+"""Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+OF_WORK_BESIDE = "beside:"
+"""Beginning of the name under which work for a session is fenced that any process does; the session follows."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A session that this process works on."""
+
+    fence: Fence
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever the session may have been brought something, by this process or another one."""
+    is_lost: bool = False
+    """Another process has the session, or this one has it anew: its work ends with `OwnershipLost`."""
+    has_orders: bool = True
+    """The session may have been given orders that were not looked at."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when nothing works under it any more."""
+
+    @property
+    def session(self) -> str:
+        """The session's key."""
+        return self.fence.session
+
+
+Work = Callable[[Lease], Awaitable[bool]]
+"""Works on a session, in tasks that begin under its fence, until nothing is left. False: something is, for another
+process or another time."""
+
+
+@record
+class Order:
+    """A request of one process to the one that works on a session."""
+
+    id: str
+    session: str
+    name: str
+    """What is to be done; the engine and the gateway know the names."""
+    body: str
+
+
+class Orders(Protocol):
+    """Orders to the processes that work on sessions."""
+
+    async def give(self, session: str, name: str, body: str, seconds: float) -> str:
+        """Have the process that works on a session carry an order out, and return its reply.
+
+        Where none works on it, one takes it. When that one dies before it has answered, the next one carries the order
+        out, perhaps a second time; none does when `seconds` are over.
+
+        Raises:
+            NotAnswered: there was no reply in `seconds`. The order may have been carried out.
+            StateError: it was refused, or the store cannot be reached.
+        """
+        ...
+
+    async def open(self, session: str) -> Sequence[Order]:
+        """Return the orders of a session that have no reply and whose time is not over, in order."""
+        ...
+
+    async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
+        """Send the reply to the process that gave an order; a refusal is raised there as a StateError."""
+        ...
+
+    async def sweep(self) -> None:
+        """Delete orders whose time is over: their askers have died."""
+        ...
+
+
+class Ownership(Protocol):
+    """Leases of sessions."""
+
+    replica: str
+    """Name of this process."""
+    orders: Orders
+    """Their notices set `Lease.has_orders` and `Lease.news`."""
+
+    def wanted(self, session: str) -> BoundStatement:
+        """Return the statement that has a session worked on, for the transaction that brings it work."""
+        ...
+
+    def wanted_if_idle(self, session: str) -> BoundStatement:
+        """Return the same for a session that may have been left behind: nothing where one works on it or will."""
+        ...
+
+    async def is_owned(self, session: str) -> bool:
+        """Whether any process works on a session now; a dead one counts until it is noticed."""
+        ...
+
+    def withdrawn(self, session: str) -> BoundStatement:
+        """Return the statement with which an owner takes back that its session is wanted once more.
+
+        What was committed before is to be looked at after it: it says so no longer.
+        """
+        ...
+
+    async def run(self, work: Work) -> None:
+        """Take sessions that are wanted, those of dead processes included, and have each worked on.
+
+        Cancelled, it takes no more, and ends when all `work` has; what is left of a session is taken by another process
+        at once.
+        """
+        ...
+
+    async def beside(self, session: str) -> Fence:
+        """Return the fence for work for a session that need not be its owner's: one for all, until `end_beside`.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
+    async def end_beside(self, session: str) -> None:
+        """Have what is written under the fences that `beside` has returned refused from here on, in every process.
+
+        When this returns, all that was written under them is committed or never will be.
+
+        Raises:
+            StateError: the store cannot be reached, or such a transaction does not end.
+        """
+        ...
+
+    async def left_waiting(self) -> list[tuple[str, str]]:
+        """Return sessions with work whose files are at a gateway that is gone, and its name; each once an absence.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
+    def take_no_more(self) -> None:
+        """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
+        ...
+
+    def fence_of(self, session: str) -> Fence | None:
+        """Return the fence under which this process works on a session, as far as it knows; None: it does not."""
+        ...
+
+    def is_sure_of(self, session: str, epoch: int | None = None) -> bool:
+        """Whether this process works on a session (under `epoch`), and no other has taken it, or will in a moment."""
+        ...
+
+    async def check(self, fence: Fence) -> None:
+        """Have a fence of this process asked once more, unless `is_sure_of` says that it holds.
+
+        Raises:
+            OwnershipLost: another process has taken the session over.
+            DiskError: the store cannot be reached.
+        """
+        ...
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
+
+        Raises:
+            DiskError: the duty is lost, because the store cannot be reached. It may be another process's by now.
+        """
+        ...
+
+
+@record
+class OwnershipPart:
+    """The leases of a store, as the catalogue names them."""
+
+    open: Callable[[Database, Clock], Ownership]
+    channels: Callable[[Database, Ownership, Clock], Any]
+    """Opens what the channels of all processes have in common: a `channels.processes.Processes`."""

@@ -1,0 +1,138 @@
+"""Access to a schema beside the daemon that uses it: queries, and a check. Everything here blocks."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import Cursor
+
+from goclaw.common.config.values import PostgresPlace
+from goclaw.durable.store.database import BoundStatement, Examined, Row
+from goclaw.durable.store.postgres.connecting import HOLDERS_OF, PostgresRow, off_this_machine, parameters
+from goclaw.durable.store.postgres.faults import store_error
+from goclaw.durable.store.postgres.replicas import ALL, SEEN_SECONDS, SERVER, use_of
+from goclaw.durable.store.postgres.schema import NEWEST, VERSION
+from goclaw.durable.store.postgres.sending import bound
+from goclaw.durable.store.replicas import StoreUse
+from goclaw.errors import StateError
+
+_ABOUT = """
+SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync, pg_backend_pid() AS pid,
+  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
+  (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS is_encrypted
+"""
+_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relkind = 'r'
+"""
+FULL_NOTICES = 0.5
+"""Part of the queue of notices from which on the operator is warned; it has 8 GB (postgresql.org, "NOTIFY")."""
+MANY_CONNECTIONS = 0.85
+"""Part of `max_connections` from which on the operator is warned: a gateway takes twelve at most."""
+SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'daemon_facts'"
+"""Finds a row where the schema has the tables of GoClaw."""
+_FACT = "SELECT value FROM daemon_facts WHERE name = %s"
+
+
+@contextmanager
+def connected(place: PostgresPlace) -> Iterator[psycopg.Connection[PostgresRow]]:
+    """Connect for reading, at one moment of the database.
+
+    Raises:
+        StateError: Postgres cannot be used, or a query fails.
+    """
+    try:
+        with psycopg.connect(**parameters(place), application_name="goclaw beside", row_factory=_rows) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            connection.execute("SELECT set_config('search_path', %s, false)", (f'"{place.schema}", pg_temp',))
+            yield connection
+    except psycopg.Error as error:
+        raise StateError(str(store_error(error, place.shown, "read"))) from error
+
+
+def _rows(cursor: Cursor[Any]) -> Any:
+    places = {column.name: place for place, column in enumerate(cursor.description or ())}
+    return lambda values: PostgresRow(values, places)
+
+
+def read(place: PostgresPlace, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
+    """Return the rows of each query, all of one moment; none where the schema was never used.
+
+    Raises:
+        StateError: Postgres cannot be used.
+    """
+    with connected(place) as connection:
+        if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
+            return [[] for _ in statements]
+        return [connection.execute(*bound(statement)).fetchall() for statement in statements]
+
+
+def exists(place: PostgresPlace) -> bool:
+    """Whether the schema has the tables of GoClaw.
+
+    Raises:
+        StateError: Postgres cannot be used.
+    """
+    with connected(place) as connection:
+        return connection.execute(SCHEMA, (place.schema,)).fetchone() is not None
+
+
+def examine(place: PostgresPlace) -> Examined:
+    """Look at the server, the role and the schema.
+
+    Raises:
+        StateError: Postgres cannot be used.
+    """
+    with connected(place) as connection:
+        (about,) = connection.execute(_ABOUT).fetchall()
+        weak = []
+        if about["is_superuser"]:
+            weak.append(("the role is a superuser, which may do anything", "give GoClaw a role of its own"))
+        if about["fsync"] == "off":
+            weak.append(("`fsync` is off: a power cut destroys the whole database", "switch it on"))
+        if not about["is_encrypted"] and off_this_machine(place):
+            weak.append(("what is said crosses the network unencrypted", "`?sslmode=verify-full` in `store`"))
+        if connection.info.backend_pid != about["pid"]:
+            weak.append(
+                ("a pooler stands before Postgres", "PgBouncer works in session mode only (`pool_mode=session`)")
+            )
+        words = f"Postgres {about['version']}, {place.shown}"
+        if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
+            return Examined(f"{words}: will be made at the first start", weak)
+        version = int(connection.execute(_FACT, (VERSION,)).fetchall()[0][0])
+        if version > NEWEST:
+            raise StateError(f"{place.shown} is of a newer GoClaw (schema {version}): install that version")
+        (size,) = connection.execute(_SIZE, (place.schema,)).fetchall()[0]
+        holders = [row["application_name"] for row in connection.execute(HOLDERS_OF, (place.schema,)).fetchall()]
+        used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no gateway"
+        if version == NEWEST:
+            use = _use(connection)
+            weak += _of_the_use(use)
+            gateways = f"; gateways: {', '.join(map(str, use.replicas))}" if use.replicas else ""
+            used += f", {use.connections} of {use.max_connections} connections{gateways}"
+        return Examined(f"{words}: schema {version}, {size / 1e6:,.1f} MB, {used}", weak)
+
+
+def _use(connection: psycopg.Connection[PostgresRow]) -> StoreUse:
+    [server] = connection.execute(*bound(SERVER())).fetchall()
+    return use_of(connection.execute(*bound(ALL())).fetchall(), server)
+
+
+def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
+    """Return what is wrong with the gateways together, each with its remedy."""
+    weak = []
+    if gone := [each.name for each in use.replicas if not each.lives]:
+        words = f"gone without a word in the last {SEEN_SECONDS // 60} minutes: {', '.join(gone)}"
+        weak.append((words, "the others go on with their conversations; look at the log there"))
+    if len(versions := sorted({each.version for each in use.replicas if each.lives})) > 1:
+        weak.append((f"gateways of several versions: {', '.join(versions)}", "bring them all to the newest"))
+    if use.notices > FULL_NOTICES:
+        words = f"Postgres's queue of notices is {use.notices:.0%} full; a full one makes transactions fail"
+        weak.append((words, "end the program that listens and stays in a transaction (`pg_stat_activity`)"))
+    if use.all_connections > MANY_CONNECTIONS * use.max_connections:
+        words = f"{use.all_connections} of {use.max_connections} connections of Postgres are taken"
+        weak.append((words, "raise `max_connections`: a gateway takes twelve at most"))
+    return weak

@@ -1,0 +1,249 @@
+"""A test whether gateways see the same folders: one puts a file into each of its own, and the others look for it.
+
+Asked and answered by notices. The file has a random name, so that no cache of a network's file system knows it, and is
+removed at the end.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import orjson
+import psycopg
+from sqlalchemy import text
+
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.supervise import background, keep_running, see_through, set_within
+from goclaw.durable.store.database import BoundStatement, Database, Statement
+from goclaw.durable.store.postgres.beside import exists
+from goclaw.durable.store.postgres.connecting import Connection, application_name, connect
+from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.faults import store_error
+from goclaw.durable.store.postgres.notices import Notices
+from goclaw.durable.store.postgres.replicas import ALL, SERVER, use_of
+from goclaw.durable.store.postgres.sending import bound
+from goclaw.durable.store.replicas import Replica
+from goclaw.errors import StateError
+
+log = logging.getLogger(__name__)
+
+ASKED, SEEN = "foldersasked", "foldersseen"
+"""Topics of the questions and of the answers."""
+ANSWER_SECONDS = 3.0
+"""Seconds for the other gateways to answer."""
+MAX_FOLDERS = 50
+"""Folders in one question, which has to fit into a notice."""
+MAX_NAMES = 7_500
+"""Bytes of their names there (`notices.MAX_BYTES`), and in an answer."""
+MAX_QUESTIONS = 20
+"""Questions that wait for an answer; more are dropped, and their askers say that nothing was answered."""
+_CONNECTED = Statement(
+    text("""
+SELECT r.id FROM replicas r WHERE EXISTS (
+    SELECT 1 FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.application_name LIKE 'goclaw ' || r.id || ' %'
+)""")
+)
+"""A gateway that was killed a moment ago has been seen, but has no connection, and does not answer."""
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+
+Folders = Callable[[], Mapping[str, Path]]
+"""Returns the folders that all gateways have to see, by a name that all know: a user's key, or "" for the workspace."""
+
+
+class FolderProbe:
+    """Asks and answers. Implements `store.replicas.FolderProbe`."""
+
+    def __init__(
+        self,
+        notices: Notices,
+        write: Callable[[BoundStatement], Awaitable[object]],
+        others: Callable[[], Awaitable[Sequence[Replica]]],
+        folders: Folders,
+        clock: Clock,
+        replica: str = "",
+    ) -> None:
+        """`write` commits a statement; `others` returns the gateways that are asked; `replica`: which one this is."""
+        self._notices = notices
+        self._write = write
+        self._others = others
+        self._folders = folders
+        self._clock = clock
+        self._replica = replica
+        self._listens = asyncio.Event()
+        self._questions: asyncio.Queue[str] = asyncio.Queue(MAX_QUESTIONS)
+        self._answers: dict[str, dict[str, list[str]]] = {}
+        """By the question's token and the gateway: the folders in which it saw no file."""
+        self._news = asyncio.Event()
+        notices.hear(SEEN, self._answered, self._listens.set)
+        if replica:
+            notices.hear(ASKED, self._asked, self._listens.set)
+
+    async def run(self) -> None:
+        """Answer the others, until cancelled.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        while True:
+            question = orjson.loads(await self._questions.get())
+            token, names = str(question["token"]), [str(name) for name in question["folders"]]
+            if not _TOKEN.fullmatch(token):
+                continue
+            unseen = await asyncio.to_thread(_without, _file(token), names, self._folders())
+            answer = {"token": token, "replica": self._replica, "unseen": unseen}
+            await self._write(self._notices.told(SEEN, orjson.dumps(answer).decode()))
+
+    async def unseen(self) -> list[str]:
+        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        others = [each for each in await self._others() if each.lives and not each.is_own]
+        if not others or not await set_within(self._listens, self._clock, ANSWER_SECONDS):
+            return []
+        token = secrets.token_hex(8)
+        answers = self._answers[token] = {}
+        try:
+            folders = await asyncio.to_thread(_distinct, self._folders())
+            async with _laid(folders, _file(token)) as names:
+                question = orjson.dumps({"token": token, "folders": names}).decode()
+                await self._write(self._notices.told(ASKED, question))
+                await self._wait_for({each.id for each in others}, answers)
+            return list(_words(others, answers, folders))
+        finally:
+            del self._answers[token]
+
+    async def _wait_for(self, others: set[str], answers: Mapping[str, list[str]]) -> None:
+        deadline = self._clock.monotonic() + ANSWER_SECONDS
+        while others - answers.keys() and (left := deadline - self._clock.monotonic()) > 0:
+            self._news.clear()
+            await set_within(self._news, self._clock, left)
+
+    def _asked(self, payload: str) -> None:
+        with suppress(asyncio.QueueFull):
+            self._questions.put_nowait(payload)
+
+    def _answered(self, payload: str) -> None:
+        answer = orjson.loads(payload)
+        if (known := self._answers.get(answer["token"])) is not None:
+            known[answer["replica"]] = answer["unseen"]
+            self._news.set()
+
+
+def _file(token: str) -> str:
+    return f".goclaw-probe-{token}"
+
+
+def _distinct(folders: Mapping[str, Path]) -> dict[str, Path]:
+    """Return each folder that there is once, with the first of its names."""
+    found: dict[Path, str] = {}
+    for name, folder in folders.items():
+        if folder.is_dir():
+            found.setdefault(folder.resolve(), name)
+    return _fitting({name: folder for folder, name in found.items()})
+
+
+def _fitting(folders: Mapping[str, Path]) -> dict[str, Path]:
+    """Return as many folders as a question can be about."""
+    fitting, left = dict[str, Path](), MAX_NAMES
+    for name, folder in list(folders.items())[:MAX_FOLDERS]:
+        left -= len(orjson.dumps(name)) + 1
+        if left >= 0:
+            fitting[name] = folder
+    return fitting
+
+
+def _without(file: str, names: Sequence[str], folders: Mapping[str, Path]) -> list[str]:
+    """Return the names of the folders that do not have the file."""
+    return [name for name in names if name not in folders or not (folders[name] / file).is_file()]
+
+
+@asynccontextmanager
+async def _laid(folders: Mapping[str, Path], file: str) -> AsyncIterator[list[str]]:
+    """Put an empty file into each folder, and remove it at the end; yields the names of those that took one."""
+    try:
+        yield await see_through(asyncio.to_thread(_lay, folders, file), "laying files")
+    finally:
+        await asyncio.to_thread(_take_away, folders.values(), file)
+
+
+def _lay(folders: Mapping[str, Path], file: str) -> list[str]:
+    taken = []
+    for name, folder in folders.items():
+        try:
+            (folder / file).touch(0o644, exist_ok=False)
+            taken.append(name)
+        except OSError as error:
+            log.debug("no file can be put into %s: %s", folder, error.strerror)
+    return taken
+
+
+def _take_away(folders: Iterable[Path], file: str) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            (folder / file).unlink(missing_ok=True)
+
+
+def _words(others: Sequence[Replica], answers: Mapping[str, list[str]], folders: Mapping[str, Path]) -> Iterator[str]:
+    for other in others:
+        if other.id not in answers:
+            yield f"the gateway {other.name} did not say within {ANSWER_SECONDS:g} s whether it sees the same folders"
+            continue
+        for name in answers[other.id]:
+            yield f"the gateway {other.name} does not see the same folder as {folders[name]} here"
+
+
+def open_probe(database: Database, folders: Folders, clock: Clock) -> FolderProbe:
+    """Return the probe of a running gateway, which answers the others, too.
+
+    Raises:
+        TypeError: the store is not on Postgres.
+    """
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+
+    async def others() -> Sequence[Replica]:
+        connected = {row["id"] for row in await database.read(_CONNECTED())}
+        return [each for each in (await database.use()).replicas if each.id in connected]
+
+    return FolderProbe(database.notices, database.write, others, folders, clock, database.replica)
+
+
+async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -> list[str]:
+    """Ask the running gateways beside them: see `FolderProbe.unseen`.
+
+    Raises:
+        StateError: Postgres cannot be used.
+    """
+    if not await asyncio.to_thread(exists, place):
+        return []
+    name = application_name("beside")
+    try:
+        async with await connect(place, name) as connection:
+
+            async def write(statement: BoundStatement) -> object:
+                return await connection.execute(*bound(statement))
+
+            async def others() -> Sequence[Replica]:
+                return await _gateways(connection)
+
+            notices = Notices(place, name)
+            probe = FolderProbe(notices, write, others, folders, clock)
+            async with background(keep_running("notices", notices.run, clock), "notices"):
+                return await probe.unseen()
+    except (psycopg.Error, OSError) as error:
+        raise StateError(str(store_error(error, place.shown, "read"))) from error
+
+
+async def _gateways(connection: Connection) -> Sequence[Replica]:
+    connected = {row["id"] for row in await (await connection.execute(*bound(_CONNECTED()))).fetchall()}
+    [server] = await (await connection.execute(*bound(SERVER()))).fetchall()
+    replicas = use_of(await (await connection.execute(*bound(ALL()))).fetchall(), server).replicas
+    return [each for each in replicas if each.id in connected]

@@ -1,0 +1,25 @@
+"""The store on Postgres, as the catalogue names it."""
+
+from goclaw.durable.store.database import StorePart
+from goclaw.durable.store.postgres.beside import examine, exists, read
+from goclaw.durable.store.postgres.copying import copy_to_file, fill_with_file, replace_with_file
+from goclaw.durable.store.postgres.database import open_schema
+from goclaw.durable.store.postgres.folder_probe import open_probe, unseen_folders
+from goclaw.durable.store.postgres.state_audits import copy_audits
+from goclaw.durable.store.postgres.state_files import StateFiles, open_state_files
+
+PART = StorePart(
+    open=open_schema,
+    read=read,
+    exists=exists,
+    examine=examine,
+    probe=open_probe,
+    unseen_folders=unseen_folders,
+    copy_to_file=copy_to_file,
+    replace_with_file=replace_with_file,
+    fill_with_file=fill_with_file,
+    files=StateFiles,
+    open_files=open_state_files,
+    audits=copy_audits,
+)
+"""The store that `STORES` of the catalogue names."""

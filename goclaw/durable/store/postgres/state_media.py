@@ -1,0 +1,132 @@
+"""Pictures and files of conversations that are in the database, too; see `state_files`, of which this is a part."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from goclaw.common.core.clock import Clock
+from goclaw.durable.store.database import BoundStatement, ConstraintViolated
+from goclaw.durable.store.postgres.state_folder import StateFolder, key_of, of_media
+from goclaw.durable.store.postgres.stored_files import StoredFile, StoredFiles
+
+
+class StateMedia:
+    """The media of one state folder. Implements `store.shared_files.SharedMedia`."""
+
+    def __init__(
+        self,
+        stored: StoredFiles,
+        folder: StateFolder,
+        clock: Clock,
+        telling: Callable[[str], Iterable[BoundStatement]],
+        changed: Callable[[], None],
+    ) -> None:
+        """`telling`: returns what tells other processes of a change. `changed`: is called when `keys` has."""
+        self.keys: set[str] = set()
+        """Those that the database has, as far as this process knows."""
+        self._stored = stored
+        self._folder = folder
+        self._clock = clock
+        self._telling = telling
+        self._changed = changed
+
+    async def keep(self, key: str) -> None:
+        """Store media that the folder has, or note that they were kept anew.
+
+        Raises:
+            DiskError: the database cannot be reached.
+        """
+        if key in self.keys and await self._stored.stamp(of_media(key), self._clock.now()):
+            return
+        # All of it before: that others removed the same may be heard meanwhile, and the folder lacks it then.
+        files = {name: await asyncio.to_thread(self._folder.read, name) for name in of_media(key)}
+        while not await self._put(files):
+            pass
+        self._add(key)
+
+    async def _put(self, files: Mapping[str, tuple[bytes, StoredFile]]) -> bool:
+        """Store media; False: those that another process had stored were removed meanwhile."""
+        is_new = True
+        for name, (data, entry) in files.items():
+            try:
+                await self._stored.put(name, None, entry, data)
+            except ConstraintViolated:
+                is_new = False
+        return is_new or await self._stored.stamp(list(files), self._clock.now())
+
+    async def fetch(self, key: str) -> bool:
+        """Get media into the folder; False: the database has none.
+
+        Raises:
+            DiskError: the database cannot be reached, or the folder not be written.
+            StateError: what the database has is damaged.
+        """
+        for name in of_media(key):
+            if (entry := await self._stored.get(name)) is None:
+                return False
+            try:
+                data = await self._stored.data(name, entry)
+            except ConstraintViolated:  # removed meanwhile
+                return False
+            await asyncio.to_thread(self._folder.write, name, data, entry)
+        self._add(key)
+        return True
+
+    async def old(self, until: float) -> set[str]:
+        """Return the keys of media that no process has put since a moment.
+
+        Raises:
+            DiskError: the database cannot be reached.
+        """
+        return {key for key in map(key_of, await self._stored.old(until)) if key}
+
+    async def drop(self, keys: Iterable[str], until: float) -> None:
+        """Remove media, but for those that any process has put since a moment.
+
+        Raises:
+            DiskError: the database cannot be reached.
+        """
+        gone = set(keys)
+        await self._stored.drop((of_media(key)[::-1] for key in gone), until, self._telling)
+        self.keys -= gone
+        self._changed()
+
+    async def settle(self) -> None:
+        """Get all media that the folder lacks, and send those that the database lacks.
+
+        Raises:
+            DiskError: the database cannot be reached, or the folder not be written.
+            StateError: what the database has is damaged.
+        """
+        ours = await asyncio.to_thread(self._folder.media_keys)
+        for key in sorted(self.keys - ours):
+            if key in self.keys:  # else they were removed meanwhile
+                await self.fetch(key)
+        for key in sorted(ours - self.keys):
+            if key not in self.keys:
+                await self.keep(key)
+
+    async def take(self, known: Iterable[str], stored: Mapping[str, StoredFile]) -> None:
+        """Remove from the folder what the database had before and has no longer; `known`: what it had."""
+        self.keys = whole(stored)
+        gone = [name for key in set(known) - self.keys for name in of_media(key)]
+        await asyncio.to_thread(self._folder.remove, gone)  # removed elsewhere, or forgotten
+
+    async def fetch_removal(self, key: str) -> None:
+        """Remove media from the folder that another process may have removed.
+
+        Raises:
+            DiskError: the database cannot be reached.
+        """
+        if await self._stored.get(of_media(key)[1]) is None:
+            await asyncio.to_thread(self._folder.remove, of_media(key))
+            self.keys.discard(key)
+            self._changed()
+
+    def _add(self, key: str) -> None:
+        self.keys.add(key)
+        self._changed()
+
+
+def whole(stored: Mapping[str, StoredFile]) -> set[str]:
+    """Return the keys of media of which all is stored."""
+    return {key for key in map(key_of, stored) if key and all(name in stored for name in of_media(key))}

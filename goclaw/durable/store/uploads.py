@@ -1,0 +1,140 @@
+"""Files that people sent ahead of a message: the bytes in the media store, and a record of each for one person.
+
+A record names who may put the file into a message, and of which session; it is kept for a day, so that a message that
+is sent again finds it. The bytes are media like all others: the sweep removes what no message refers to.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.codec import Codec
+from goclaw.common.core.files import replace_file
+from goclaw.common.core.records import record
+from goclaw.common.health.resources import disk_error
+from goclaw.durable.store.blobs import Blobs
+from goclaw.errors import StateError
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS = 24 * 3600.0
+COUNTED_SECONDS = 3600.0
+"""Seconds for which a file counts against the limits of its person."""
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@record
+class Upload:
+    """A file that waits for its message."""
+
+    owner: str
+    """Actor key."""
+    session: str
+    blob: str
+    name: str
+    mime: str
+    kind: str
+    """As in `Attachment.kind`."""
+    size: int
+    at: float
+
+
+@record
+class UploadLimits:
+    """The limits of one person; fields for tests."""
+
+    files: int = 60
+    """In an hour."""
+    size: int = 300 << 20
+    """Bytes in an hour."""
+
+
+class TooManyUploads(Exception):
+    """A person has sent as many files as they may for now."""
+
+
+_CODEC: Codec[Upload] = Codec(Upload)
+
+
+class Uploads:
+    """The records below one folder, which is made when first used."""
+
+    def __init__(self, folder: Path, blobs: Blobs, clock: Clock, limits: UploadLimits | None = None) -> None:
+        self._folder = folder
+        self._blobs = blobs
+        self._clock = clock
+        self._limits = limits or UploadLimits()
+        self._adding = asyncio.Lock()
+
+    async def add(self, owner: str, session: str, data: bytes, *, name: str, mime: str, kind: str) -> str:
+        """Keep a file; returns its id. On disk when this returns.
+
+        Raises:
+            TooManyUploads: the person has to wait.
+            StateError: the disk refuses.
+        """
+        async with self._adding:
+            known = await asyncio.to_thread(self._known)
+            self._demand_room(owner, len(data), list(known.values()))
+            blob = await self._blobs.put(data, mime)
+            upload = Upload(owner, session, blob, name, mime, kind, len(data), self._clock.now())
+            upload_id = secrets.token_hex(16)
+            await asyncio.to_thread(self._write, upload_id, upload)
+            return upload_id
+
+    async def find(self, owner: str, session: str, upload_id: str) -> Upload | None:
+        """Return a file for a message of this person in this session, kept anew; None: they have no such file."""
+        if not _ID.fullmatch(upload_id):
+            return None
+        upload = await asyncio.to_thread(self._read, self._folder / upload_id)
+        if upload is None or (upload.owner, upload.session) != (owner, session) or self._is_over(upload):
+            return None
+        return upload if await self._blobs.keep(upload.blob) else None
+
+    def _demand_room(self, owner: str, size: int, known: list[Upload]) -> None:
+        since = self._clock.now() - COUNTED_SECONDS
+        own = [each.size for each in known if each.owner == owner and each.at > since]
+        if len(own) >= self._limits.files or sum(own) + size > self._limits.size:
+            raise TooManyUploads(
+                f"{self._limits.files} files and {self._limits.size >> 20} MB in an hour are taken from one person"
+            )
+
+    def _known(self) -> dict[str, Upload]:
+        """Return the records, and remove those that are over."""
+        found: dict[str, Upload] = {}
+        for path in self._paths():
+            upload = self._read(path)
+            if upload is None or self._is_over(upload):
+                path.unlink(missing_ok=True)
+            else:
+                found[path.name] = upload
+        return found
+
+    def _paths(self) -> Iterator[Path]:
+        with suppress(FileNotFoundError):
+            yield from list(self._folder.iterdir())
+
+    def _read(self, path: Path) -> Upload | None:
+        try:
+            return _CODEC.from_json(path.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+        except OSError as error:
+            raise StateError(f"a file that was sent cannot be read: {error.strerror}") from error
+
+    def _write(self, upload_id: str, upload: Upload) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(self._folder / upload_id, _CODEC.to_json(upload).encode())
+        except OSError as error:
+            raise disk_error(error, self._folder, "written") from error
+
+    def _is_over(self, upload: Upload) -> bool:
+        return self._clock.now() - upload.at >= KEPT_SECONDS

@@ -1,0 +1,144 @@
+"""Commands about approvals of tool calls.
+
+- `/approve ID [always]`: let a tool call run that waits for it, and its like from now on.
+- `/deny ID`: keep a tool call from running, or leave a question without an answer.
+- `/approve CODE`, `/deny CODE`: let in the web page that shows this code, as oneself; or turn it away.
+- `/approvals`: the permanent approvals, given with `always`; `/approvals remove N` removes one.
+- `/mode [NAME]`: what the agent may do in this session without asking. See `sessions.modes`.
+"""
+
+from datetime import datetime
+from typing import get_args
+
+from goclaw.common.auth.access import own_session
+from goclaw.common.auth.web_logins import LoginRefused, WebLogins, is_code
+from goclaw.common.config.values import Mode
+from goclaw.common.core.events import ALLOW, ALWAYS
+from goclaw.common.core.redact import printable
+from goclaw.conversation.sessions.modes import MEANINGS, Modes
+from goclaw.durable.store.approvals import ApprovalRule
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+
+
+async def _approve(context: CommandContext) -> Reply:
+    if (logins := context.ports.logins) and is_code(context.arguments):
+        return await _page(context, logins, is_welcome=True)
+    question, _, more = context.arguments.partition(" ")
+    if not question or more.strip().lower() not in ("", ALWAYS):
+        return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
+    answer = ALWAYS if more else ALLOW
+    answered = await context.gateway.decide(context.actor, question.lower(), answer)
+    return Reply(answered.text, refusal=answered.refusal)
+
+
+APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
+
+
+async def _deny(context: CommandContext) -> Reply:
+    if (logins := context.ports.logins) and is_code(context.arguments):
+        return await _page(context, logins, is_welcome=False)
+    if not context.arguments:
+        return Reply("Which one? Send /deny ID with the ID from the question.")
+    answered = await context.gateway.decline(context.actor, context.arguments.lower())
+    return Reply(answered.text, refusal=answered.refusal)
+
+
+DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
+
+
+PAGE_ELSEWHERE = "Other people can read this chat. Send it in our private chat, or in the terminal."
+PAGE_FOR_OWNER = (
+    "That page is not open on this machine, and you are not in users.json: it would have all rights of the owner. "
+    "`goclaw web` makes a link for a page elsewhere; `goclaw users add` gives you rights of your own."
+)
+
+
+async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool) -> Reply:
+    """Let in a web page as the person who says so, or turn it away; the answer says which browser it is, and where."""
+    actor, access = context.actor, context.ports.access
+    if context.inbound.address.reply_to is not None or access.is_group(context.session):
+        return Reply(PAGE_ELSEWHERE)
+    if rule := access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
+        return Reply(f"You may not use the web page: {rule}.")
+    try:
+        asking = await logins.find(actor, context.arguments)
+        if not is_welcome:
+            await logins.deny(actor, asking)
+            return Reply(f"Turned away: {asking}.")
+        if access.is_owner(actor) and not asking.is_here:
+            return Reply(PAGE_FOR_OWNER)
+        await logins.approve(actor, asking, owner=access.is_owner(actor))
+    except LoginRefused as refused:
+        return Reply(str(refused))
+    return Reply(
+        f"Let in as {actor.key}: {asking}. If that is not the page in front of you, log it out at once: "
+        "`Devices` on the web page lists it, and so does `goclaw token list`."
+    )
+
+
+NO_RULES = "There are no permanent approvals: every call that needs approval asks for it."
+APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
+MAX_NUMBER = 19
+
+
+async def _approvals(context: CommandContext) -> Reply:
+    action, _, number = context.arguments.partition(" ")
+    if not action or (action.lower() == "list" and not number):
+        rules = await _visible_rules(context)
+        return Reply(
+            "\n".join(["Permanent approvals:", *map(_rule_line, rules), "", APPROVALS_USAGE]) if rules else NO_RULES
+        )
+    number = number.strip().removeprefix("#")
+    if action.lower() != "remove" or not (number.isdecimal() and number.isascii() and len(number) <= MAX_NUMBER):
+        return Reply(APPROVALS_USAGE)
+    if not any(rule.id == int(number) for rule in await _visible_rules(context)):
+        return Reply(f"There is no approval {number}. {APPROVALS_USAGE}")
+    await context.ports.rules.remove(int(number))
+    return Reply(f"Approval {number} removed: such calls ask again.")
+
+
+async def _visible_rules(context: CommandContext) -> list[ApprovalRule]:
+    """Return the rules that a person may see and remove: their own, and an admin all."""
+    is_admin = context.ports.access.is_admin(context.actor) and not context.actor.behalf
+    rules = await context.ports.rules.all()
+    return [rule for rule in rules if is_admin or (context.actor.key and rule.holder == context.actor.key)]
+
+
+def _rule_line(rule: ApprovalRule) -> str:
+    made = f"{datetime.fromtimestamp(rule.made_at).astimezone():%Y-%m-%d}"
+    return printable(f"{rule.id}. {rule.tool} for {rule.holder}: {rule.label} (by {rule.made_by}, {made})")
+
+
+APPROVALS = Command(
+    "approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals, anywhere=True
+)
+
+
+CONFIGURED = "configured"
+
+
+async def _mode(context: CommandContext) -> Reply:
+    modes, wanted = context.ports.modes, context.arguments.lower()
+    if not wanted:
+        return Reply(await _mode_overview(context, modes))
+    names: dict[str, Mode | None] = {**{name: name for name in get_args(Mode)}, CONFIGURED: None}
+    if wanted not in names:
+        return Reply(f"There is no permission mode {wanted!r}. Send one of: {', '.join(names)}.")
+    decision = await modes.choose(context.session, names[wanted], context.actor)
+    if not decision.allowed:
+        return Reply(f"The permission mode is unchanged: {decision.rule}.")
+    chosen = names[wanted] or modes.configured
+    origin = "" if names[wanted] else ", as configured (policy.mode)"
+    return Reply(f"Permission mode: {chosen}{origin}: {MEANINGS[chosen]}.")
+
+
+async def _mode_overview(context: CommandContext, modes: Modes) -> str:
+    chosen, in_force = await modes.chosen(context.session), await modes.of(context.session, context.actor)
+    head = f"Permission mode: {chosen}."
+    if in_force != chosen:
+        head = f"Permission mode: {chosen}, which for you is {in_force}."
+    lines = [f"  /mode {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
+    return "\n".join([head, *lines, f"  /mode {CONFIGURED}: as configured ({modes.configured})"])
+
+
+MODE = Command("mode", "Show or change the permission mode: /mode [NAME]", _mode)

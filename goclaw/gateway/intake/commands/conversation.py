@@ -1,0 +1,176 @@
+"""Commands about a conversation and its context.
+
+- `/start`: sent by Telegram when a person opens the chat for the first time.
+- `/clear`, `/new`: start an empty context. The transcript keeps everything. Other bots use the name `/new`.
+- `/cleartool`: remove tool calls and their results from the context.
+- `/compact [instructions]`: make room in the context now; while a turn runs, before its next request.
+- `/context`: what fills the context window, part by part, and how to make room.
+- `/forget`: delete this conversation forever. A person sends it twice, the second time with a code.
+- `/sessions`: the conversations that the sender may read.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from goclaw.common.core.clock import ago
+from goclaw.common.core.events import Notice, SessionInfo
+from goclaw.common.core.redact import printable
+from goclaw.conversation.sessions.forgetting import CODE_SECONDS
+from goclaw.conversation.sessions.state import CompactRequest
+from goclaw.errors import ConfigError, StateError
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+
+
+async def _start(context: CommandContext) -> Reply:
+    name = context.actor.name or "there"
+    return Reply(f"Hello {name}! Write to me as you would to a person. /help lists the commands.")
+
+
+START = Command("start", "Say hello", _start, anywhere=True)
+
+
+CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
+
+
+async def clear(context: CommandContext) -> Reply:
+    """Shared with `/new`."""
+    running = context.ports.engine.running(context.session)
+    await context.ports.contexts.clear(context.session)
+    context.ports.bus.publish(Notice(context.session, CLEARED, context.inbound.id))
+    text = "Conversation cleared. The transcript keeps the old messages."
+    if running:
+        text += " The running turn continues without them."
+    return Reply(text)
+
+
+CLEAR = Command("clear", "Clear conversation history and reset session", clear)
+
+
+NEW = Command("new", "Start a new conversation", clear)
+
+
+async def _cleartool(context: CommandContext) -> Reply:
+    if context.ports.engine.running(context.session):
+        return Reply("A turn is running and needs its tools. Wait until it ends, or send /stop first.")
+    count = await context.ports.contexts.clear_tools(context.session)
+    if not count:
+        return Reply("There are no tool messages in the context.")
+    return Reply(f"{count} tool messages were removed from the context; the transcript keeps them.")
+
+
+CLEARTOOL = Command("cleartool", "Remove tool calls and results from the context", _cleartool)
+
+
+async def _compact(context: CommandContext) -> Reply:
+    ports = context.ports
+    if ports.engine.running(context.session):
+        session = await ports.contexts.session(context.session)
+        earlier = session.compact_request
+
+        async def report(text: str) -> None:
+            if earlier is not None:  # its place is taken, but it was promised an answer
+                await earlier.report(text)
+            await context.gateway.report(context.inbound, text)
+
+        session.compact_request = CompactRequest(context.arguments, report)
+        return Reply("Compaction will run before the next request of the running turn.")
+    await ports.engine.submit(replace(context.inbound, text=context.arguments), "compact")
+    return Reply(turn=context.inbound.id)
+
+
+COMPACT = Command("compact", "Force context compaction immediately", _compact)
+
+
+async def _context(context: CommandContext) -> Reply:
+    try:
+        found = await context.ports.inspection.budget(context.session, context.actor)
+    except (ConfigError, StateError) as error:
+        return Reply(f"No request is possible now: {error}")
+    except TimeoutError:
+        return Reply("The model has not been found yet; try again in a moment.")
+    return Reply(found.text(), aligned=True)
+
+
+CONTEXT = Command("context", "Show what fills the context window", _context)
+
+
+FORGET_NOT_YOURS = "Only the owner of this conversation or an admin can delete it."
+BUSY = (
+    "This conversation is still busy: a message has no answer yet, or an answer has not been delivered. Wait or send "
+    "/stop, then send /forget again."
+)
+KEPT = (
+    "Not deleted: memory notes, your private ones too, remembered values and mementos (the tools memory_delete and "
+    "memento delete those), other files in the workspace, backups, the input history of a terminal, and the messages "
+    "in the chat itself (delete those there)."
+)
+
+
+async def _forget(context: CommandContext) -> Reply:
+    ports, session = context.ports, context.session
+    # An actor on behalf of others is no person who could mean it.
+    if context.actor.behalf or not ports.access.authorize(context.actor, "session.own", session).allowed:
+        return Reply(FORGET_NOT_YOURS)
+    if not context.arguments:
+        return Reply(await _forgetting_explained(context))
+    forgetter = ports.forgetter
+    if not await forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
+        return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new one.")
+    with ports.engine.alone(session) as alone:
+        if not alone or await forgetter.unfinished(session):
+            return Reply(BUSY)
+        rows, complete = await forgetter.forget(session)
+    later = "" if complete else " Some files could not be removed yet; this is retried at least once a day."
+    return Reply(f"Forgotten: {_count(rows)} were deleted.{later}")
+
+
+async def _forgetting_explained(context: CommandContext) -> str:
+    forgetter = context.ports.forgetter
+    extent = await forgetter.extent(context.session)
+    if not extent.rows and not extent.schedules:
+        return "There is nothing to delete: this conversation has no messages yet."
+    since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
+    made = f", {extent.schedules} schedule(s) that were made here" if extent.schedules else ""
+    kept = " ".join(filter(None, (KEPT, forgetter.kept_elsewhere)))
+    code = await forgetter.codes.give(context.actor.key, context.session)
+    return (
+        f"This deletes this conversation forever: {_count(extent.rows)}{since}{made}, summaries, todos, the settings "
+        "made here, and pictures and long outputs that no other conversation uses. Its cost stays in the totals, "
+        f"without its name.\n\n{kept}\n\nTo start over without deleting anything, send /clear.\n\n"
+        f"To confirm, send within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
+    )
+
+
+def _count(rows: int) -> str:
+    return f"{rows:,} messages (tool calls included)"
+
+
+FORGET = Command("forget", "Delete this conversation forever (asks for confirmation)", _forget)
+
+
+MAX_SESSIONS = 20
+_MAX_TITLE = 60
+
+
+async def _sessions(context: CommandContext) -> Reply:
+    if context.inbound.address.reply_to is not None:
+        return Reply("Other people can read this chat. Send /sessions in our private chat.")
+    found = await context.gateway.sessions(context.actor)
+    if not found:
+        return Reply("No session has any messages yet.")
+    now = context.ports.clock.now()
+    lines = [_session_line(info, now, is_current=info.key == context.session) for info in found[:MAX_SESSIONS]]
+    if len(found) > MAX_SESSIONS:
+        lines.append(f"and {len(found) - MAX_SESSIONS} more")
+    return Reply("\n".join(["Sessions, latest first:", *lines]))
+
+
+def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
+    messages = f"{info.messages:,} {'message' if info.messages == 1 else 'messages'}"
+    here = " (this one)" if is_current else ""
+    title = " ".join(printable(info.title).split())
+    shown = title if len(title) <= _MAX_TITLE else f"{title[: _MAX_TITLE - 1]}…"
+    return f"- {printable(info.key)}{here}: {messages}, {ago(now - info.last_at)}{f' · {shown}' if shown else ''}"
+
+
+SESSIONS = Command("sessions", "List the conversations you can read", _sessions, anywhere=True)

@@ -1,0 +1,91 @@
+"""Commands about people and their rights.
+
+- `/help`: the commands that the sender may use.
+- `/whoami`: the sender's identity and rights.
+- `/pair list|approve CODE|deny CODE`: the pairing requests of strangers (see `auth.pairing`). For admins, in private.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from goclaw.common.auth.pairing import PairingRefused, shown
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+
+FIRST_COMMANDS = ("help", "status", "stop", "clear", "compact", "model")
+"""The commands that people need most, in this order: they stand first in `/help`, without a heading."""
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Conversation": ("start", "new", "cleartool", "context", "sessions", "forget"),
+    "Running turn": ("pause", "resume", "queue"),
+    "Approvals": ("mode", "approve", "deny", "approvals"),
+    "Agents and tools": ("agent", "agents", "tools", "tool"),
+    "Time": ("remind", "schedule", "heartbeat"),
+    "Information": ("usage", "memory", "whoami"),
+    "Administration": ("pair",),
+}
+"""The headings of `/help` and the commands below each."""
+
+OTHER = "Other"
+"""The heading of the commands that have no other: prompts of MCP servers, and agents with a command of their own."""
+
+
+async def _help(context: CommandContext) -> Reply:
+    lines = {info.name: f"/{info.name} - {info.summary}" for info in context.gateway.commands(context.actor)}
+    blocks: list[list[str]] = []
+    for heading, names in {"Available commands:": FIRST_COMMANDS, **GROUPS}.items():
+        found = [lines.pop(name) for name in names if name in lines]
+        if found or not blocks:
+            blocks.append([heading, *found])
+    if lines:
+        blocks.append([OTHER, *lines.values()])
+    return Reply("\n\n".join("\n".join(block) for block in blocks))
+
+
+HELP = Command("help", "Show available commands", _help, anywhere=True)
+
+
+async def _whoami(context: CommandContext) -> Reply:
+    rights = context.ports.rights(context.actor, context.session)
+    return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
+
+
+WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhere=True)
+
+
+PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
+PAIRING_OFF = "Pairing is off: strangers get no answer. `pairing.enabled` in the configuration turns it on."
+PAIR_NOT_YOURS = "Only admins can manage pairing requests."
+PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
+
+
+async def _pair(context: CommandContext) -> Reply:
+    ports, actor, pairing = context.ports, context.actor, context.ports.pairing
+    # An actor on behalf of others is no person who could mean it.
+    if actor.behalf or not ports.access.authorize(actor, "command.admin", "pair").allowed:
+        return Reply(PAIR_NOT_YOURS)
+    if context.inbound.address.reply_to is not None or ports.access.is_group(context.session):
+        return Reply(PAIR_ELSEWHERE)
+    if pairing is None or not pairing.enabled:
+        return Reply(PAIRING_OFF)
+    order, _, code = context.arguments.partition(" ")
+    try:
+        match order.lower():
+            case "list" | "":
+                waiting = [shown(each, ports.clock.now()) for each in await pairing.list()]
+                return Reply(
+                    "\n".join(["Pairing requests:", *waiting]) if waiting else "There are no pairing requests."
+                )
+            case "approve" if code:
+                asking = await pairing.approve(actor, code)
+                return Reply(f"{asking.key} is let in: in private chats, not in groups (users.json has the entry).")
+            case "deny" if code:
+                return Reply(
+                    f"{(await pairing.deny(actor, code)).key} is not let in, and gets no other code for a day."
+                )
+    except PairingRefused as refused:
+        return Reply(str(refused))
+    return Reply(PAIR_USAGE)
+
+
+PAIR = Command(
+    "pair", "Manage pairing requests: /pair list|approve|deny (admins)", _pair, for_admins=True, anywhere=True
+)

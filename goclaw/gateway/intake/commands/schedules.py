@@ -1,0 +1,71 @@
+"""Commands about what is to happen later (`goclaw.conversation.schedules`).
+
+- `/remind 20m|8:00|tomorrow 8:00|ISO TEXT`: the text comes to this chat then, word for word. What begins with no time
+  is a message to the model, which has the tool `schedule`.
+- `/schedule list|add|pause|resume|run|remove|runs|timezone`: see `schedules.command_line`.
+- `/heartbeat [on|off|now]`: see `schedules.heartbeat`.
+"""
+
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from goclaw.conversation.schedules.command_line import parsed
+from goclaw.conversation.schedules.heartbeat_orders import heartbeat_ordered
+from goclaw.conversation.schedules.orders import carried_out, made
+from goclaw.conversation.schedules.times import NoTime, UnusableTime, split_moment
+from goclaw.errors import AccessDenied, DiskError, StateError
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
+
+REMIND_USAGE = "/remind 20m TEXT, or 8:00, tomorrow 8:00, 2026-12-24T18:00 in place of 20m."
+
+
+async def _remind(context: CommandContext) -> Reply:
+    ports, inbound = context.ports, context.inbound
+    if not context.arguments:
+        return Reply(REMIND_USAGE)
+    try:
+        moment, text = split_moment(context.arguments, ports.clock.now(), ports.schedules.zone(context.actor))
+    except UnusableTime as error:
+        return Reply(f"No reminder is set: {error}.")
+    except NoTime:
+        await ports.engine.submit(replace(inbound, text=f"Remind me {context.arguments.removeprefix('me ')}"))
+        return Reply(turn=inbound.id)
+    wanted = ScheduleRequest(at=moment, message=text)
+    return await _answered(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
+
+
+REMIND = Command("remind", "Be reminded: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
+
+
+async def _schedule(context: CommandContext) -> Reply:
+    try:
+        order = parsed(context.arguments)
+    except StateError as error:
+        return Reply(f"Not done: {error}")
+    return await _answered(carried_out(context.ports.schedules, context.inbound, order))
+
+
+async def _answered(order: Awaitable[str]) -> Reply:
+    """Return the answer to an order, or why it was not carried out; a disk that refuses is for the gateway."""
+    try:
+        return Reply(await order)
+    except DiskError:
+        raise
+    except AccessDenied as error:
+        return Reply(f"Not allowed: {error}.")
+    except StateError as error:
+        return Reply(f"Not done: {error}.")
+
+
+SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add|…", _schedule, anywhere=True)
+
+
+async def _heartbeat(context: CommandContext) -> Reply:
+    order = context.arguments.strip().lower()
+    return await _answered(heartbeat_ordered(context.ports.schedules, context.inbound, order))
+
+
+HEARTBEAT = Command(
+    "heartbeat", "Look after HEARTBEAT.md now and then: /heartbeat on|off|now", _heartbeat, anywhere=True
+)

@@ -1,0 +1,114 @@
+"""Commands about the turn that runs.
+
+- `/stop`: end it. Works at any time, whatever hangs, and is answered at once. Background tasks go on, and the answer
+  says so; `/stop tasks` ends the sender's tasks, and no turn.
+- `/pause`, `/resume`: pause it before its next request or tool call. For people who may `/stop` it.
+- `/queue [MODE]`: choose how messages that arrive while it runs are handled. See `sessions.queueing`.
+"""
+
+from typing import get_args
+
+from goclaw.common.config.values import QueueMode
+from goclaw.conversation.sessions.queueing import MEANINGS
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
+from goclaw.tools.execution.tasks.base import Owner
+
+ANSWER_SECONDS = 0.15
+"""Seconds the answer waits for the turn's end: /stop is answered within 0.2 s, and most turns end in 0.05."""
+
+NOTHING_RUNS = "Nothing is running."
+
+
+async def _stop(context: CommandContext) -> Reply:
+    if context.arguments.strip().lower() == "tasks":
+        return await _stop_tasks(context)
+    reply = await _stop_turn(context)
+    if running := context.ports.tasks.running(Owner(context.session, context.actor.key)):
+        are, them = ("task is", "it") if running == 1 else ("tasks are", "them")
+        return Reply(f"{reply.text}\n{running} background {are} still running; `/stop tasks` stops {them}.")
+    return reply
+
+
+async def _stop_tasks(context: CommandContext) -> Reply:
+    ended = await context.ports.tasks.stop_all(Owner(context.session, context.actor.key))
+    return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
+
+
+async def _stop_turn(context: CommandContext) -> Reply:
+    engine, session = context.ports.engine, context.session
+    waiting, turn = engine.waiting(session), engine.running(session)
+    if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):
+        return Reply(NOTHING_RUNS)
+    if turn is not None and engine.running(session) == turn:
+        busy = "Stopping: the turn has been told to end and is still finishing."
+        return Reply(f"{busy}{_follows(waiting, 'then')}")
+    return Reply(f"Stopped.{_follows(waiting, 'now')}")
+
+
+def _follows(waiting: int, when: str) -> str:
+    if not waiting:
+        return ""
+    return f" 1 waiting message follows {when}." if waiting == 1 else f" {waiting} waiting messages follow {when}."
+
+
+STOP = Command("stop", "Stop the current turn", _stop)
+
+
+PAUSE_NOT_ALLOWED = "Turns of this agent cannot be paused ({key}). /stop ends the current one."
+MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
+
+
+async def _pause(context: CommandContext) -> Reply:
+    ports, session = context.ports, context.session
+    rules, turn = ports.inspection.rules_in(context.session), ports.engine.running(session)
+    if not ports.access.authorize(context.actor, "command.run", "stop").allowed:
+        return Reply(MAY_NOT_STOP)
+    if turn is None:
+        return Reply(NOTHING_RUNS)
+    if not rules.interrupts_allowed:
+        return Reply(PAUSE_NOT_ALLOWED.format(key=f"{rules.place}.interrupts_allowed"))
+    if not await ports.pauses.order(session, turn, context.actor.key):
+        return Reply("The turn is already paused. /resume continues it, /stop ends it.")
+    return Reply("Paused: the current step may finish, nothing new starts. /resume continues, /stop ends the turn.")
+
+
+PAUSE = Command("pause", "Pause the current turn", _pause)
+
+
+async def _resume(context: CommandContext) -> Reply:
+    ports, session = context.ports, context.session
+    turn = ports.engine.running(session)
+    if not ports.access.authorize(context.actor, "command.run", "stop").allowed:
+        return Reply(MAY_NOT_STOP)
+    if turn is None or not await ports.pauses.lift(session, turn, ports.engine.signal):
+        return Reply("Nothing is paused.")
+    return Reply("Resumed.")
+
+
+RESUME = Command("resume", "Resume the paused turn", _resume)
+
+
+DEFAULT_MODE = "default"
+
+
+async def _queue(context: CommandContext) -> Reply:
+    modes, wanted = context.ports.queue_modes, context.arguments.lower()
+    if not wanted:
+        return Reply(_queue_overview(await modes.of(context.session), modes.default))
+    for mode in get_args(QueueMode):
+        if wanted == mode:
+            await modes.set(context.session, mode)
+            return Reply(f"Queue mode: {mode}. When a message arrives while I work, {MEANINGS[mode]}.")
+    if wanted != DEFAULT_MODE:
+        return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*MEANINGS, DEFAULT_MODE))}.")
+    await modes.set(context.session, None)
+    return Reply(f"Queue mode: {modes.default}, as configured (queue.mode).")
+
+
+def _queue_overview(current: QueueMode, default: QueueMode) -> str:
+    lines = [f"  /queue {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
+    head = f"Queue mode: {current}. When a message arrives while I work:"
+    return "\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({default})"])
+
+
+QUEUE = Command("queue", "Choose how messages sent during a turn are handled: /queue [MODE]", _queue)

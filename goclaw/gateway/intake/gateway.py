@@ -1,0 +1,430 @@
+"""Routes what comes in: a message is a slash command, an answer, a turn, or nothing. Implements `events.GatewayPort`.
+
+Commands never wait for the session's lane, so `/stop` and `/status` work whatever hangs.
+"""
+
+import asyncio
+import difflib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.config.policies import LimitSettings
+from goclaw.common.core.bus import Following
+from goclaw.common.core.events import (
+    AGENT_MARK,
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Beside,
+    CommandInfo,
+    Delivery,
+    Inbound,
+    MessageStored,
+    Notice,
+    Outline,
+    Question,
+    QuestionAsked,
+    SessionInfo,
+    SessionNow,
+    SessionPlace,
+    TranscriptRow,
+    TurnEvent,
+)
+from goclaw.common.core.records import BoundedDict
+from goclaw.common.core.redact import storable
+from goclaw.common.core.replay_buffer import Position
+from goclaw.common.specs import MCP
+from goclaw.conversation.approvals.question_messages import chosen, fenced
+from goclaw.conversation.schedules.overview import overview
+from goclaw.conversation.sessions.overheard import Overheard
+from goclaw.conversation.turns.status import Details, SessionStatus
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.engine.machine_faults import Outage
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.blobs import Blobs
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.reading import TranscriptReader
+from goclaw.durable.store.transcripts import Transcripts
+from goclaw.errors import AccessDenied, StateError, ToolError
+from goclaw.gateway.intake.commands.base import COMMAND, Command, CommandContext, CommandPorts, Reply
+from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
+
+log = logging.getLogger(__name__)
+
+NOT_FORWARDED = "A question waits for your answer, and a forwarded message cannot be one: answer in your own words."
+NO_FILE_ANSWERS = (
+    "A question waits for your answer, and a file or a voice message cannot be one: answer in words, then send it "
+    "again."
+)
+
+STOP = "stop"
+ARTIFACT_SHOWN = 64 << 10
+"""Bytes of an artifact that a terminal gets: more than a person reads there, and little enough for one frame."""
+IGNORED_LOG_SECONDS = 60.0
+"""A stranger who writes is logged once in this time, however often."""
+
+
+class Owners(Protocol):
+    """The owners of sessions, where processes share the store (`gateway.owners`); methods as those of `Gateway`."""
+
+    async def accept(self, inbound: Inbound) -> Acceptance: ...
+
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance: ...
+
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance: ...
+
+    async def decline(self, actor: Actor, question: str) -> Acceptance: ...
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]: ...
+
+    async def status(self, session: str, details: Details, actor: Actor) -> SessionStatus: ...
+
+    def forget(self, session: str) -> None: ...
+
+
+@dataclass(eq=False)
+class Gateway:
+    """The one way in for messages, and for what clients ask."""
+
+    ports: CommandPorts
+    """The services of commands, some of which the gateway uses itself."""
+    audit: Callable[[AuditEntry], None]
+    blobs: Blobs
+    known: Mapping[str, Command]
+    """All commands, by name."""
+    database: Database
+    completion: Callable[[Actor, str], Awaitable[Sequence[str]]]
+    """Returns paths of an actor's workspace that begin as was typed."""
+    for_agents: Collection[str]
+    """Commands that an agent may give for the person it works for."""
+    journal: Journal
+    limits: LimitSettings
+    queries: MemoryQueries | None
+    """Answers what terminals ask of memory; None: memory is off."""
+    outage: Outage
+    outbox: Outbox
+    overheard: Overheard
+    transcripts: Transcripts
+    with_owners: "Callable[[Gateway], Owners] | None" = None
+    """Finds the owners of sessions, where processes share the store; None: this one has them all."""
+    _owners: "Owners | None" = field(init=False)
+    _reader: TranscriptReader = field(init=False)
+    _logged: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(10_000))
+    _accepting: int = 0
+    _quiet: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._reader = TranscriptReader(self.database)
+        self._owners = self.with_owners(self) if self.with_owners else None
+
+    async def accept(self, inbound: Inbound) -> Acceptance:
+        self._accepting += 1
+        try:
+            return await (self._owners.accept(inbound) if self._owners else self.accept_here(inbound))
+        except StateError as error:
+            await self.outage.refused(inbound, error)
+            raise
+        finally:
+            self._accepting -= 1
+            self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Wait until nothing is being accepted: each sender has the receipt then."""
+        while self._accepting:
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    async def accept_here(self, inbound: Inbound) -> Acceptance:
+        """Take a message in whose session is this process's, or that any process may take in."""
+        session = self.ports.access.session_for(inbound.actor, inbound.session)
+        text = storable(inbound.text)
+        actor = replace(inbound.actor, name=storable(inbound.actor.name))
+        inbound = replace(inbound, session=session, text=text, actor=actor)
+        decision = self.ports.access.authorize(inbound.actor, "session.write", session)
+        if not decision.allowed:
+            if not inbound.beside:  # who speaks to others may be unknown here
+                self._log_stranger(inbound, decision.rule)
+                if pairing := self.ports.pairing:
+                    await pairing.request_code(inbound)
+            return Acceptance(AcceptKind.IGNORED)
+        if inbound.edited or inbound.beside:
+            return await self._note(inbound)
+        # What was forwarded are another's words, whatever its channel made of them.
+        match = None if inbound.forwarded else COMMAND.fullmatch(text.strip())
+        if match and not await self._asks_agent(inbound, match.group(1).lower()):
+            return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
+        if not match and (question := self.ports.questions.waiting_for(inbound.actor, session)):
+            return await self._answer_question(inbound, question)
+        limit = self.limits.queued_messages
+        if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
+            return await self.answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
+        if not await self.ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        return Acceptance(AcceptKind.TURN, inbound.id, session=session)
+
+    def session_for(self, actor: Actor, session: str) -> str:
+        """Return the session of `actor` for `session`: users.json may name another one.
+
+        Raises:
+            AccessDenied: the actor may not read it.
+        """
+        session = self.ports.access.session_for(actor, session)
+        decision = self.ports.access.authorize(actor, "session.read", session)
+        if not decision.allowed:
+            raise AccessDenied(decision.rule)
+        return session
+
+    def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        own = [
+            CommandInfo(command.name, command.summary)
+            for command in self.known.values()
+            # The menu for all users does not list servers.
+            if (not command.name.startswith(MCP) if actor is None else self._is_shown(actor, command))
+        ]
+        if actor is None:
+            return own
+        leading = self.ports.agents_for.commands(actor)
+        return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
+
+    def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
+        return self.ports.bus.subscribe(session)
+
+    def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
+        """Follow events for one client that may be cut off and come back (`Bus.follow`)."""
+        return self.ports.bus.follow(session, client, position)
+
+    def acknowledge(self, session: str, client: str, number: int) -> None:
+        """Record that `client` has shown everything up to event `number` of the session."""
+        self.ports.bus.acknowledge(session, client, number)
+
+    async def history(
+        self, session: str, after: int = 0, limit: int = 200, before: int | None = None
+    ) -> Sequence[MessageStored]:
+        return await self.transcripts.history(session, after, limit, before)
+
+    async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        """Return the next rows after `after`, oldest first: as many as suit one frame."""
+        return await self._reader.page(session, after)
+
+    async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
+        """Return the beginning of a stored artifact and whether there is more; of one that is gone, the reason."""
+        if not await self._reader.keeps(session, blob):
+            return "there is no such artifact in this session", False
+        try:
+            content = await self.blobs.get(blob)
+        except ToolError:
+            return "it is not kept any more", False
+        return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
+
+    async def media_name(self, session: str, blob: str) -> str | None:
+        """Return the name of a picture or file that a message of the session has; None: none has it."""
+        return await self._reader.media_name(session, blob)
+
+    async def outline(self, session: str, last: int) -> Outline:
+        """Return the session beside its rows, and where its last `last` messages begin."""
+        return await self._reader.outline(session, last)
+
+    async def now(self, session: str) -> SessionNow:
+        if self._owners:
+            self._owners.forget(session)
+        return await self.ports.bus.state(session) or await self.ports.inspection.now(session)
+
+    async def sessions(
+        self, actor: Actor, *, agents: bool = False, after: SessionPlace | None = None, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
+        found: list[SessionInfo] = []
+        while page := await self.transcripts.sessions(after, limit):
+            # The list of sessions leaves out those of agents, which would crowd it out.
+            wanted = (info for info in page if agents or AGENT_MARK not in info.key)
+            found += (info for info in wanted if self.ports.access.authorize(actor, "session.read", info.key).allowed)
+            if limit is None or len(page) < limit or len(found) >= limit:
+                break
+            after = page[-1].place
+        return found[:limit]
+
+    async def files(self, actor: Actor, begun: str) -> Sequence[str]:
+        if not self.ports.access.authorize(actor, "tool.use", "read").allowed:
+            return ()
+        return await self.completion(actor, begun)
+
+    def oversees(self, actor: Actor) -> bool:
+        """Whether `actor` may know of faults of the daemon, and of what concerns all users."""
+        return self.ports.access.authorize(actor, "command.admin", "status").allowed
+
+    async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
+        details = await self.ports.details(session)
+        if not self.oversees(actor):
+            details = details.without_others()
+        details = details.with_schedules(await overview(self.ports.schedules, actor))
+        status = await (self._owners or self.ports.inspection).status(session, details, actor)
+        health = self.ports.compactor.health
+        return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
+
+    async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
+        """Return memory's entries, or its state.
+
+        Raises:
+            AccessDenied: the actor may not.
+            StateError: memory is off, or the disk refuses.
+        """
+        if self.queries is None:
+            raise MemoryOff
+        return await self.queries.answer(actor, query)
+
+    async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
+        return await (self._owners or self.ports.questions).decide(actor, question, answer)
+
+    async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
+        return await (self._owners or self.ports.questions).choose(actor, question, index)
+
+    async def decline(self, actor: Actor, question: str) -> Acceptance:
+        """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
+        return await (self._owners or self.ports.questions).decline(actor, question)
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that an actor may answer now, in all sessions."""
+        elsewhere = await self._owners.answerable(actor) if self._owners else ()
+        return [*self.ports.questions.answerable(actor), *elsewhere]
+
+    async def report(self, inbound: Inbound, text: str) -> None:
+        """Send a later answer to where a message came from."""
+        if inbound.address.channel == LOCAL:
+            self.ports.bus.publish(Notice(inbound.session, text))
+            return
+        await self.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
+
+    async def commanded(self, inbound: Inbound, text: str) -> str:
+        """Run a command given by an agent, as the person whose message its turn answers; return its text.
+
+        Raises:
+            ToolError: it is no command, or not for agents, or not for that person: one text for all three.
+        """
+        match = COMMAND.fullmatch(f"/{text.strip().removeprefix('/')}")
+        name = match.group(1).lower() if match else ""
+        command = self.known.get(name) if name in self.for_agents else None
+        if match and name in self.known:
+            self._record_command(inbound, name, exists=command is not None)
+        if match is None or command is None or not self._may(inbound.actor, name):
+            known = (each.name for each in self.commands(inbound.actor) if each.name in self.for_agents)
+            raise ToolError(f"no such command here; there are: {', '.join(f'/{each}' for each in known) or 'none'}")
+        given = replace(inbound, text=match.group(0))
+        reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self.ports, self))
+        return reply.text
+
+    async def _asks_agent(self, inbound: Inbound, name: str) -> bool:
+        """Whether a command leads to an agent (`agents.routes`): its message is then a turn like any other."""
+        agents_for = self.ports.agents_for
+        if name in self.known or not agents_for.is_command(inbound) or not self._may(inbound.actor, name):
+            return False
+        if not await self.journal.knows(inbound.id):
+            self._record_command(inbound, name, exists=True)
+        return True
+
+    async def _interrupts(self, session: str) -> bool:
+        """Whether a message stops the turn that runs in its session, as far as that is the session's business."""
+        if self.ports.engine.running(session) is None:
+            return False
+        return await self.ports.queue_modes.of(session) == "interrupt"
+
+    def _may(self, actor: Actor, command: str) -> bool:
+        return self.ports.access.authorize(actor, "command.run", command).allowed
+
+    def _is_shown(self, actor: Actor, command: Command) -> bool:
+        is_theirs = not command.for_admins or self.ports.access.authorize(actor, "command.admin", command.name).allowed
+        return is_theirs and self._may(actor, command.name)
+
+    def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
+        decision = self.ports.access.authorize(inbound.actor, "command.run", name)
+        rule = decision.rule if exists else "no such command"
+        self.audit(AuditEntry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule))
+
+    async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
+        if await self.journal.knows(inbound.id):
+            if name == STOP and inbound.address.channel != LOCAL:
+                # Known since the stop was on disk. A crash may have cut its answer off; one that was given stands.
+                await self.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, "Stopped."))
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        command = self.known.get(name)
+        self._record_command(inbound, name, exists=command is not None)
+        if command is None or not self._may(inbound.actor, name):
+            return await self.answer(inbound, self._unknown(inbound.actor, name))
+        reply: Reply = await command.run(CommandContext(inbound, arguments, self.ports, self))
+        if reply.turn:
+            return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
+        answered = await self.answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
+        return replace(answered, markdown=reply.markdown, refusal=reply.refusal)
+
+    async def _note(self, inbound: Inbound) -> Acceptance:
+        """Accept an edit, a reaction or a message to others: never a turn, a command or an answer of its own."""
+        if await self.journal.knows(inbound.id):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        if inbound.edited and await self.ports.engine.replace(inbound):
+            return Acceptance(AcceptKind.REPLACED)
+        overheard, now = self.overheard, self.ports.clock.now()
+        match inbound.beside:
+            case None:
+                noted = await overheard.edited(inbound, now)
+            case Beside("said", keep):
+                noted = await overheard.said(inbound, keep, now) or await overheard.edited(inbound, now)
+            case beside:
+                noted = await self._reaction(inbound, beside.on)
+        return Acceptance(AcceptKind.NOTED if noted else AcceptKind.IGNORED)
+
+    async def _reaction(self, inbound: Inbound, on: str) -> bool:
+        """Note a reaction; False: it is not on a message of ours, or that is in a session that is not the person's."""
+        for delivery in await self.outbox.sent_as(inbound.address, on):
+            session = delivery.session or inbound.session
+            if delivery.text and self.ports.access.authorize(inbound.actor, "session.write", session).allowed:
+                mine = replace(inbound, session=session)
+                await self.overheard.reacted(mine, on, delivery.text, self.ports.clock.now())
+                return True
+        return False
+
+    async def _answer_question(self, inbound: Inbound, question: Question) -> Acceptance:
+        """Deliver a plain message as the answer to a question: it reaches the turn, not the queue."""
+        if await self.journal.knows(inbound.id):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        # The files of a message that this one answers are no part of what it says.
+        if any(attachment.origin is None for attachment in inbound.attachments):
+            return await self.answer(inbound, NO_FILE_ANSWERS)
+        if inbound.forwarded:
+            return await self.answer(inbound, NOT_FORWARDED)
+        answer = chosen(question, inbound.own_words, inbound.address.channel)
+        if isinstance(answer, Acceptance):
+            return await self.answer(inbound, answer.text)
+        settled = self.journal.settled(inbound, self.ports.clock.now())
+        return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
+
+    async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
+        """Answer at once: the message is settled and its answer promised in one transaction.
+
+        `markdown`: the same for chats, where it differs.
+        """
+        settled = self.journal.settled(inbound, self.ports.clock.now())
+        if inbound.address.channel == LOCAL:
+            try:
+                await self.database.write(settled)
+            except StateError as error:
+                # The answer reaches the terminal all the same: `/status` must work when nothing else does.
+                log.warning("a command was answered without a trace: %s", error)
+        else:
+            await self.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled)
+        return Acceptance(AcceptKind.REPLY, text=text)
+
+    def _unknown(self, actor: Actor, name: str) -> str:
+        known = [info.name for info in self.commands(actor)]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean /{close[0]}?" if close else ""
+        return f"Unknown command: /{name}.{hint} Send /help for the list."
+
+    def _log_stranger(self, inbound: Inbound, rule: str) -> None:
+        key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self.ports.clock.monotonic()
+        if now - self._logged.get(key, -IGNORED_LOG_SECONDS) >= IGNORED_LOG_SECONDS:
+            self._logged[key] = now
+            log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
+            self.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))

@@ -1,0 +1,93 @@
+"""Devices: the browsers that a person is logged in with at the web page. Anyone sees and ends only their own."""
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import Field
+
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.tokens import revoke_token
+from goclaw.errors import ConfigError
+from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.problems import Problem, unavailable
+
+
+class Device(Response):
+    """A browser that is logged in."""
+
+    name: str = Field(description="The name of its token: `web-1a2b3c4d`.")
+    device: str = Field(description="The browser, in words.")
+    made: float = Field(description="When it was logged in, in epoch seconds.")
+    until: float | None = Field(description="When it is logged out by itself, in epoch seconds.")
+    current: bool = Field(description="Whether it is the one that asks.")
+
+
+class DeviceList(Response):
+    """The caller's devices, the oldest first."""
+
+    devices: Sequence[Device]
+
+
+class DeviceAsked(Request):
+    """The field of an operation on one device."""
+
+    name: Key
+
+
+async def list_devices(call: Call, _: NoFields) -> DeviceList:
+    """Return the caller's devices."""
+    found = call.ports.admission.tokens.devices(call.actor.key)
+    return DeviceList(
+        devices=[
+            Device(
+                name=name,
+                device=token.device,
+                made=token.made,
+                until=token.until,
+                current=name == call.program.name,
+            )
+            for name, token in found.items()
+        ]
+    )
+
+
+async def revoke_device(call: Call, asked: DeviceAsked) -> None:
+    """Log a device of the caller out."""
+    tokens = call.ports.admission.tokens
+    if asked.name not in tokens.devices(call.actor.key):
+        raise Problem(HTTPStatus.NOT_FOUND, "you have no such device")
+    try:
+        await asyncio.to_thread(revoke_token, call.ports.config.tokens_path, asked.name)
+    except ConfigError as error:
+        await tokens.changed()
+        if tokens.get(asked.name):
+            raise unavailable("; ".join(error.problems)) from error
+    await tokens.changed()
+    call.ports.audit(AuditEntry("web.revoke", asked.name, call.actor, call.request.remote or "", rule="own device"))
+
+
+OPERATIONS: tuple[Operation[Any], ...] = (
+    Operation(
+        "GET",
+        "/devices",
+        "listDevices",
+        "The browsers that the caller is logged in with at the web page.",
+        "devices",
+        list_devices,
+        NoFields,
+        DeviceList,
+    ),
+    Operation(
+        "DELETE",
+        "/devices/{name}",
+        "revokeDevice",
+        "Log one of the caller's browsers out; its pages are cut off within two seconds.",
+        "devices",
+        revoke_device,
+        DeviceAsked,
+        statuses={HTTPStatus.NO_CONTENT: "It is logged out."},
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+)

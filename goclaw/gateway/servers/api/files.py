@@ -1,0 +1,192 @@
+"""Files of a conversation: sent ahead of a message, and read back from the messages that have them.
+
+What a file is, its bytes decide; no name and no header of its sender does. Read back, only pictures that models see are
+shown by a browser; all else, an SVG above all, is a download.
+"""
+
+import asyncio
+import mimetypes
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from aiohttp import hdrs, web
+from pydantic import Field
+
+from goclaw.common.core.events import UPLOADED, Attachment
+from goclaw.common.core.pictures import fault_of
+from goclaw.durable.store.blobs import image_type
+from goclaw.durable.store.uploads import TooManyUploads
+from goclaw.errors import ToolError
+from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operation, Request, Response
+from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
+from goclaw.gateway.servers.api.sessions import readable, writable
+from goclaw.gateway.servers.http import HEADERS
+
+MAX_FILE = 20 << 20
+"""Bytes of one file: as much as Telegram's bots get."""
+UPLOAD_SECONDS = 120.0
+"""For the body of an upload: 20 MB over a slow line."""
+AT_ONCE, AT_ONCE_IN_ALL = 2, 6
+"""Uploads at the same time: of one person, and of all; each is held in memory."""
+MAX_NAME = 200
+UNKNOWN_TYPE = "application/octet-stream"
+_HEAD = {
+    **HEADERS,
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # A browser keeps it, and asks each time: it is not for those who are logged out, or may not read any more.
+    "Cache-Control": "private, no-cache",
+}
+_WAIT = {"Retry-After": RETRY_SECONDS}
+
+Kind = Literal["image", "document", "audio", "video"]
+
+
+class UploadAsked(Request):
+    """The fields of `uploadFile`."""
+
+    session: Key
+    name: Annotated[str, Field(min_length=1, max_length=255, description="The file's name, for people and tools.")]
+
+
+class Uploaded(Response):
+    """A file that waits for its message, for a day."""
+
+    file: str = Field(description="Its id, for `files` of `sendMessage`.")
+    name: str
+    type: str = Field(description="Its media type, by its content.")
+    size: int = Field(description="Bytes.")
+
+
+class MediaAsked(Request):
+    """The fields of `getMedia`."""
+
+    session: Key
+    blob: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="The key of a picture or artifact of a message.")]
+
+
+class Working:
+    """Counts uploads at work."""
+
+    def __init__(self) -> None:
+        self._of: Counter[str] = Counter()
+
+    @contextmanager
+    def counted(self, owner: str) -> Iterator[None]:
+        """Count one until the block ends; raises Problem (429) if there are too many."""
+        if self._of[owner] >= AT_ONCE or self._of.total() >= AT_ONCE_IN_ALL:
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "other files are being sent; wait for them", headers=_WAIT)
+        self._of[owner] += 1
+        try:
+            yield
+        finally:
+            self._of[owner] -= 1
+            if not self._of[owner]:
+                del self._of[owner]
+
+
+_WORKING = Working()
+
+
+async def upload(call: Call, asked: UploadAsked) -> Uploaded:
+    """Keep a file for a message."""
+    session = await writable(call, asked.session)
+    name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
+    with _WORKING.counted(call.actor.key):
+        data = await call.request.read()
+        if not data:
+            raise bad_request("the file is empty", "body")
+        # Looks at each block of a picture: of 20 MB there may be millions.
+        kind, mime = await asyncio.to_thread(kind_of, data, name)
+        try:
+            upload_id = await call.services.uploads.add(call.actor.key, session, data, name=name, mime=mime, kind=kind)
+        except TooManyUploads as error:
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers={"Retry-After": "600"}) from None
+    return Uploaded(file=upload_id, name=name, type=mime, size=len(data))
+
+
+def kind_of(data: bytes, name: str) -> tuple[Kind, str]:
+    """Return what a file is, and its media type. A damaged picture is a document: no model could open it."""
+    mime = image_type(data)
+    if mime is not None and not fault_of(data, mime):
+        return "image", mime
+    guessed = mimetypes.guess_type(name, strict=True)[0] or UNKNOWN_TYPE
+    if guessed.startswith("audio/"):
+        return "audio", guessed
+    if guessed.startswith("video/"):
+        return "video", guessed
+    return "document", UNKNOWN_TYPE if guessed.startswith("image/") else guessed
+
+
+async def attachments_of(call: Call, session: str, ids: tuple[str, ...]) -> tuple[Attachment, ...]:
+    """Return files that were sent ahead, as a channel hands them over.
+
+    Raises:
+        Problem: 404, one is not there for this person and session (any more).
+    """
+    found: list[Attachment] = []
+    for each in ids:
+        known = await call.services.uploads.find(call.actor.key, session, each)
+        if known is None:
+            raise Problem(HTTPStatus.NOT_FOUND, f"there is no file {each[:40]!r} for you; send it again", field="files")
+        kind: Kind = known.kind  # type: ignore[assignment]  # as `kind_of` gave it
+        found.append(Attachment(kind, f"{UPLOADED}{known.blob}", known.mime, known.name, known.size))
+    return tuple(found)
+
+
+async def media(call: Call, asked: MediaAsked) -> web.Response:
+    """Return the bytes of a picture or file of a message."""
+    session = await readable(call, asked.session)
+    name = await call.ports.gateway.media_name(session, asked.blob)
+    if name is None:
+        raise _no_media()
+    try:
+        data = await call.ports.blobs.get(asked.blob)
+    except ToolError:
+        raise _no_media() from None
+    head = {**_HEAD, hdrs.ETAG: f'"{asked.blob}"'}
+    if head[hdrs.ETAG] in call.request.headers.get(hdrs.IF_NONE_MATCH, ""):
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=head)
+    mime = image_type(data)
+    if mime is not None and not await asyncio.to_thread(fault_of, data, mime):
+        return web.Response(body=data, headers={**head, "Content-Type": mime, "Content-Disposition": "inline"})
+    disposition = f"attachment; filename*=UTF-8''{quote(name or 'file', safe='')}"
+    headers = {**head, "Content-Type": UNKNOWN_TYPE, "Content-Disposition": disposition}
+    return web.Response(body=data, headers=headers)
+
+
+def _no_media() -> Problem:
+    return Problem(HTTPStatus.NOT_FOUND, "no message of this session has such a picture or file", field="blob")
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/sessions/{session}/files",
+        "uploadFile",
+        "Send a file ahead of the message that it belongs to",
+        "messages",
+        upload,
+        UploadAsked,
+        Uploaded,
+        refusals=(HTTPStatus.NOT_FOUND,),
+        takes_bytes=True,
+        description="The body is the file, of any type, up to 20 MB. The message has its id in `files`.",
+    ),
+    Operation(
+        "GET",
+        "/sessions/{session}/media/{blob}",
+        "getMedia",
+        "Read a picture or file of a message",
+        "messages",
+        media,
+        MediaAsked,
+        bytes,
+        refusals=(HTTPStatus.NOT_FOUND,),
+        media_type=BYTES,
+    ),
+)

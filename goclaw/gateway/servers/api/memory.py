@@ -1,0 +1,131 @@
+"""Memory: a search of notes and conversations, and the list of the files that are searched."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from types import FunctionType
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.common.core.plugins import load
+from goclaw.gateway.servers.api.operations import Call, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.problems import Problem
+from goclaw.memory.base import MemoryFile, Mode, NoteHit, Quote
+from goclaw.memory.memory_queries import MemoryOff, MemoryQuery, NoSuchFile
+
+RENDERER = "goclaw.gateway.servers.web.rendering:rendered_aside"
+
+
+class SearchAsked(Request):
+    """The fields of `searchMemory`."""
+
+    q: Annotated[str, Field(min_length=1, max_length=2_000, description="What to look for, in words.")]
+    everybody: Annotated[bool, Field(description="In every conversation that you may read, not only your own.")] = False
+    limit: Annotated[int, Field(ge=0, le=50, description="Passages at most; 0: as configured.")] = 0
+
+
+class MemoryFound(Response):
+    """The results of a search, the best first."""
+
+    mode: Mode = Field(description="Whether meaning was compared, too, or words alone.")
+    notes: Sequence[NoteHit]
+    conversations: Sequence[Quote]
+    left_out: str = Field("", description="Why conversations were not searched; empty: they were, or you may not.")
+
+
+class FileAsked(Request):
+    """The fields of `getMemoryFile`."""
+
+    path: Annotated[str, Field(min_length=1, max_length=4_096, description="As `listMemoryFiles` names it.")]
+
+
+class FileShown(Response):
+    """A file of memory; of a very long one the beginning."""
+
+    path: str
+    text: str = Field(description="Markdown.")
+    html: str = Field("", description="The same for a page; empty without `http.web`.")
+
+
+class MemoryFiles(Response):
+    """The files that are searched for you."""
+
+    files: Sequence[MemoryFile]
+
+
+async def search(call: Call, asked: SearchAsked) -> MemoryFound:
+    """Return what memory has about a text."""
+    query = MemoryQuery("search", asked.q, everybody=asked.everybody, limit=asked.limit)
+    return MemoryFound.model_validate(await _asked(call, query))
+
+
+async def list_files(call: Call, _: NoFields) -> MemoryFiles:
+    """Return the files of memory."""
+    return MemoryFiles.model_validate(await _asked(call, MemoryQuery("list")))
+
+
+async def read_file(call: Call, asked: FileAsked) -> FileShown:
+    """Return a file of memory, with its HTML where there is a web page."""
+    try:
+        found = await _asked(call, MemoryQuery("file", asked.path))
+    except NoSuchFile as error:
+        raise Problem(HTTPStatus.NOT_FOUND, str(error), field="path") from None
+    text = str(found["text"])
+    html = await _html_of(text) if call.ports.config.http.web else ""
+    return FileShown(path=str(found["path"]), text=text, html=html)
+
+
+async def _html_of(text: str) -> str:
+    # Its libraries are loaded where there is a page, and only there.
+    render = await asyncio.to_thread(load, RENDERER, FunctionType)
+    return str(await render(text))
+
+
+async def _asked(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
+    """Return the gateway's answer.
+
+    Raises:
+        Problem: 409, memory is off: to ask again would not help.
+    """
+    try:
+        return await call.ports.gateway.memory(call.actor, query)
+    except MemoryOff as error:
+        raise Problem(HTTPStatus.CONFLICT, str(error)) from None
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/memory/search",
+        "searchMemory",
+        "Search your notes, and the conversations that you may read",
+        "memory",
+        search,
+        SearchAsked,
+        MemoryFound,
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
+    Operation(
+        "GET",
+        "/memory/files",
+        "listMemoryFiles",
+        "List the files that a search looks through",
+        "memory",
+        list_files,
+        NoFields,
+        MemoryFiles,
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
+    Operation(
+        "GET",
+        "/memory/file",
+        "getMemoryFile",
+        "Read a file of memory: your own notes, or one for everybody",
+        "memory",
+        read_file,
+        FileAsked,
+        FileShown,
+        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    ),
+)

@@ -1,0 +1,162 @@
+"""The OpenAPI 3.1 document, made of the table of operations, and the operation that serves it.
+
+Source: OpenAPI Specification 3.1.1. Schemas are pydantic's (JSON Schema 2020-12) of the types that requests are read
+with and answers are written with.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+from pydantic import TypeAdapter
+
+from goclaw.common.config.listening import API as PREFIX
+from goclaw.gateway.servers.api.operations import BYTES, EVERYWHERE, JSON, WITH_BODY, Call, Operation, Request
+from goclaw.gateway.servers.api.problems import MEDIA_TYPE as PROBLEM
+from goclaw.gateway.servers.api.problems import ProblemDetails
+from goclaw.gateway.servers.http import HEADERS
+
+VERSION = "1"
+_REF = "#/components/schemas/{model}"
+_BINARY = {"type": "string", "format": "binary"}
+_TITLE = "GoClaw"
+_ABOUT = (
+    "The agent for programs and pages, with the rights of the token's user. Ids of sessions stand in paths "
+    "percent-encoded. A body has no fields but those that are listed."
+)
+
+
+def written(operations: Sequence[Operation[Any]]) -> bytes:
+    """Return the document as JSON, for people and for comparisons. Takes a while: not in the event loop."""
+    return (json.dumps(document(operations), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def document(operations: Sequence[Operation[Any]]) -> dict[str, Any]:
+    """Return the document."""
+    schemas, components = _schemas(operations)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        entry = _entry(operation, schemas, components)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = entry
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": _TITLE, "version": VERSION, "description": _ABOUT},
+        "servers": [{"url": PREFIX.rstrip("/")}],
+        "security": [{"token": []}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(each.tag for each in operations)],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`goclaw token add`"}},
+            "schemas": components,
+        },
+    }
+
+
+_Key = tuple[str, str]
+"""The id of an operation, and whether it is about the request or the response."""
+
+
+def _schemas(operations: Sequence[Operation[Any]]) -> tuple[Mapping[_Key, Any], dict[str, Any]]:
+    """Return the schemas of requests and responses, and the types that they refer to."""
+    wanted: list[tuple[_Key, Any, Any]] = [
+        (("", "problem"), "serialization", TypeAdapter(ProblemDetails)),
+        *(((each.id, "request"), "validation", TypeAdapter(each.request)) for each in operations),
+        *(((each.id, "response"), "serialization", each.adapter) for each in operations if each.response is not None),
+    ]
+    found, definitions = TypeAdapter.json_schemas(wanted, ref_template=_REF)
+    return {key: schema for (key, _), schema in found.items()}, dict(definitions.get("$defs", {}))
+
+
+def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: dict[str, Any]) -> dict[str, Any]:
+    fields = _resolved(schemas[operation.id, "request"], components)
+    properties: Mapping[str, Any] = fields.get("properties", {})
+    required = fields.get("required", ())
+    entry: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+    }
+    if description := _description(operation):
+        entry["description"] = description
+    in_body = [name for name in properties if name not in operation.in_path] if operation.has_body else []
+    parameters = [
+        _parameter(name, schema, is_path=name in operation.in_path, is_required=name in required)
+        for name, schema in properties.items()
+        if name not in in_body
+    ]
+    parameters += [
+        {"name": name, "in": "header", "required": False, "description": words, "schema": {"type": "string"}}
+        for name, words in operation.headers.items()
+    ]
+    if parameters:
+        entry["parameters"] = parameters
+    if in_body:
+        body = {
+            "type": "object",
+            "properties": {name: properties[name] for name in in_body},
+            "required": [name for name in in_body if name in required],
+            "additionalProperties": False,
+            **({"anyOf": fields["anyOf"]} if "anyOf" in fields else {}),
+        }
+        entry["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
+    if operation.takes_bytes:
+        entry["requestBody"] = {
+            "required": True,
+            # Makers of clients need a type by its name. Any other is taken as well: the content decides what a file is.
+            "content": {BYTES: {"schema": _BINARY}, "*/*": {"schema": _BINARY}},
+        }
+    entry["responses"] = dict(_responses(operation, schemas))
+    return entry
+
+
+def _description(operation: Operation[Any]) -> str:
+    said = [operation.description, "For admins only." if operation.admins_only else ""]
+    return " ".join(filter(None, said))
+
+
+def _parameter(name: str, schema: Mapping[str, Any], *, is_path: bool, is_required: bool) -> dict[str, Any]:
+    rest = {key: value for key, value in schema.items() if key not in ("description", "title")}
+    described = {"description": schema["description"]} if "description" in schema else {}
+    where = "path" if is_path else "query"
+    return {"name": name, "in": where, "required": is_path or is_required, **described, "schema": rest}
+
+
+def _responses(operation: Operation[Any], schemas: Mapping[_Key, Any]) -> Iterable[tuple[str, Any]]:
+    for status, words in operation.statuses.items():
+        schema = schemas.get((operation.id, "response"))
+        content = {"content": {operation.media_type: {"schema": schema}}} if schema is not None else {}
+        yield str(status.value), {"description": words, **content}
+    refusals = {*EVERYWHERE, *operation.refusals, *(WITH_BODY if operation.has_body or operation.takes_bytes else ())}
+    problem = {PROBLEM: {"schema": schemas["", "problem"]}}
+    for status in sorted(refusals):
+        yield str(status.value), {"description": status.phrase, "content": problem}
+
+
+def _resolved(schema: Mapping[str, Any], components: dict[str, Any]) -> Mapping[str, Any]:
+    """Return a request's own schema, which is no component: its fields stand in parameters and body."""
+    if "$ref" not in schema:
+        return schema
+    found: Mapping[str, Any] = components[schema["$ref"].rpartition("/")[2]]
+    return found
+
+
+async def describe(call: Call, _: Request) -> web.Response:
+    """Return this document."""
+    body = await asyncio.to_thread(call.services.document)
+    return web.Response(body=body, headers={**HEADERS, "Content-Type": JSON})
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/openapi.json",
+        "getOpenApi",
+        "Read this document",
+        "about",
+        describe,
+        Request,
+        dict[str, Any],
+    ),
+)

@@ -1,0 +1,174 @@
+"""The form of an operation: what comes in, what goes out, and the handler between the two.
+
+The fields of an operation's request are one frozen model. Those that the path template names come from the path; the
+others come from the body if the method has one, else from the query.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from http import HTTPStatus
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.common.core.wire import LAST_ROW, MAX_NAME
+from goclaw.durable.store.uploads import Uploads
+from goclaw.gateway.servers.api.problems import Problem
+from goclaw.gateway.servers.programs import Program, Programs
+from goclaw.gateway.servers.routes import RoutePorts
+from goclaw.gateway.servers.serving import IdempotencyCache
+
+JSON = "application/json"
+BYTES = "application/octet-stream"
+_NAMED = re.compile(r"\{([a-z_]+)\}")
+
+Key = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""A name in a path: a session's key, say. `/` in it is sent as `%2F`."""
+Row = Annotated[int, Field(ge=0, le=LAST_ROW)]
+
+
+class Request(BaseModel):
+    """The fields of a request. Unknown ones are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NoFields(Request):
+    """The fields of an operation that has none."""
+
+
+class Response(BaseModel):
+    """The body of an answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+
+
+@record
+class Services:
+    """The services that handlers use."""
+
+    ports: RoutePorts
+    programs: Programs
+    receipts: IdempotencyCache
+    uploads: Uploads
+    document: Callable[[], bytes]
+    """Returns the OpenAPI document; takes long the first time."""
+
+
+@record
+class Call:
+    """A request that has been admitted and read, beside its fields."""
+
+    services: Services
+    program: Program
+    request: web.Request
+
+    @property
+    def actor(self) -> Actor:
+        """Return the user of the token."""
+        return self.program.actor
+
+    def demand_admin(self) -> None:
+        """Refuse a caller who is no admin.
+
+        Raises:
+            Problem: 403.
+        """
+        if not self.ports.gateway.oversees(self.actor):
+            raise Problem(HTTPStatus.FORBIDDEN, "this is for admins")
+
+    @property
+    def ports(self) -> RoutePorts:
+        """Return the daemon's services."""
+        return self.services.ports
+
+
+@record
+class Answer:
+    """An answer with another status than the operation's first; for handlers that have more than one."""
+
+    status: HTTPStatus
+    body: Any
+
+
+Handler = Callable[[Call, RequestT], Awaitable[Any]]
+"""Returns the body (an instance of the operation's response type), an `Answer`, or the whole response of a stream;
+raises `Problem`, AccessDenied (403) or StateError (503)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operation(Generic[RequestT]):
+    """An entry of the table."""
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    path: str
+    """The template beneath `/api/v1`, such as `/sessions/{session}`."""
+    id: str
+    """The name for clients that are made from the document: `listSessions`."""
+    summary: str
+    """One line."""
+    tag: str
+    handler: Handler[RequestT]
+    request: type[RequestT]
+    response: Any = None
+    """The type of the body; None: it has none."""
+    statuses: Mapping[HTTPStatus, str] = field(default_factory=lambda: {HTTPStatus.OK: "The answer."})
+    """Statuses of answers that are no refusals, in words; the first one is given unless the handler says otherwise."""
+    refusals: tuple[HTTPStatus, ...] = ()
+    """Statuses of refusals beside those that every operation has (`EVERYWHERE`)."""
+    media_type: str = JSON
+    takes_bytes: bool = False
+    """Whether the body is bytes of any type, which the handler reads; its fields come from path and query."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers that the handler reads, in words."""
+    admins_only: bool = False
+    description: str = ""
+    """Markdown."""
+
+    @property
+    def in_path(self) -> tuple[str, ...]:
+        """Return the fields that come from the path."""
+        return tuple(_NAMED.findall(self.path))
+
+    @property
+    def has_body(self) -> bool:
+        """Whether fields come from a body."""
+        return (
+            not self.takes_bytes
+            and self.method in ("POST", "PUT", "PATCH")
+            and bool(set(self.request.model_fields) - set(self.in_path))
+        )
+
+    @property
+    def status(self) -> HTTPStatus:
+        """Return the usual status of the answer."""
+        return next(iter(self.statuses))
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Return the codec of the body. Takes milliseconds to make."""
+        return TypeAdapter(self.response)
+
+
+EVERYWHERE = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+"""Statuses of refusals that every operation can have."""
+WITH_BODY = (
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+)
+"""The same of an operation whose request has a body."""

@@ -1,0 +1,78 @@
+"""The paths under `/api/v1`: admits the caller, reads the request, and writes the answer; all by the table."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from goclaw.channels.base import Handler, PathRule
+from goclaw.common.config.listening import API as PREFIX
+from goclaw.common.core.wire import MAX_FRAME
+from goclaw.durable.store.uploads import Uploads
+from goclaw.gateway.servers.api.files import MAX_FILE, UPLOAD_SECONDS
+from goclaw.gateway.servers.api.operations import Answer, Call, Operation, Services
+from goclaw.gateway.servers.api.problems import answered, refused
+from goclaw.gateway.servers.api.reading import fields_of
+from goclaw.gateway.servers.api.table import OPERATIONS, document
+from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.programs import Program, ProgramLimits, Programs
+from goclaw.gateway.servers.routes import RoutePart, RoutePorts
+from goclaw.gateway.servers.serving import IdempotencyCache
+
+LIMITS = ProgramLimits(at_once=32, per_minute=600)
+
+for _each in OPERATIONS:
+    _each.adapter  # noqa: B018 - made while the module is loaded in a thread: it takes long
+
+
+class ApiRoutes:
+    """The handlers. The listener calls them."""
+
+    def __init__(self, ports: RoutePorts, limits: ProgramLimits = LIMITS) -> None:
+        programs = Programs(
+            ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", ports.cookies
+        )
+        self._services = Services(ports, programs, IdempotencyCache(), _uploads(ports), document)
+
+    def routes(self) -> Sequence[tuple[str, str, Handler]]:
+        """Return the routes with their handlers."""
+        return [(each.method, f"{PREFIX.rstrip('/')}{each.path}", partial(self._handle, each)) for each in OPERATIONS]
+
+    async def _handle(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+        """Answer a request; errors are problem details."""
+        return await answered(self._admitted(operation, request))
+
+    async def _admitted(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+        programs = self._services.programs
+        program = await programs.admit(request)
+        with programs.counted(program):
+            return await self._answered(operation, request, program)
+
+    async def _answered(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
+        call = Call(self._services, program, request)
+        if operation.admins_only:
+            call.demand_admin()
+        found = await operation.handler(call, await fields_of(operation, request))
+        if isinstance(found, web.StreamResponse):
+            return found
+        answer = found if isinstance(found, Answer) else Answer(operation.status, found)
+        if operation.response is None:
+            return web.Response(status=answer.status, headers=HEADERS)
+        head = {**HEADERS, "Content-Type": operation.media_type}
+        return web.Response(body=operation.adapter.dump_json(answer.body), status=answer.status, headers=head)
+
+
+def _uploads(ports: RoutePorts) -> Uploads:
+    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.blobs, ports.clock)
+
+
+def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
+    return ApiRoutes(ports).routes()
+
+
+_RULES = (
+    PathRule(PREFIX, MAX_FILE, refused, suffix="/files", body_seconds=UPLOAD_SECONDS),
+    PathRule(PREFIX, MAX_FRAME, refused),
+)
+API = RoutePart(_routes, _RULES)

@@ -1,0 +1,258 @@
+"""Schedules: reminders and tasks at a time, with the rights of the user; an admin sees and changes those of all."""
+
+import uuid
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.common.core.events import Inbound
+from goclaw.common.core.redact import mask
+from goclaw.conversation.schedules.jobs import JobState, RunState, StoredJob
+from goclaw.errors import StateError
+from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.problems import Problem
+from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
+
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Text = Annotated[str, Field(max_length=20_000)]
+Short = Annotated[str, Field(max_length=200)]
+
+
+class ScheduleAsked(Request):
+    """The fields of an operation on one schedule."""
+
+    name: Name
+
+
+class ScheduleMade(Request):
+    """The fields of `addSchedule`: one of `at`, `every` and `cron`, and one of `message` and `task`."""
+
+    id: Annotated[Key, Field(description="Yours for this request: sent again with the same one it makes no second.")]
+    name: Annotated[str, Field(max_length=64, description="Empty: one is chosen.")] = ""
+    at: Annotated[Short, Field(description="`20m`, `8:00`, `tomorrow 8:00`, or an ISO date and time.")] = ""
+    every: Annotated[Short, Field(description="`30m`, `2h`, `1d`.")] = ""
+    cron: Annotated[Short, Field(description="`30 8 * * 1-5`, in your time zone.")] = ""
+    message: Annotated[Text, Field(description="Sent word for word.")] = ""
+    task: Annotated[Text, Field(description="An agent gets it, with your rights when it runs.")] = ""
+    to: Annotated[Short, Field(description="`telegram:123456`, or `notify:NAME`; empty: your own chat.")] = ""
+    session: Annotated[Short, Field(description="A task's session: `fresh` (or empty), `same`, or a key.")] = ""
+    agent: Short = ""
+    model: Short = ""
+    tools: Annotated[Text, Field(description="A selection with commas that narrows a task's tools.")] = ""
+    catch_up: Annotated[Short, Field(description="`last` (or empty), `all` or `none`.")] = ""
+    ask: Annotated[bool, Field(description="Whether a call that needs approval asks in the chat, and waits.")] = False
+    budget: Annotated[float | None, Field(gt=0, lt=1_000_000, description="US dollars for one run.")] = None
+    time_limit: Annotated[Short, Field(description="`10m`, for one run.")] = ""
+
+
+class Schedule(Response):
+    """A schedule with its state."""
+
+    name: str
+    kind: str = Field(description="`message` or `task`.")
+    text: str = Field(description="Secrets are masked.")
+    when: str = Field(description="Its times, in words.")
+    user: str = Field(description="Whose it is: it has their rights when it runs.")
+    to: str = Field(description="The chat, as `channel:chat`.")
+    state: JobState
+    next: float | None = Field(description="When it is due, in epoch seconds.")
+    running: bool
+    failures: int = Field(description="Failed runs since the last one that went well.")
+    note: str = Field(description="Why it was stopped.")
+
+
+class ScheduleList(Response):
+    """The schedules that the user may see, the next one first."""
+
+    schedules: Sequence[Schedule]
+
+
+class ScheduleRun(Response):
+    """A run of a schedule."""
+
+    due: float = Field(description="Epoch seconds, as all times.")
+    state: RunState
+    began: float
+    ended: float | None
+    text: str = Field(description="The beginning of the answer, or what went wrong.")
+    cost: float | None = Field(description="US dollars; null: unknown, or nothing was spent.")
+
+
+class RunList(Response):
+    """The latest runs, the newest first."""
+
+    runs: Sequence[ScheduleRun]
+
+
+async def list_schedules(call: Call, _: NoFields) -> ScheduleList:
+    """Return the schedules that the caller may see."""
+    return ScheduleList(schedules=[_shown(each) for each in await call.ports.schedules.of(call.actor)])
+
+
+async def add(call: Call, asked: ScheduleMade) -> Schedule:
+    """Store a schedule in the caller's own session."""
+    schedules = call.ports.schedules
+    session, address = schedules.home(call.actor)
+    identity = f"api:{uuid.uuid5(uuid.NAMESPACE_URL, f'{call.actor.key} {asked.id}')}"
+    inbound = Inbound(identity, call.actor, session, "", address, call.ports.clock.now())
+    wanted = ScheduleRequest(**asked.model_dump(exclude={"id", "name"}))
+    try:
+        return _shown(await schedules.make(inbound, asked.name, wanted))
+    except StateError as error:
+        raise _impossible(error) from None
+
+
+async def runs(call: Call, asked: ScheduleAsked) -> RunList:
+    """Return the runs of a schedule."""
+    await _found(call, asked.name)
+    return RunList(
+        runs=[
+            ScheduleRun(
+                due=each.due,
+                state=each.state,
+                began=each.began_at,
+                ended=each.ended_at,
+                text=mask(each.text),
+                cost=each.cost,
+            )
+            for each in await call.ports.schedules.runs(call.actor, asked.name)
+        ]
+    )
+
+
+async def pause(call: Call, asked: ScheduleAsked) -> Schedule:
+    """Keep a schedule from running."""
+    return await _changed(call, asked.name, "pause")
+
+
+async def resume(call: Call, asked: ScheduleAsked) -> Schedule:
+    """Have a schedule go on."""
+    return await _changed(call, asked.name, "resume")
+
+
+async def run(call: Call, asked: ScheduleAsked) -> Schedule:
+    """Run a schedule now."""
+    return await _changed(call, asked.name, "run")
+
+
+async def remove(call: Call, asked: ScheduleAsked) -> None:
+    """Forget a schedule."""
+    await _found(call, asked.name)
+    try:
+        await call.ports.schedules.remove(call.actor, asked.name)
+    except StateError as error:
+        raise _impossible(error) from None
+
+
+async def _changed(call: Call, name: str, action: str) -> Schedule:
+    """Pause, resume or run a schedule, and return it as it is then."""
+    await _found(call, name)
+    try:
+        await getattr(call.ports.schedules, action)(call.actor, name)
+    except StateError as error:
+        raise _impossible(error) from None
+    return _shown(await _found(call, name))
+
+
+async def _found(call: Call, name: str) -> StoredJob:
+    """Return a schedule that the caller may see.
+
+    Raises:
+        Problem: 404, there is none, or it is another user's: one answer for both.
+    """
+    found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
+    if found is None:
+        raise Problem(HTTPStatus.NOT_FOUND, f"there is no schedule {name!r} of yours", field="name")
+    return found
+
+
+def _impossible(error: StateError) -> Problem:
+    """Return the refusal of what this schedule cannot be: sending it again would not help."""
+    return Problem(HTTPStatus.CONFLICT, str(error))
+
+
+def _shown(stored: StoredJob) -> Schedule:
+    job = stored.job
+    return Schedule(
+        name=job.name,
+        kind=job.kind,
+        text=mask(job.text),
+        when=job.when.words,
+        user=job.actor.key,
+        to=f"{job.address.channel}:{job.address.chat}",
+        state=stored.state,
+        next=stored.next,
+        running=bool(stored.running),
+        failures=stored.failures,
+        note=stored.note,
+    )
+
+
+_TAG = "schedules"
+_REFUSALS = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+OPERATIONS: tuple[Operation[Any], ...] = (
+    Operation(
+        "GET",
+        "/schedules",
+        "listSchedules",
+        "List your schedules, the next one first; an admin's list has those of all",
+        _TAG,
+        list_schedules,
+        NoFields,
+        ScheduleList,
+    ),
+    Operation(
+        "POST",
+        "/schedules",
+        "addSchedule",
+        "Add a reminder or a task at a time",
+        _TAG,
+        add,
+        ScheduleMade,
+        Schedule,
+        statuses={HTTPStatus.CREATED: "It is stored."},
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
+    Operation(
+        "GET",
+        "/schedules/{name}/runs",
+        "listRuns",
+        "List the latest runs of a schedule",
+        _TAG,
+        runs,
+        ScheduleAsked,
+        RunList,
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+    *(
+        Operation(
+            "POST",
+            f"/schedules/{{name}}/{path}",
+            f"{path}Schedule",
+            words,
+            _TAG,
+            handler,
+            ScheduleAsked,
+            Schedule,
+            refusals=_REFUSALS,
+        )
+        for path, words, handler in (
+            ("pause", "Keep a schedule from running until it is resumed", pause),
+            ("resume", "Have a paused or stopped schedule go on", resume),
+            ("run", "Run a schedule now, beside its times", run),
+        )
+    ),
+    Operation(
+        "DELETE",
+        "/schedules/{name}",
+        "removeSchedule",
+        "Forget a schedule and its runs",
+        _TAG,
+        remove,
+        ScheduleAsked,
+        statuses={HTTPStatus.NO_CONTENT: "It is gone."},
+        refusals=_REFUSALS,
+    ),
+)

@@ -1,0 +1,150 @@
+"""Sessions: the list, and the state of one. Also the check that a caller may see a session, for other operations."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.common.core.events import Outline, SessionInfo, SessionNow, SessionPlace
+from goclaw.errors import AccessDenied
+from goclaw.gateway.servers.api.operations import Call, Key, Operation, Request, Response
+from goclaw.gateway.servers.api.problems import Problem, bad_request
+
+MAX_PAGE = 200
+
+
+class SessionsAsked(Request):
+    """The fields of `listSessions`."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many sessions at most.")] = 50
+    cursor: Annotated[str, Field(max_length=600, description="`next` of the page before.")] = ""
+    agents: Annotated[bool, Field(description="With those of agents, which may only be read.")] = False
+
+
+class SessionPage(Response):
+    """A page of the sessions that the user may read, the latest first."""
+
+    sessions: Sequence[SessionInfo]
+    next: str = Field("", description="`cursor` of the next page; empty: this is the last one.")
+
+
+class SessionAsked(Request):
+    """The fields of an operation on a session alone."""
+
+    session: Key
+
+
+class SessionState(Response):
+    """A session beside its messages."""
+
+    session: str = Field(description="Its key.")
+    writable: bool = Field(description="Whether the user may write there.")
+    waiting: int = Field(description="Messages that wait for the running turn.")
+    now: SessionNow
+    outline: Outline
+
+
+async def list_sessions(call: Call, asked: SessionsAsked) -> SessionPage:
+    """Return a page of sessions."""
+    after = _decoded(asked.cursor) if asked.cursor else None
+    found = await call.ports.gateway.sessions(call.actor, agents=asked.agents, after=after, limit=asked.limit + 1)
+    page = found[: asked.limit]
+    return SessionPage(sessions=page, next=_encoded(page[-1].place) if len(found) > len(page) else "")
+
+
+async def get_session(call: Call, asked: SessionAsked) -> SessionState:
+    """Return the state of a session."""
+    session = await readable(call, asked.session)
+    gateway = call.ports.gateway
+    return SessionState(
+        session=session,
+        writable=is_writable(call, session),
+        waiting=(await call.ports.engine.queue(session)).waiting,
+        now=await gateway.now(session),
+        outline=await gateway.outline(session, 0),
+    )
+
+
+async def readable(call: Call, session: str) -> str:
+    """Return the name at the gateway of a session that the caller may read.
+
+    Raises:
+        Problem: 404, there is none, or it is another user's: one answer for both.
+    """
+    try:
+        name = call.ports.gateway.session_for(call.actor, session)
+    except AccessDenied:
+        raise unknown(session) from None
+    if name != call.services.programs.home(call.actor) and not await _exists(call, name):
+        raise unknown(session)
+    return name
+
+
+async def writable(call: Call, asked: str) -> str:
+    """Return the name at the gateway of a session that the caller may write in.
+
+    Raises:
+        Problem: 404 if the caller may not even read it, else 403.
+    """
+    session = await readable(call, asked)
+    if not is_writable(call, session):
+        raise Problem(HTTPStatus.FORBIDDEN, "you may read this session, and not write there", field="session")
+    return session
+
+
+def is_writable(call: Call, session: str) -> bool:
+    """Whether the caller may write in a session, by its name at the gateway."""
+    return call.ports.access.authorize(call.actor, "session.write", session).allowed
+
+
+def unknown(session: str) -> Problem:
+    """Return the refusal for a session that is not there for the caller."""
+    return Problem(HTTPStatus.NOT_FOUND, f"there is no session {session[:200]!r} for you", field="session")
+
+
+async def _exists(call: Call, session: str) -> bool:
+    queue = await call.ports.engine.queue(session)
+    if queue.running or queue.waiting:
+        return True
+    return bool((await call.ports.gateway.outline(session, 0)).rows)
+
+
+def _encoded(place: SessionPlace) -> str:
+    return base64.urlsafe_b64encode(f"{-place[0]!r} {place[1]}".encode()).decode().rstrip("=")
+
+
+def _decoded(cursor: str) -> SessionPlace:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        at, _, key = base64.b64decode(padded, altchars=b"-_", validate=True).decode().partition(" ")
+        return -float(at), key
+    except (binascii.Error, ValueError):
+        raise bad_request("`cursor` should be `next` of the page before", "cursor") from None
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/sessions",
+        "listSessions",
+        "List the sessions that you may read, the latest first",
+        "sessions",
+        list_sessions,
+        SessionsAsked,
+        SessionPage,
+    ),
+    Operation(
+        "GET",
+        "/sessions/{session}",
+        "getSession",
+        "Read the state of a session: the running turn, open questions, what waits",
+        "sessions",
+        get_session,
+        SessionAsked,
+        SessionState,
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+)

@@ -1,0 +1,123 @@
+"""Stopping a turn, and answering what turns ask."""
+
+import uuid
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.common.core.events import LOCAL, Address, AnswerRefusal, Inbound, QuestionAsked
+from goclaw.gateway.servers.api.messages import TURN
+from goclaw.gateway.servers.api.operations import Call, Key, Operation, Request, Response
+from goclaw.gateway.servers.api.problems import Problem
+from goclaw.gateway.servers.api.sessions import SessionAsked, writable
+
+MAX_ANSWER = 20_000
+
+
+class Stopped(Response):
+    """The end of a turn."""
+
+    turn: str = Field(description="The turn that was told to end; empty: none ran.")
+    text: str = Field(description="What happens now, in words.")
+
+
+class QuestionPage(Response):
+    """The open questions that the user may answer, oldest first."""
+
+    questions: Sequence[QuestionAsked]
+
+
+class QuestionAnswer(Request):
+    """The fields of `answerQuestion`."""
+
+    question: Annotated[Key, Field(description="Its id.")]
+    answer: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_ANSWER,
+            description="For an approval one of its options: `allow`, `always`, `deny`. For a question an option's "
+            "number or text, or a text.",
+        ),
+    ]
+
+
+class Answered(Response):
+    """The receipt of an answer."""
+
+    text: str = Field(description="What the answer did, in words.")
+
+
+async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
+    """End the running turn, as `/stop` does."""
+    session = await writable(call, asked.session)
+    if not (decision := call.ports.access.authorize(call.actor, "command.run", "stop")).allowed:
+        raise Problem(HTTPStatus.FORBIDDEN, f"you may not stop turns: {decision.rule}")
+    turn = (await call.ports.engine.queue(session)).running
+    order = Inbound(
+        id=f"{TURN}{uuid.uuid4().hex}",
+        actor=call.actor,
+        session=session,
+        text="/stop",
+        address=Address(LOCAL, session),
+        received_at=call.ports.clock.now(),
+    )
+    return Stopped(turn=turn, text=(await call.ports.gateway.accept(order)).text)
+
+
+async def list_questions(call: Call, _: Request) -> QuestionPage:
+    """Return what the caller may answer now."""
+    return QuestionPage(questions=await call.ports.answerable(call.actor))
+
+
+async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
+    """Answer a question."""
+    answer = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)
+    match answer.refusal:
+        case AnswerRefusal.GONE:
+            words = f"there is no open question {asked.question!r} for you"
+            raise Problem(HTTPStatus.NOT_FOUND, words, field="question")
+        case AnswerRefusal.DECIDED:
+            raise Problem(HTTPStatus.CONFLICT, answer.text, field="question")
+        case AnswerRefusal.INVALID:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, answer.text, field="answer")
+    return Answered(text=answer.text)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/sessions/{session}/stop",
+        "stopTurn",
+        "Stop the running turn of a session",
+        "messages",
+        stop_turn,
+        SessionAsked,
+        Stopped,
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+    Operation(
+        "GET",
+        "/questions",
+        "listQuestions",
+        "List the approvals and questions that wait for you, in all sessions",
+        "questions",
+        list_questions,
+        Request,
+        QuestionPage,
+    ),
+    Operation(
+        "POST",
+        "/questions/{question}",
+        "answerQuestion",
+        "Answer an approval or a question",
+        "questions",
+        answer_question,
+        QuestionAnswer,
+        Answered,
+        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
+        description="409: it was answered before. 422: it takes no such answer, and is still open.",
+    ),
+)

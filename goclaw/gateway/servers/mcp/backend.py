@@ -1,0 +1,185 @@
+"""The gateway behind the MCP server, as the server sees it. Nothing here imports the library."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import field
+from typing import Any, Literal, Protocol
+
+from goclaw.common.auth.access import Access, own_session
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.auth.tokens import Tokens
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import SharedFacts
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor, Outline, SessionInfo, TranscriptRow
+from goclaw.common.core.messages import ToolResult
+from goclaw.common.core.records import record
+from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
+from goclaw.common.workspace import Workspace
+from goclaw.conversation.approvals.approvals import ExternalCaller
+from goclaw.durable.store.blobs import Blobs
+from goclaw.errors import ToolError
+from goclaw.tools.mcp.declared import Declared
+from goclaw.tools.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, Forward
+from goclaw.tools.toolkit.dispatcher import Dispatcher
+from goclaw.tools.toolkit.scope import CallScope
+
+ENTRY = "mcp"
+"""The way in, as `Actor.entry` names it."""
+
+NO_AGENTS = (
+    "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
+    "(`mcp.server.enabled`, docs/mcp.md)"
+)
+_LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
+"""Clients list every tool, and need none to find others."""
+
+
+@record
+class Changed:
+    """The change of a readable resource."""
+
+    resource: str
+    """Its URI."""
+    event: Literal["created", "updated", "deleted"]
+
+
+@record
+class ListChanged:
+    """The change of a list of tools, prompts or resources."""
+
+    kind: Literal["tools", "prompts", "resources"]
+
+
+@record
+class ServerNotification:
+    """A notification that code declares was sent."""
+
+    name: str
+    payload: Mapping[str, Any]
+
+
+Change = Changed | ListChanged | ServerNotification
+
+
+class Conversations(Protocol):
+    """The gateway's own knowledge, wherever the server runs. Nothing here calls `authorize`: the callers do."""
+
+    async def sessions(self) -> Sequence[SessionInfo]:
+        """Return every conversation of people, the latest first."""
+        ...
+
+    async def outline(self, session: str, last: int) -> Outline:
+        """Return the state of a conversation beside its rows, and where its last `last` messages begin."""
+        ...
+
+    async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        """Return the next rows after `after`, oldest first; empty at the end."""
+        ...
+
+    async def status(self, actor: Actor) -> Mapping[str, Any]:
+        """Return the daemon's status, as far as the actor may see it."""
+        ...
+
+    def changes(self, wanted: Callable[[], bool]) -> AbstractAsyncContextManager[AsyncIterator[Changed]]:
+        """Yield changes from now on, while `wanted`. The stream ends when its reader lags far behind."""
+        ...
+
+
+class ExternalRunsPort(Protocol):
+    """Runs of agents for clients (`goclaw.conversation.turns.external_runs`)."""
+
+    @property
+    def without(self) -> Sequence[str]:
+        """Return a selection that excludes tools of no use to a client."""
+        ...
+
+    def received(
+        self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
+    ) -> AbstractAsyncContextManager[AgentPort]:
+        """Yield the port by which the tool of a call with this id asks agents, whose tools are limited to `tools`."""
+        ...
+
+
+class NoExternalRuns:
+    """The port where no agents run: in the process of `goclaw mcp serve`. Implements `AgentPort`, too."""
+
+    without: Sequence[str] = ()
+
+    @asynccontextmanager
+    async def received(
+        self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
+    ) -> AsyncIterator[AgentPort]:
+        yield self
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        raise ToolError(NO_AGENTS)
+
+    async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        raise ToolError(NO_AGENTS)
+
+
+@record
+class McpBackend:
+    """The parts of the gateway that serve MCP clients: of the daemon, or of the process of `goclaw mcp serve`."""
+
+    config: Config
+    clock: Clock
+    access: Access
+    dispatcher: Dispatcher
+    blobs: Blobs
+    workspace: Callable[[Actor], Awaitable[Workspace]]
+    audit: Callable[[AuditEntry], None]
+    conversations: Conversations
+    people: Callable[[], object]
+    """The users with any rights, as users.json has them now; compared with an earlier result."""
+    version: str = ""
+    """GoClaw's version."""
+    declared: Declared = field(default_factory=Declared)
+    published: Sequence[str] = ()
+    """Tool sets published in registries, as a selection: clients find them there and call them here."""
+    external_runs: ExternalRunsPort = field(default_factory=NoExternalRuns)
+    facts: SharedFacts | None = None
+    """Where open questions are kept of which other gateways may get the answer; None: there are no others."""
+    state_key: bytes = b""
+    """Seals what clients send back to any of them; empty: a key of this process."""
+
+    def session(self, actor: Actor) -> str:
+        """Return the session in which the actor's calls are made: the actor's own."""
+        return self.access.session_for(actor, own_session(actor.key))
+
+    def offered(self, actor: Actor) -> Sequence[ToolSpec]:
+        """Return the tools that the actor may use, and that are for clients."""
+        return [spec for spec in self.dispatcher.registry.visible_to(actor) if self.selection(spec) is not None]
+
+    def selection(self, spec: ToolSpec | None) -> Sequence[str] | None:
+        """Return the selection by which clients are offered a tool; None: they are not."""
+        chosen = (self.config.mcp.server.tools, self.published)
+        fitting = (one for one in chosen if spec and self.access.select((one, *self.without), spec))
+        return next(fitting, None)
+
+    @property
+    def without(self) -> tuple[Sequence[str], ...]:
+        """Return further selections, each of which must include the tool."""
+        return (_LISTED_ONLY, self.external_runs.without) if self.external_runs.without else (_LISTED_ONLY,)
+
+    def may_read_files(self, actor: Actor) -> bool:
+        """Return whether the actor may read files: as in a terminal's completion this needs `read`, and `read` must be
+        offered."""
+        spec = self.dispatcher.registry.spec("read")
+        return self.selection(spec) is not None and self.access.authorize(actor, "tool.use", "read").allowed
+
+
+@record
+class Listening:
+    """The open listener."""
+
+    port: int
+
+
+@record
+class McpPart:
+    """A line of `catalog.SERVERS`: serves clients while the block runs. Raises StateError where it cannot listen."""
+
+    name: str
+    open: Callable[[McpBackend, Tokens], AbstractAsyncContextManager[Listening]]

@@ -1,0 +1,228 @@
+"""GoClaw's MCP server on the library's, the same over HTTP (`http`) and on standard input and output."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolRequestParams,
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    PromptReference,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.gateway.servers.mcp.backend import McpBackend
+from goclaw.gateway.servers.mcp.resources_and_prompts import NOT_FOUND, PromptOffer, ResourceOffer
+from goclaw.gateway.servers.mcp.tools import ToolOffer
+from goclaw.gateway.servers.mcp.watching import Hub, open_hub
+
+Context = ServerRequestContext[Any, Any]
+MAX_COMPLETED = 100
+"""Values of one completion (specification, Completion)."""
+OPTIONS = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+
+
+@record
+class ClientCall:
+    """The caller of a request, and its connection."""
+
+    actor: Actor
+    connection: str
+    gone: asyncio.Event | None = None
+    """Set when the caller has gone; None: the library cancels the call itself."""
+
+
+Who = Callable[[Context], ClientCall]
+"""Finds the caller of a request. Raises MCPError without one."""
+
+
+class McpExport:
+    """The library's server with our handlers. Made by `open_offer`."""
+
+    def __init__(self, backend: McpBackend, who: Who, tools: ToolOffer, resources: ResourceOffer, hub: Hub) -> None:
+        self._backend = backend
+        self._who = who
+        self._tools = tools
+        self._resources = resources
+        self._prompts = PromptOffer(backend)
+        self.hub = hub
+        self.server = self._server()
+
+    def _server(self) -> Server[Any]:
+        settings = self._backend.config.mcp.server
+        server: Server[Any] = _Server(
+            settings.name,
+            version=settings.version or self._backend.version,
+            title="GoClaw",
+            instructions=settings.instructions or None,
+            # Called for the headers that repeat arguments, before the caller is known; our schemas declare none.
+            get_tool_input_schema=lambda name: None,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_subscribe_resource=self.subscribe,
+            on_unsubscribe_resource=self.unsubscribe,
+            on_subscriptions_listen=self.listen,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
+            on_completion=self.complete,
+        )
+        key = self._backend.state_key or os.urandom(32)
+        security = RequestStateSecurity(keys=[key], bind_principal=lambda ctx: self._who(ctx).actor.key)
+        if self._backend.declared.notifications:
+            # Not in the constructor, which warns of features removed from the newer revision.
+            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
+        server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
+        return server
+
+    async def idle(self) -> None:
+        """Wait until no call runs."""
+        await self._tools.idle()
+
+    async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return await self._tools.listed(self._who(ctx).actor, params)
+
+    async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        caller = self._who(ctx)
+        return await self._tools.called(caller.actor, ctx, params, caller.gone)
+
+    async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return await self._resources.listed(self._who(ctx).actor, params)
+
+    async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        return await self._resources.templates(params)
+
+    async def read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await self._resources.read(self._who(ctx).actor, params.uri)
+
+    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+        caller = self._who(ctx)
+        if not await self._resources.there(caller.actor, params.uri):
+            raise MCPError(NOT_FOUND, f"there is no resource {params.uri[:200]}")
+        await self.hub.subscribe(caller.connection, params.uri)
+        return EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        await self.hub.unsubscribe(self._who(ctx).connection, params.uri)
+        return EmptyResult()
+
+    async def set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
+        self.hub.hear(self._who(ctx).connection, params.level)
+        return EmptyResult()
+
+    async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        return await self.hub.listen(self._who(ctx).actor, ctx, params)
+
+    async def list_prompts(self, ctx: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+        return await self._prompts.listed(self._who(ctx).actor, params)
+
+    async def get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        return await self._prompts.get(self._who(ctx).actor, params)
+
+    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+        actor, argument = self._who(ctx).actor, params.argument
+        if isinstance(params.ref, PromptReference):
+            found = self._prompts.completed(actor, params.ref.name, argument.name, argument.value)
+        else:
+            found = await self._resources.completed(actor, argument.name, argument.value)
+        more = len(found) > MAX_COMPLETED
+        return CompleteResult(
+            completion=Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
+        )
+
+    async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Check every message: its sender, and the version of the protocol."""
+        caller = self._who(ctx)
+        if wanted := self._backend.config.mcp.server.protocol_version:
+            _hold_to(wanted, ctx)
+        if ctx.method != "initialize":  # over HTTP the connection has no name before that is answered
+            self.hub.met(caller.connection, caller.actor, ctx)
+        return await call_next(ctx)
+
+
+class _Server(Server[Any]):
+    """The library's server with our notification options, as its HTTP transport passes none."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        return super().create_initialization_options(
+            notification_options or OPTIONS, experimental_capabilities, extensions
+        )
+
+
+def _hold_to(wanted: str, ctx: Context) -> None:
+    """Accept this version of the protocol only.
+
+    Raises:
+        MCPError: the client speaks another one of those that are not negotiated.
+    """
+    is_modern, is_handshake = wanted in MODERN_PROTOCOL_VERSIONS, ctx.method == "initialize"
+    if is_handshake and not is_modern:
+        # Any requested version is answered with ours (specification, Lifecycle, Version Negotiation). In place: the
+        # library takes its version from these parameters after the handshake.
+        if isinstance(ctx.params, dict):
+            ctx.params["protocolVersion"] = wanted
+        return
+    fits = not is_handshake and (ctx.protocol_version in MODERN_PROTOCOL_VERSIONS) is is_modern
+    if not fits and ctx.request_id is not None:
+        data = {"supported": [wanted], "requested": ctx.protocol_version}
+        raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"this server speaks version {wanted} only", data)
+
+
+@asynccontextmanager
+async def open_offer(backend: McpBackend, who: Who) -> AsyncIterator[McpExport]:
+    """Yield the server for the users that `who` finds, while the block runs."""
+    tools = ToolOffer(backend)
+    resources = ResourceOffer(backend, tools.reads)
+    async with open_hub(backend, resources.may, resources.there) as hub:
+        yield McpExport(backend, who, tools, resources, hub)
+
+
+STDIO_CONNECTION = "stdio"
+
+
+async def serve_stdio(backend: McpBackend, actor: Actor) -> None:
+    """Serve the client as `actor` until it closes our input.
+
+    Meanwhile nothing else may read standard input, and prints of other code go to standard error: the library handles
+    both.
+    """
+    caller = ClientCall(actor, STDIO_CONNECTION)
+    async with open_offer(backend, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):
+        await offer.server.run(incoming, outgoing, offer.server.create_initialization_options())

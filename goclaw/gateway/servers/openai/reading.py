@@ -1,0 +1,147 @@
+"""Reads a turn for a program: its events, or its rows afterwards, as pieces of an answer.
+
+The pieces of a stream and a whole answer are the same text: everything that the agent says in the turn, in paragraphs.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from goclaw.common.core.events import (
+    MessageStored,
+    Outcome,
+    Question,
+    QuestionAsked,
+    StreamRestarted,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolStarted,
+    TurnEvent,
+    TurnFinished,
+)
+from goclaw.common.core.messages import AssistantMessage, ToolResult, UserMessage
+from goclaw.common.core.records import record
+from goclaw.conversation.approvals.question_messages import in_words
+from goclaw.tools.toolkit.consent import about_refused
+
+BEGINS_ANEW = "(The answer was cut off, and begins anew.)"
+
+
+@record
+class Delta:
+    """A piece of what the program reads."""
+
+    kind: Literal["text", "reasoning"]
+    text: str
+
+
+class TurnReader:
+    """Makes pieces of one turn's events; take all of them in their order."""
+
+    def __init__(self, turn: str, *, unattended: bool, progress: bool, live: bool, link: str = "") -> None:
+        """Read the turn with the id `turn`.
+
+        Args:
+            turn: may become another one: a message can join the turn that runs.
+            unattended: whether to say at the end which calls were refused because no person could be asked.
+            progress: whether thinking and the use of tools are read, too.
+            live: whether text is read while it is written, or each message when it is whole.
+            link: where people answer questions besides; empty: nowhere.
+        """
+        self.turn = turn
+        self.asked = False
+        """Whether the turn waits for a person."""
+        self.finished: TurnFinished | None = None
+        self._unattended = unattended
+        self._progress = progress
+        self._live = live
+        self._link = link
+        self._refused: list[str] = []
+        self._streamed = ""
+        """The part of the present message that is out."""
+        self._has_text = False
+        self._goes_on = False
+        """Whether the next message goes on in the middle of a sentence."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self.asked or self.finished is not None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any text was read."""
+        return self._has_text
+
+    def take(self, event: TurnEvent) -> Iterator[Delta]:
+        """Yield the pieces that an event makes."""
+        if isinstance(event, MessageStored) and event.joined == self.turn:
+            self.turn = event.turn
+        if event.turn != self.turn:
+            return
+        match event:
+            case MessageStored():
+                yield from self._stored(event)
+            case TextStreamed(text=text) if self._live:
+                yield from self._text(text)
+                self._streamed += text
+            case StreamRestarted() if self._streamed:
+                self._streamed = ""
+                yield from self._text(BEGINS_ANEW)
+            case ThinkingStreamed(text=text) if self._progress:
+                yield Delta("reasoning", text)
+            case ToolStarted() if self._progress:
+                yield Delta("reasoning", f"\n{event.hint or event.name}\n")
+            case QuestionAsked():
+                self.asked = True
+                yield from self.paragraph(self._in_words(event.question))
+            case TurnFinished():
+                self.finished = event
+                yield from self._end(event)
+
+    def paragraph(self, text: str) -> Iterator[Delta]:
+        """Yield a text that stands for itself."""
+        self._streamed = ""
+        yield from self._text(text)
+
+    def _text(self, text: str) -> Iterator[Delta]:
+        """Yield a text; one that begins a message is a paragraph of its own."""
+        if not text:
+            return
+        if not self._streamed and self._has_text and not self._goes_on:
+            text = f"\n\n{text}"
+        self._has_text, self._goes_on = True, False
+        yield Delta("text", text)
+
+    def _stored(self, event: MessageStored) -> Iterator[Delta]:
+        match event.message:
+            case AssistantMessage(text=text):
+                begun = self._streamed.strip()  # what is stored has no blank space around it
+                is_begun = bool(begun) and text.strip().startswith(begun)
+                rest = text.strip()[len(begun) :] if is_begun else text
+                if not is_begun:
+                    self._streamed = ""  # a hook of the operator made another text of it
+                yield from self._text(rest)
+                self._streamed = ""
+            case ToolResult(name=name, denied=True):
+                self._refused.append(name)
+            case UserMessage() if not event.sender:
+                self._goes_on = True  # the daemon asked for the rest of an answer that was cut
+            case _:
+                pass
+
+    def _end(self, event: TurnFinished) -> Iterator[Delta]:
+        if event.outcome.went_well and not self._has_text:
+            yield from self._text(event.text)
+        elif refused := about_refused(self._refused) if self._unattended else "":
+            yield from self.paragraph(refused)
+
+    def _in_words(self, question: Question) -> str:
+        where = "in this conversation, or in a terminal (`goclaw`)"
+        if self._link:
+            where = f"{where}, or at {self._link}"
+        return f"{in_words(question, question.text)}\n\nThe answer can be given {where}."
+
+
+def ended(turn: str, session: str, outcome: Outcome) -> TurnFinished:
+    """Return the end of a turn that is read afterwards."""
+    return TurnFinished(turn, session, outcome, "")

@@ -1,0 +1,169 @@
+"""Answers as responses, whole and as events (API reference, "Responses").
+
+The id of a response names its turn and its session, so that `previous_response_id` finds both without a table.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from goclaw.durable.store.spending import Spent
+from goclaw.gateway.servers.event_stream import StreamEvent
+from goclaw.gateway.servers.openai.asking import Answered
+from goclaw.gateway.servers.openai.errors import ApiError
+from goclaw.gateway.servers.openai.places import TURN, Place
+from goclaw.gateway.servers.openai.reading import Delta
+
+_ID = re.compile(r"resp_([0-9a-f]{32})((?:[0-9a-f]{2}){1,400})")
+
+
+def response_id(turn: str, session: str) -> str:
+    """Return the id of a turn's response."""
+    return f"resp_{turn.removeprefix(TURN)}{session.encode().hex()}"
+
+
+def named_by(identity: str) -> tuple[str, str]:
+    """Return the turn and the session that an id names; empty: it is no id of ours. Rights are another matter."""
+    found = _ID.fullmatch(identity)
+    try:
+        return (f"{TURN}{found[1]}", bytes.fromhex(found[2]).decode()) if found else ("", "")
+    except UnicodeDecodeError:
+        return "", ""
+
+
+class Response:
+    """Implements `streaming.Form`."""
+
+    def __init__(self, turn: str, place: Place, model: str, created: float, previous: str | None) -> None:
+        self._digits = turn.removeprefix(TURN)
+        conversation = {"id": place.session} if place.is_kept and previous is None else None
+        self._head = {
+            "id": response_id(turn, place.session),
+            "object": "response",
+            "created_at": int(created),
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": {},
+            "model": model,
+            "parallel_tool_calls": True,
+            "previous_response_id": previous,
+            "conversation": conversation,
+            "temperature": None,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": None,
+            "truncation": "disabled",
+        }
+        self._number = 0
+        """Of the next event."""
+        self._items: list[dict[str, Any]] = []
+        """The items that are complete."""
+        self._kind: Literal["text", "reasoning", ""] = ""
+        """The kind of the item that is open; empty: none."""
+        self._text: list[str] = []
+        """Its pieces."""
+
+    def whole(self, text: str, end: Answered) -> Any:
+        """Return the body of an answer that is not streamed."""
+        self._kind = "text"
+        return self._response(_status(end), [self._item(text, "completed")], end.spent)
+
+    def begin(self) -> Sequence[StreamEvent]:
+        """Return the first events."""
+        started = {"response": self._response("in_progress", [])}
+        return [self._event("response.created", started), self._event("response.in_progress", started)]
+
+    def piece(self, delta: Delta) -> Sequence[StreamEvent]:
+        """Return the events for a piece; another kind of piece begins another item."""
+        opened = [] if delta.kind == self._kind else [*self._close(), *self._open(delta.kind)]
+        self._text.append(delta.text)
+        name = "output_text" if delta.kind == "text" else "reasoning_summary_text"
+        return [*opened, self._event(f"response.{name}.delta", {**self._where(), "delta": delta.text})]
+
+    def end(self, end: Answered) -> Sequence[StreamEvent]:
+        """Return the last events."""
+        closed, status = self._close(), _status(end)
+        done = self._response(status, self._items, end.spent)
+        return [*closed, self._event(f"response.{status}", {"response": done})]
+
+    def failed(self, error: ApiError) -> Sequence[StreamEvent]:
+        """Return the end of an answer that fails in the middle."""
+        closed = self._close("incomplete")
+        failed = self._response("failed", self._items)
+        failed["error"] = {"code": "server_error", "message": str(error)}
+        return [*closed, self._event("response.failed", {"response": failed})]
+
+    def _response(self, status: str, output: list[dict[str, Any]], spent: Spent | None = None) -> dict[str, Any]:
+        details = {"reason": "max_output_tokens"} if status == "incomplete" else None
+        usage = _usage(spent) if spent else None
+        return {**self._head, "status": status, "incomplete_details": details, "output": [*output], "usage": usage}
+
+    def _event(self, name: str, data: dict[str, Any]) -> StreamEvent:
+        event = {"type": name, "sequence_number": self._number, **data}
+        self._number += 1
+        return StreamEvent(name, event)
+
+    def _item_id(self) -> str:
+        return f"{'msg' if self._kind == 'text' else 'rs'}_{self._digits}{len(self._items)}"
+
+    def _item(self, text: str | None, status: str) -> dict[str, Any]:
+        """Return the open item; `text` None: as it begins."""
+        if self._kind == "reasoning":
+            summary = [] if text is None else [{"type": "summary_text", "text": text}]
+            return {"id": self._item_id(), "type": "reasoning", "summary": summary, "status": status}
+        content = [] if text is None else [_part(text)]
+        return {"id": self._item_id(), "type": "message", "role": "assistant", "status": status, "content": content}
+
+    def _where(self) -> dict[str, Any]:
+        of_text = {"content_index": 0, "logprobs": []}
+        place = of_text if self._kind == "text" else {"summary_index": 0}
+        return {"item_id": self._item_id(), "output_index": len(self._items), **place}
+
+    def _open(self, kind: Literal["text", "reasoning"]) -> list[StreamEvent]:
+        self._kind = kind
+        item = {"output_index": len(self._items), "item": self._item(None, "in_progress")}
+        return [self._event("response.output_item.added", item), self._part_event("added", "")]
+
+    def _part_event(self, what: str, text: str) -> StreamEvent:
+        where = {key: value for key, value in self._where().items() if key != "logprobs"}
+        if self._kind == "text":
+            return self._event(f"response.content_part.{what}", {**where, "part": _part(text)})
+        part = {"type": "summary_text", "text": text}
+        return self._event(f"response.reasoning_summary_part.{what}", {**where, "part": part})
+
+    def _close(self, status: str = "completed") -> list[StreamEvent]:
+        """End the open item, if there is one."""
+        if not self._kind:
+            return []
+        text = "".join(self._text)
+        name = "output_text" if self._kind == "text" else "reasoning_summary_text"
+        item = self._item(text, status)
+        events = [
+            self._event(f"response.{name}.done", {**self._where(), "text": text}),
+            self._part_event("done", text),
+            self._event("response.output_item.done", {"output_index": len(self._items), "item": item}),
+        ]
+        self._items.append(item)
+        self._kind, self._text = "", []
+        return events
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _status(end: Answered) -> str:
+    return "completed" if end.is_whole else "incomplete"
+
+
+def _usage(spent: Spent) -> dict[str, Any]:
+    return {
+        "input_tokens": spent.input,
+        "input_tokens_details": {"cached_tokens": spent.cache_read},
+        "output_tokens": spent.output,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": spent.input + spent.output,
+    }

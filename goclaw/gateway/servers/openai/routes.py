@@ -1,0 +1,186 @@
+"""The paths under `/v1`: who calls is settled here, then what the body wants, then the form of the answer."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from http import HTTPStatus
+
+from aiohttp import web
+
+from goclaw.channels.base import Handler, PathRule
+from goclaw.common.config.listening import OPENAI as PREFIX
+from goclaw.gateway.servers.admission import NotAdmitted
+from goclaw.gateway.servers.event_stream import EventStream
+from goclaw.gateway.servers.http import ENDING, HEADERS
+from goclaw.gateway.servers.openai.asking import Answered, Asking, Wanted
+from goclaw.gateway.servers.openai.completions import Completion
+from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refused
+from goclaw.gateway.servers.openai.models import Models
+from goclaw.gateway.servers.openai.places import Place, Places
+from goclaw.gateway.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parsed
+from goclaw.gateway.servers.openai.responses import Response, named_by
+from goclaw.gateway.servers.openai.streaming import Form, stream
+from goclaw.gateway.servers.programs import Program, Programs
+from goclaw.gateway.servers.routes import RoutePart, RoutePorts
+
+log = logging.getLogger(__name__)
+
+SESSION, IDEMPOTENCY_KEY = "X-GoClaw-Session", "Idempotency-Key"
+MAX_BODY = 12 << 20
+"""Bytes of a request: a conversation with some photographs."""
+LARGE_BODY = 64 << 10
+"""Bytes from which on a body is read in a thread."""
+MAX_KEY = 255
+HARD_TO_READ = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+_CODES = {HTTPStatus.UNAUTHORIZED: "invalid_api_key", HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded"}
+
+
+class OpenAIRoutes:
+    """The handlers. The listener calls them."""
+
+    def __init__(self, ports: RoutePorts) -> None:
+        self._ports = ports
+        self._programs = Programs(ports.admission, ports.access, ports.audit, ports.clock)
+        self._places = Places(ports, self._programs)
+        self._asking = Asking(ports, self._places)
+        self._models = Models(ports.config, ports.access, ports.clock.now())
+
+    def routes(self) -> Sequence[tuple[str, str, Handler]]:
+        """Return the routes with their handlers."""
+        return [
+            ("GET", f"{PREFIX}models", partial(self._handle, self._list)),
+            ("GET", f"{PREFIX}models/{{name}}", partial(self._handle, self._one)),
+            ("POST", f"{PREFIX}chat/completions", partial(self._handle, self._complete)),
+            ("POST", f"{PREFIX}responses", partial(self._handle, self._respond)),
+        ]
+
+    async def _handle(
+        self,
+        handler: Callable[[web.Request, Program], Awaitable[web.StreamResponse]],
+        request: web.Request,
+    ) -> web.StreamResponse:
+        """Admit the caller, and answer errors in the protocol's shape."""
+        try:
+            program = await self._admit(request)
+            with self._programs.counted(program):
+                return await handler(request, program)
+        except NotAdmitted as refusal:
+            code = _CODES.get(refusal.status)
+            return ApiError(refusal.status, str(refusal), code=code, headers=refusal.headers).response()
+        except ApiError as error:
+            return error.response()
+
+    async def _admit(self, request: web.Request) -> Program:
+        if request.query_string:
+            raise bad_request("no query is taken: a token belongs into the header Authorization", code="no_query")
+        return await self._programs.admit(request)
+
+    async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
+        listed = {"object": "list", "data": self._models.listed(program.actor)}
+        return web.json_response(listed, headers=HEADERS)
+
+    async def _one(self, request: web.Request, program: Program) -> web.StreamResponse:
+        return web.json_response(self._models.one(program.actor, request.match_info["name"]), headers=HEADERS)
+
+    async def _complete(self, request: web.Request, program: Program) -> web.StreamResponse:
+        body = await self._body(request, ChatRequest)
+        key, session = _header(request, IDEMPOTENCY_KEY), _header(request, SESSION)
+        agent, asked = self._models.agent(program.actor, body.model), body.asked()
+        if session:
+            place, turn = await self._places.kept(program, session, key)
+        else:
+            place, turn = self._places.fresh(program, key)
+        include_usage = body.stream_options is not None and body.stream_options.include_usage
+        form = Completion(turn, body.model, self._ports.clock.now(), include_usage=include_usage)
+        wanted = self._wanted(request, program, (place, turn), asked, agent, live=bool(body.stream))
+        return await self._reply(request, wanted, form)
+
+    async def _respond(self, request: web.Request, program: Program) -> web.StreamResponse:
+        body = await self._body(request, ResponsesRequest)
+        agent, asked = self._models.agent(program.actor, body.model), body.asked()
+        place, turn = await self._place_of(request, program, body)
+        form = Response(turn, place, body.model, self._ports.clock.now(), body.previous_response_id)
+        wanted = self._wanted(request, program, (place, turn), asked, agent, live=bool(body.stream))
+        return await self._reply(request, wanted, form)
+
+    async def _place_of(self, request: web.Request, program: Program, body: ResponsesRequest) -> tuple[Place, str]:
+        """Return the session and the turn of a request to /v1/responses."""
+        key, header = _header(request, IDEMPOTENCY_KEY), _header(request, SESSION)
+        named = {"conversation": body.conversation_id, SESSION: header}
+        wanted = {name: value for name, value in named.items() if value}
+        if len(wanted) + bool(body.previous_response_id) > 1:
+            raise bad_request(f"send one of `conversation`, `previous_response_id` and {SESSION}", "conversation")
+        if wanted:
+            ((name, session),) = wanted.items()
+            return await self._places.kept(program, session, key, name)
+        if not body.previous_response_id:
+            return self._places.fresh(program, key)
+        return await self._after(program, body.previous_response_id, key)
+
+    async def _after(self, program: Program, previous: str, key: str) -> tuple[Place, str]:
+        """Return the session of an earlier response, and the turn of the request that goes on there."""
+        param = "previous_response_id"
+        before, session = named_by(previous)
+        try:
+            place, turn = await self._places.kept(program, session, key, param)
+        except ApiError:
+            place, turn = None, ""
+        last = await self._places.last_turn(place.session) if place else ""
+        if place is None or not last:
+            words = f"there is no response {previous[:100]!r} of yours"
+            raise ApiError(HTTPStatus.NOT_FOUND, words, param=param, code="previous_response_not_found")
+        if last not in (before, turn):
+            raise bad_request("its conversation has gone on since: only the latest response is followed", param)
+        return place, turn
+
+    async def _body(self, request: web.Request, kind: type[RequestT]) -> RequestT:
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ApiError(HARD_TO_READ, "send the body without a Content-Encoding")
+        raw = await request.read()
+        return await asyncio.to_thread(parsed, kind, raw) if len(raw) > LARGE_BODY else parsed(kind, raw)
+
+    def _wanted(
+        self,
+        request: web.Request,
+        program: Program,
+        placed: tuple[Place, str],
+        asked: Asked,
+        agent: str,
+        *,
+        live: bool,
+    ) -> Wanted:
+        def gone() -> bool:
+            return request.transport is None or request.transport.is_closing()
+
+        progress = live and self._ports.config.openai.progress
+        return Wanted(program, *placed, asked, agent, progress, live, gone, request.app[ENDING].is_set)
+
+    async def _reply(self, request: web.Request, wanted: Wanted, form: Form) -> web.StreamResponse:
+        headers = {SESSION: wanted.place.session} if wanted.place.is_kept else {}
+        async with aclosing(self._asking.answer(wanted)) as pieces:
+            if wanted.live:
+                return await stream(EventStream(request, headers), form, pieces, self._ports.clock)
+            said: list[str] = []
+            async for piece in pieces:
+                if isinstance(piece, Answered):
+                    body = form.whole("".join(said), piece)
+                    return web.json_response(body, headers={**HEADERS, **headers})
+                said.append(piece.text)
+        raise ConnectionResetError  # the caller is gone
+
+
+def _header(request: web.Request, name: str) -> str:
+    """Return the value of a header, or empty: two of them may be read as one by a proxy and as the other by us."""
+    found = request.headers.getall(name, [])
+    if len(found) > 1 or any(not each or len(each) > MAX_KEY or not each.isprintable() for each in found):
+        raise bad_request(f"{name} should have one value of at most {MAX_KEY} printable characters", name)
+    return found[0] if found else ""
+
+
+def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
+    return OpenAIRoutes(ports).routes()
+
+
+OPENAI = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refused),))

@@ -1,0 +1,189 @@
+"""The ways in for a browser: a token, a one-time link, or a code that a person approves elsewhere; and the way out."""
+
+from http import HTTPStatus
+from typing import Annotated, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from goclaw.common.auth.web_logins import REQUEST_SECONDS, LetIn, LoginOver, LoginRefused, WebLogins
+from goclaw.common.core.supervise import background
+from goclaw.gateway.servers.admission import FailureLimits, Failures
+from goclaw.gateway.servers.api.operations import JSON
+from goclaw.gateway.servers.api.problems import Problem, answered, bad_request
+from goclaw.gateway.servers.connections import network_of
+from goclaw.gateway.servers.http import ENDING, HEADERS
+from goclaw.gateway.servers.programs import Programs
+from goclaw.gateway.servers.routes import RoutePorts
+from goclaw.gateway.servers.web.cookies import DeviceCookies, demand_own_page
+from goclaw.gateway.servers.web.devices import Devices, browser_of
+
+MAX_BODY = 4_096
+"""Bytes of a login's body."""
+LINK_OVER = "this link is over, or was used; `goclaw web` makes a new one"
+LOGINS = FailureLimits(failures=20)
+"""Logins of one user with a token in a minute: each writes the file of tokens and a line of the audit log."""
+CODES = FailureLimits(failures=20)
+"""Codes that an address gets in a minute: each is shown to the owner."""
+WAIT_SECONDS = 20.0
+"""Seconds that a page's wait lasts at most; then it asks again."""
+
+Secret = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._~+/=-]+$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class LoginBody(_Body):
+    """One of the two."""
+
+    token: Secret | None = None
+    link: Secret | None = None
+
+
+class LinkBody(_Body):
+    """The code of a link."""
+
+    link: Secret
+
+
+class CodeBody(_Body):
+    """No fields."""
+
+
+class WaitBody(_Body):
+    """The secret that came with a code."""
+
+    secret: Secret
+
+
+BodyT = TypeVar("BodyT", bound=_Body)
+
+
+class Logins:
+    """The handlers. The listener calls them."""
+
+    def __init__(self, ports: RoutePorts, cookies: DeviceCookies, programs: Programs, logins: WebLogins) -> None:
+        self._ports = ports
+        self._cookies = cookies
+        self._programs = programs
+        self._logins = logins
+        self._codes = Failures(CODES, ports.clock)
+        self._by_token = Failures(LOGINS, ports.clock)
+        self._devices = Devices(ports, cookies, programs)
+
+    async def login(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login`: with a token or a link."""
+        return await answered(self._login(request))
+
+    async def link(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login/link`: as whom a link logs in, so that a person decides before it does."""
+        return await answered(self._link(request))
+
+    async def code(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
+        return await answered(self._code(request))
+
+    async def wait(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login/wait`: when the code is approved, denied or over; or after `WAIT_SECONDS`."""
+        return await answered(self._wait(request))
+
+    async def me(self, request: web.Request) -> web.StreamResponse:
+        """Answer `GET /web/me`; nothing where the browser is not logged in."""
+        return await answered(self._me(request))
+
+    async def logout(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/logout`."""
+        return await answered(self._logout(request))
+
+    async def _login(self, request: web.Request) -> web.Response:
+        body = await self._body_of(request, LoginBody)
+        if (body.token is None) == (body.link is None):
+            raise bad_request("give `token` or `link`")
+        network = network_of(request.remote or "")
+        if body.link is not None:
+            let_in = await self._logins.follow(body.link)
+            if let_in is None:
+                raise self._ports.admission.refuse(network, LINK_OVER)
+            return self._devices.answer(request, await self._devices.make(request, let_in))
+        name, token = await self._ports.admission.admit(body.token or "", network)
+        times, seconds = self._by_token.note(token.user)
+        if times > LOGINS.failures:
+            again = {"Retry-After": str(int(seconds) + 1)}
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many logins of this user; wait a minute", headers=again)
+        return self._devices.answer(
+            request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
+        )
+
+    async def _link(self, request: web.Request) -> web.Response:
+        body = await self._body_of(request, LinkBody)
+        let_in = await self._logins.look(body.link)
+        if let_in is None:
+            raise self._ports.admission.refuse(network_of(request.remote or ""), LINK_OVER)
+        user = self._ports.users.get(let_in.user)
+        shown = {"person": let_in.user, "name": (user and user.name) or "", "owner": let_in.owner}
+        return web.json_response(shown, headers=HEADERS)
+
+    async def _code(self, request: web.Request) -> web.Response:
+        await self._body_of(request, CodeBody)
+        address = request.remote or ""
+        network = network_of(address)
+        times, seconds = self._codes.note(network)
+        if times > CODES.failures:
+            again = {"Retry-After": str(int(seconds) + 1)}
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS, "too many codes from this address; wait a minute", headers=again
+            )
+        try:
+            code, secret = await self._logins.ask(
+                browser_of(request), address, network, is_here=self._cookies.is_here(request)
+            )
+        except LoginRefused as refused:
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, str(refused), headers={"Retry-After": "60"}) from None
+        return web.json_response({"code": code, "secret": secret, "seconds": int(REQUEST_SECONDS)}, headers=HEADERS)
+
+    async def _wait(self, request: web.Request) -> web.Response:
+        body = await self._body_of(request, WaitBody)
+        try:
+            async with background(self._wake_at_end(request), "end of a page's wait"):
+                let_in = await self._logins.wait(body.secret, WAIT_SECONDS)
+        except LoginOver:
+            raise Problem(HTTPStatus.GONE, "this code is over, or was denied; the page shows a new one") from None
+        if let_in is None:
+            return web.json_response({}, status=HTTPStatus.ACCEPTED, headers=HEADERS)
+        return self._devices.answer(request, await self._devices.make(request, let_in))
+
+    async def _wake_at_end(self, request: web.Request) -> None:
+        """End the waits when the listener ends: the page asks the next daemon."""
+        await request.app[ENDING].wait()
+        self._logins.wake()
+
+    async def _me(self, request: web.Request) -> web.Response:
+        secret = self._cookies.secret_in(request)
+        if not secret:
+            # No failed try, and no error in the browser's console: every page begins so.
+            return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
+        return web.json_response(self._devices.me(await self._programs.admit(request), secret), headers=HEADERS)
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        program = await self._programs.admit(request)
+        await self._devices.end(program.name, "web.logout", program.actor, request)
+        response = web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
+        self._cookies.remove(request, response)
+        return response
+
+    async def _body_of(self, request: web.Request, kind: type[BodyT]) -> BodyT:
+        """Return the body of a login, which must come from our own page and over a private way."""
+        demand_own_page(request)
+        if not self._cookies.is_private(request):
+            words = "log in by https (docs/web-page.md): on this way others could read along"
+            raise Problem(HTTPStatus.FORBIDDEN, words)
+        if request.content_type != JSON:
+            # A form of another page can send no such body.
+            raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the body as {JSON}")
+        try:
+            return kind.model_validate_json(await request.read())
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            raise bad_request(f"the body cannot be used: {first['msg']}") from None

@@ -1,0 +1,185 @@
+"""The frames of one page's connection as text: as terminals get them, with HTML beside what is Markdown.
+
+`html` stands beside `message` in each MessageStored, in each question, beside a command's answer in Markdown, and in
+a streamed text: there `done` is to be added to the finished blocks, and `open` replaces the unfinished end. A page
+that goes on where it was gets in `attached.now` what it shows already, made anew: it replaces that. `html` is null
+where the beginning of a text is unknown here; its `text` is whole.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import orjson
+
+from goclaw.common.core.events import MessageStored, StreamRestarted, TextStreamed, TurnEvent, TurnFinished, TurnStarted
+from goclaw.common.core.redact import revealed
+from goclaw.common.core.replay_buffer import Numbered
+from goclaw.common.core.wire import SERVER_FRAME, Accepted, Attached, Happened, Older, ServerFrame
+from goclaw.gateway.servers.web.rendering import GrowingHtml, aside, rendered
+
+MAX_KEPT = 500_000
+"""Characters of HTML that are kept: some hundred messages."""
+IN_LOOP = 200
+"""Characters that are rendered in the event loop: hostile ones take some milliseconds."""
+_ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
+"""Events after which the text that is streamed begins anew."""
+_HIDDEN = ("native", "told")
+"""Fields of a message that are for its model alone."""
+
+T = TypeVar("T")
+
+
+class HtmlCache:
+    """The HTML of the messages that were shown last: the next page that opens need not wait for it."""
+
+    def __init__(self, bound: int = MAX_KEPT) -> None:
+        """`bound`: characters of all HTML that is kept."""
+        self._bound = bound
+        self._kept: dict[bytes, str] = {}
+        """By the hash of the text; what was used last is the last."""
+        self._size = 0
+
+    def find(self, text: str) -> str | None:
+        """Return the HTML of a text; None: it is not known."""
+        key = _key(text)
+        html = self._kept.pop(key, None)
+        if html is not None:
+            self._kept[key] = html
+        return html
+
+    def keep(self, text: str, html: str) -> None:
+        """Keep the HTML of a text, in place of what was not used for the longest time."""
+        key = _key(text)
+        self._size += len(html) - len(self._kept.pop(key, ""))
+        self._kept[key] = html
+        while self._size > self._bound:
+            self._size -= len(self._kept.pop(next(iter(self._kept))))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+
+
+class PageFrames:
+    """The frames of one page."""
+
+    def __init__(self, missed: Sequence[Numbered], known: HtmlCache) -> None:
+        """`missed`: the events that the page will get first; `known`: the HTML that other pages got."""
+        self._missed = missed
+        self._known = known
+        self._growing: GrowingHtml | None = GrowingHtml()
+        """The answer that is streamed; None: its beginning is unknown."""
+        self._turn = asyncio.Lock()
+        """One text of a page at a time is rendered beside the loop: others' pages need not wait for all of them."""
+
+    async def text(self, frame: ServerFrame) -> str:
+        """Return a frame as it is sent."""
+        data: dict[str, Any] = SERVER_FRAME.to_data(frame)
+        match frame:
+            case Attached():
+                await self._put_attached(frame, data)
+            case Older():
+                await self._put_messages(data["rows"])
+            case Accepted():
+                acceptance = data["acceptance"]
+                if frame.acceptance.markdown:
+                    acceptance["html"] = await self._html_of(frame.acceptance.text)
+            case Happened():
+                data["event"] = await self._event(frame)
+            case _:
+                pass
+        return orjson.dumps(data).decode()
+
+    async def rows(self, rows: Sequence[MessageStored]) -> list[dict[str, Any]]:
+        """Return rows as they are sent in a frame."""
+        data: list[dict[str, Any]] = SERVER_FRAME.to_data(Older(0, list(rows)))["rows"]
+        await self._put_messages(data)
+        return data
+
+    async def _put_attached(self, frame: Attached, data: dict[str, Any]) -> None:
+        await self._put_messages(data["history"])
+        now = data["now"]
+        await self._put_questions(now["questions"])
+        known = text_before(self._missed, frame.now.text) if frame.goes_on else frame.now.text
+        self._missed = ()
+        self._growing = None if known is None else GrowingHtml()
+        now["html"] = None if known is None else await self._grown(known)
+
+    async def _event(self, frame: Happened) -> dict[str, Any]:
+        event = dict(frame.event)
+        match frame.name:
+            case "TextStreamed":
+                event["html"] = await self._grown(event["text"])
+            case "QuestionAsked":
+                event["question"] = dict(event["question"])
+                await self._put_questions([event["question"]])
+            case "MessageStored":
+                await self._put_messages([event])
+            case _:
+                pass
+        if frame.name in _ENDING_NAMES:
+            self._growing = GrowingHtml()
+        return event
+
+    async def _grown(self, text: str) -> dict[str, str] | None:
+        growing = self._growing
+        if growing is None:
+            return None
+        done, open_end = await self._made(growing.open_size + len(text), lambda: growing.append(text))
+        return {"done": done, "open": open_end}
+
+    async def _put_messages(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add the HTML of messages, and take out what is for their models."""
+        for row in rows:
+            row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
+        texts = [_shown_text(row["message"]) for row in rows]
+        found = [self._known.find(text) if text else "" for text in texts]
+        size = sum(len(text) for text, html in zip(texts, found, strict=True) if html is None)
+        for row, text, html in zip(rows, texts, found, strict=True):
+            row["html"] = html if html is not None else await self._new(text, size)
+
+    async def _new(self, text: str, size: int) -> str:
+        """Return the HTML of a text that is not known, one of several with `size` characters."""
+        html = await self._made(size, partial(rendered, text))
+        self._known.keep(text, html)
+        return html
+
+    async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
+        for question in questions:
+            text = str(question["text"])
+            # Nothing of a call that waits for approval stays hidden, as in a terminal.
+            question["html"] = await self._html_of(revealed(text) if question["kind"] == "approval" else text)
+
+    async def _html_of(self, text: str) -> str:
+        return await self._made(len(text), lambda: rendered(text))
+
+    async def _made(self, size: int, work: Callable[[], T]) -> T:
+        """Do some rendering; beside the event loop if it may be long."""
+        if size <= IN_LOOP:
+            return work()
+        async with self._turn:
+            return await aside(work)
+
+
+_ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
+
+
+def text_before(missed: Sequence[Numbered], text: str) -> str | None:
+    """Return the text that was streamed before the events that a client missed, of what is streamed after them; None
+    if another one was streamed then."""
+    events: Iterator[TurnEvent] = (numbered.event for numbered in missed)
+    added = 0
+    for event in events:
+        if isinstance(event, TextStreamed):
+            added += len(event.text)
+        elif isinstance(event, _ENDS_TEXT):
+            return None
+    return text[: len(text) - added]
+
+
+def _shown_text(message: Mapping[str, Any]) -> str:
+    """Return a message's Markdown: an answer's alone, as a person's message is shown as it was typed."""
+    return str(message["text"]) if message["role"] == "assistant" else ""

@@ -1,0 +1,1 @@
+"""The program: its commands, the composition of the daemon, and operations (backup, upgrade, plugins, doctor)."""

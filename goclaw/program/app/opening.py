@@ -1,0 +1,257 @@
+"""Opens every part in order and closes them in reverse."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goclaw.channels.base import Channel, ChannelPorts, Routes
+from goclaw.channels.open import open_channels
+from goclaw.channels.processes import SoleProcess
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import open_users
+from goclaw.common.config.load import CONFIG_FILE
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import USED_STORE, commit_upgrade, open_state
+from goclaw.common.core import catalog
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.events import Actor
+from goclaw.common.core.plugins import load
+from goclaw.common.health.readiness import Probe
+from goclaw.common.health.resources import DiskGauge
+from goclaw.common.net import open_client
+from goclaw.conversation.compaction.flush import works_alone
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.turns.stuck import StuckTurns
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.engine.lanes import open_lanes
+from goclaw.durable.engine.machine_faults import Outage
+from goclaw.durable.engine.outbox import Outbox, open_outbox
+from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.open import former_store, note_store, open_database, open_shared_files
+from goclaw.durable.store.reading import TranscriptFeed
+from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.tasks import TaskRows
+from goclaw.gateway.intake.alerts import AlertDesk
+from goclaw.llm.base import ModelPorts
+from goclaw.llm.open import check_caching
+from goclaw.llm.transcription import TranscriberPorts, open_transcriber
+from goclaw.program.app.parts import App, Foundation, SharingPart, open_environment, write_missing_quickstart
+from goclaw.program.app.running import start
+from goclaw.program.app.sessions import build_sessions
+from goclaw.tools.execution.tasks.room import TasksOnDisk
+from goclaw.tools.hooks.open import open_hooks
+from goclaw.tools.toolkit.parts import PackageParts
+from goclaw.tools.toolkit.registry import Registry
+from goclaw.tools.toolkit.sources import open_sources
+from goclaw.tools.toolkit.tool_docs import ToolListing
+
+if TYPE_CHECKING:
+    from goclaw.durable.engine.leases import Leases
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_app(
+    config: Config,
+    clock: Clock | None = None,
+    *,
+    with_channels: bool = True,
+    vitals: Callable[[], Mapping[str, str]] = dict,
+    counts: Callable[[], Mapping[str, float]] = dict,
+    config_file: Path | None = None,
+    parts: PackageParts | None = None,
+    begun: Mapping[str, object] | None = None,
+) -> AsyncIterator[App]:
+    """Yield the daemon, listening and answering while the block runs.
+
+    Without channels it serves local clients only, and no other gateway may use the store: for a command that opens the
+    state for a moment. `vitals` adds lines
+    to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.
+    `parts`: what packages declare, which `config` holds already. `begun`: what the channels have begun; then the caller
+    holds the state folder.
+
+    Raises:
+        ConfigError: something in the configuration or users.json cannot be used.
+        StateError: the state folder cannot be used, or another daemon has it.
+    """
+    check_caching(config)
+    async with AsyncExitStack() as stack:
+        if begun is None:
+            stack.enter_context(open_state(config))
+        foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts, alone=not with_channels)
+        channels: Mapping[str, Channel] = {}
+        faults: dict[str, str] = {}
+        if with_channels:
+            ports = partial(_channel_ports, foundation)
+            channels = await stack.enter_async_context(open_channels(config, ports, begun or {}, faults.__setitem__))
+        app = await _open_engine(
+            stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or PackageParts()
+        )
+        for what, fault in faults.items():
+            app.sources.report(what, fault)
+        # From here on turns go on, deliveries go out, and channels acknowledge.
+        commit_upgrade(config)
+        await start(stack, app, alone=not with_channels)
+        yield app
+
+
+FORMER_STORE = (
+    "%s was last used with %s, and `store` is not set now: this gateway uses its own SQLite file. Set `store` again; "
+    "`goclaw store copy --to sqlite` moves the conversations here; to stay as it is, delete %s"
+)
+
+
+async def _open_ground(
+    stack: AsyncExitStack,
+    config: Config,
+    clock: Clock,
+    vitals: Callable[[], Mapping[str, str]],
+    counts: Callable[[], Mapping[str, float]],
+    *,
+    alone: bool,
+) -> Foundation:
+    if former := await asyncio.to_thread(former_store, config):
+        log.warning(FORMER_STORE, config.state_dir, former, config.state_dir / USED_STORE)
+    database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
+    await asyncio.to_thread(note_store, config)
+    await database.join(config.replica)
+    clock = database.clock_of(clock)
+    files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
+    users = await stack.enter_async_context(open_users(config.users_path, clock))
+    if files is not None:
+        files.on_fetch(users.refresh)
+    feed = TranscriptFeed(database)
+    database.written, database.deleted = feed.stored, feed.deleted
+    environment = await stack.enter_async_context(
+        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
+    )
+    http = await stack.enter_async_context(open_client())
+    bus = Bus(clock)
+    sharing = load(catalog.SHARING, SharingPart).open_store(database, bus, clock) if database.is_shared else None
+    return Foundation(
+        config=config,
+        clock=clock,
+        users=users,
+        access=Access(users, config),
+        bus=bus,
+        database=database,
+        environment=environment,
+        ports=ModelPorts(
+            http,
+            environment.blobs.get,
+            clock,
+            first_byte=config.models.first_byte_seconds,
+            local_wait=config.models.local_wait,
+        ),
+        disk=DiskGauge(config, clock),
+        alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
+        routes=Routes(),
+        vitals=vitals,
+        counts=counts,
+        began=clock.awake_or_not(),
+        files=files,
+        sharing=sharing,
+    )
+
+
+async def _open_engine(
+    stack: AsyncExitStack,
+    foundation: Foundation,
+    channels: Mapping[str, Channel],
+    config_file: Path,
+    parts: PackageParts,
+) -> App:
+    config, clock = foundation.config, foundation.clock
+    outbox = await stack.enter_async_context(_outbox(foundation, channels))
+    settings = Settings(foundation.database)
+    models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
+    sources = await stack.enter_async_context(open_sources(config, clock, parts))
+    registry = Registry([sources], foundation.access)
+    foundation.environment.furnish = partial(write_missing_quickstart, foundation, ToolListing(registry, sources))
+    hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
+    journal = Journal(foundation.database)
+    sessions = build_sessions(
+        config,
+        foundation.database,
+        access=foundation.access,
+        blank_audit=foundation.environment.blank_audit,
+        bus=foundation.bus,
+        channels=channels,
+        clock=clock,
+        environment=foundation.environment,
+        hooks=hooks,
+        is_alone=partial(_is_alone, foundation),
+        journal=journal,
+        models=models,
+        outbox=outbox,
+        registry=registry,
+        transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
+        users=foundation.users,
+        config_file=config_file,
+    )
+    outage = _watched(foundation, channels)
+    service = sessions.service
+    turns = (service.run, service.failed, clock, outage.delayed, service.prepare)
+    leases = _leases(foundation, channels, journal)
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, *turns, leases))
+    probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
+    stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
+    return App(
+        foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck, leases
+    )
+
+
+def _outbox(foundation: Foundation, channels: Mapping[str, Channel]) -> AbstractAsyncContextManager[Outbox]:
+    ownership = foundation.sharing.ownership if foundation.sharing else None
+    return open_outbox(foundation.database, channels, foundation.clock, ownership)
+
+
+def _leases(foundation: Foundation, channels: Mapping[str, Channel], journal: Journal) -> "Leases | None":
+    database, clock, sharing = foundation.database, foundation.clock, foundation.sharing
+    if sharing is None:
+        return None
+    return load(catalog.SHARING, SharingPart).leases(database, channels, journal, clock, sharing)
+
+
+def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
+    """Report it when the database refuses what it is given, or was damaged."""
+    outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
+    foundation.database.watcher = outage.changed
+    if salvaged := foundation.database.salvaged:
+        foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
+    return outage
+
+
+def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
+    return {name: channel.health() for name, channel in channels.items()}
+
+
+def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
+    ports, files, sharing = foundation.ports, foundation.files, foundation.sharing
+    return ChannelPorts(
+        ports.http,
+        ports.clock,
+        ports.load_image,
+        ChannelRows(foundation.database, sharing.ownership.fence_of if sharing else None),
+        foundation.alerts,
+        foundation.routes,
+        foundation.access.is_admin,
+        begun,
+        sharing.channels if sharing else SoleProcess(),
+        files.agree if files else None,
+    )
+
+
+def _is_alone(foundation: Foundation, actor: Actor, session: str) -> bool:
+    """Whether the actor is alone in the workspace that the actor has in a session."""
+
+    def root(key: str) -> Path:
+        return foundation.environment.place(key, session).root
+
+    return works_alone(actor.key, (user.key for user in foundation.users.all()), root)

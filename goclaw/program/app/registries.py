@@ -1,0 +1,81 @@
+"""The daemon's part in registries: it has catalogues fetched, updates registries, and reports failures.
+
+Failures stand beside the faults of tools; those that only a person can mend are told to an admin.
+"""
+
+import asyncio
+import logging
+from functools import partial
+
+from goclaw.common.config.listening import hindrances, may_be_told, public_address
+from goclaw.common.core import catalog
+from goclaw.common.core.plugins import load
+from goclaw.common.core.supervise import keep_running
+from goclaw.program.app.parts import App
+from goclaw.tools.registries.parts import PublisherPart, SyncPart
+from goclaw.tools.toolkit.sources import SETTLED_SECONDS
+
+log = logging.getLogger(__name__)
+
+SYNC_AFTER_SECONDS = 1.0
+"""Seconds after the start: no one waits for a catalogue, and earlier fetched ones are there already."""
+
+
+async def keep_published(app: App) -> None:
+    """Update registries about published items, until cancelled. Without the MCP server it only reports why not."""
+    config, clock = app.foundation.config, app.foundation.clock
+    for place, why in hindrances(config):
+        app.sources.report(place, why)
+    named = {name for each in config.publications for name in each.settings.publish_to}
+    registries = sorted(name for name in named if may_be_told(config, name))
+    if not registries or not config.mcp.server.enabled:
+        return
+    await app.registry.ready()
+    await app.sources.settled(SETTLED_SECONDS)
+    part = await asyncio.to_thread(load, catalog.REGISTRIES["publishing"], PublisherPart)
+    work = partial(
+        part.run,
+        registries,
+        config,
+        http=app.foundation.ports.http,
+        clock=clock,
+        specs=app.registry.specs,
+        address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
+        report=partial(_report, app),
+        facts=app.sessions.ports.settings,
+    )
+    await keep_running("publishing", work, clock)
+
+
+def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
+    """Report a failure beside the faults of tools, and to an admin where only a person can mend it."""
+    app.sources.report(what, why)
+    if why and for_good:
+        app.foundation.alerts.tell(f"publishing {what}", f"{what} {why}")
+    else:
+        app.foundation.alerts.clear(f"publishing {what}")
+
+
+async def keep_registries(app: App) -> None:
+    """Keep the catalogues of all registries in sync, until cancelled."""
+    foundation = app.foundation
+    await foundation.clock.sleep(SYNC_AFTER_SECONDS)
+    part = await asyncio.to_thread(load, catalog.REGISTRIES["syncing"], SyncPart)
+    await part.run(
+        foundation.config.registries,
+        foundation.config.state_dir,
+        http=foundation.ports.http,
+        clock=foundation.clock,
+        tell=partial(_tell, app),
+    )
+
+
+def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
+    """Report a problem beside the faults of tools, and to an admin where a registry changed what it said."""
+    app.sources.report(f"registries.{registry}", problem)
+    if changed:
+        app.foundation.alerts.tell(
+            f"registry {registry}", f"the registry {registry} has changed what it said: {problem}"
+        )
+    elif not problem:
+        app.foundation.alerts.clear(f"registry {registry}")

@@ -1,0 +1,496 @@
+"""The running daemon: it resumes unfinished work, then opens channels and listeners; they close in reverse.
+
+The shutdown: input stops, running work gets a while to end, the rest resumes at the next start. The order as a whole:
+the HTTP listener and the channels accept nothing more (their services keep it), no turn begins, running turns end or
+are cut, deliveries go out, then the parts close in reverse. Terminals stay until after that, so that `/stop` works
+meanwhile; messages written there are kept for the next start.
+
+Beside it: a background task that ends is reported where it was started, and the prompts of MCP servers are slash
+commands.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from goclaw import __version__
+from goclaw.common.auth.config_lint import warnings
+from goclaw.common.auth.pairing import Pairing
+from goclaw.common.auth.tokens import open_tokens
+from goclaw.common.auth.web_logins import WebLogins
+from goclaw.common.auth.workplaces import in_words
+from goclaw.common.config.listening import CLIENTS, is_loopback, listens, route_parts, wants_tokens
+from goclaw.common.core import catalog
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import LOCAL, Actor, Delivery, Notice
+from goclaw.common.core.messages import joined
+from goclaw.common.core.plugins import load, load_large, load_third_party, third_party
+from goclaw.common.core.redact import mask
+from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.health.samples import Samples
+from goclaw.common.workspace import PathCompleter
+from goclaw.conversation.schedules.configured import follow_configuration
+from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.sessions.media_sweep import MediaSweep
+from goclaw.conversation.turns.status import greeting
+from goclaw.durable.engine.machine_faults import ClockChange
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.media import NeededMedia
+from goclaw.durable.store.tasks import TaskRows
+from goclaw.errors import DiskError, StateError, ToolError
+from goclaw.gateway.intake.commands.base import Command, CommandContext, CommandPorts, Reply
+from goclaw.gateway.intake.gateway import Gateway
+from goclaw.gateway.servers.socket_file import open_socket
+from goclaw.memory.memory_queries import MemoryQueries
+from goclaw.program.app.mcp_server import serve_mcp
+from goclaw.program.app.parts import App, Shared, SharingPart
+from goclaw.program.app.registries import keep_published, keep_registries
+from goclaw.program.app.schedules import build_schedules
+from goclaw.program.app.status import details, watch_faults
+from goclaw.program.app.web import cookies_of, open_logins, page_address, page_link, taking_samples
+from goclaw.tools.execution.tasks.base import Job, TaskInfo, TaskWork
+from goclaw.tools.toolkit.base import LivePrompt
+from goclaw.tools.toolkit.sources import Sources
+from goclaw.tools.toolkit.tool_docs import ToolListing
+
+if TYPE_CHECKING:
+    from goclaw.gateway.servers.admission import Admission
+    from goclaw.gateway.servers.routes import RoutePorts
+    from goclaw.gateway.servers.terminals import RemoteTerminals
+
+log = logging.getLogger(__name__)
+
+VERSION_FACT = "version"
+"""Name of the stored fact: the version that ran last."""
+SWEEPS = "sweeps"
+"""The duty that consists of what looks at all that is stored, now and then."""
+PRUNE_SECONDS = 24 * 3600.0
+OWNER = Actor("tui:start", "start", owner=True)
+"""The actor for whom the room in the model's window is measured at the start: one with all tools."""
+TOOLS_AFTER = 1.0
+"""Seconds: two threads share one interpreter, and the channels' first look outside comes first."""
+SPILL_SECONDS = 7 * 24 * 3600.0
+"""Seconds for which a long output can be opened again."""
+GRACE_SECONDS = 10.0
+"""Seconds for running turns and deliveries to end at shutdown; the rest resumes at the next start."""
+FLUSH_SECONDS = 3.0
+"""Seconds of these that are kept for deliveries."""
+_MAX_LABEL = 200
+"""Maximum characters of a task's label in the notice of its end."""
+
+
+async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None:
+    """Resume unfinished work, then open channels and listeners. They end in the opposite order.
+
+    Unfinished work comes first, so that no new message overtakes an old one of the same session. With `alone`
+    nothing listens, no registry is asked and no schedule begins: for a command that opens the state for a moment.
+    """
+    foundation = app.foundation
+    foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
+    schedules = _schedules(app)
+    await follow_configuration(schedules, foundation.config.schedules)
+    await app.sessions.service.restore()
+    shared = await _take_up(stack, app)
+    logins = open_logins(app)
+    gateway = _gateway(app, schedules, logins, shared)
+    await stack.enter_async_context(
+        open_socket(
+            foundation.config.socket_path,
+            gateway,
+            foundation.clock,
+            greeting=partial(greeting, app.models, foundation.config, foundation.users, foundation.environment.sandbox),
+            link=partial(page_link, app, logins),
+        )
+    )
+    stack.push_async_callback(wind_down, app, gateway, shared)
+    await _run_parts(stack, app, gateway, schedules, shared)
+    if not alone:
+        # A run that began in the moment of a command would be cut off by its end.
+        due = keep_running("schedules", _duty("schedules", schedules.scheduler.run, shared), foundation.clock)
+        await stack.enter_async_context(background(due, "schedules"))
+        await _listen(stack, app, gateway, schedules, logins, shared)
+
+
+async def _take_up(stack: AsyncExitStack, app: App) -> Shared | None:
+    """Take up what is unfinished: all of it, or where processes share the store, the sessions that this one gets."""
+    if app.foundation.database.is_shared:
+        return await stack.enter_async_context(load(catalog.SHARING, SharingPart).open_sessions(app))
+    app.sessions.ports.questions.restore(await app.journal.parked())
+    turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
+    if turns or deliveries:
+        log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
+    return None
+
+
+def _schedules(app: App) -> Schedules:
+    return build_schedules(app.sessions, app.foundation.database, users=app.foundation.users, engine=app.engine)
+
+
+async def _run_parts(
+    stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, shared: Shared | None
+) -> None:
+    """Run the channels and everything that works beside turns; a part that fails is started again."""
+    foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
+    sweep = MediaSweep(
+        foundation.environment.blobs, NeededMedia(foundation.database), clock, foundation.config.media.ttl
+    )
+
+    async def once(work: Coroutine[Any, Any, None], name: str) -> None:
+        await stack.enter_async_context(background(work, name))
+
+    async def keep(name: str, run: Callable[[], Awaitable[None]]) -> None:
+        await once(keep_running(name, run, clock), name)
+
+    sweeps: Mapping[str, Callable[[], Awaitable[None]]] = {
+        "owed summaries": sessions.summary_retries.run,
+        "pruning": partial(_prune, app, schedules),
+        "looking whether the version is new": partial(_tell_of_version, app),
+        "removing old media": sweep.run,
+    }
+
+    await keep("alerts", partial(foundation.alerts.run, app.outbox, app.channels))
+    for name, channel in app.channels.items():
+        await keep(name, partial(channel.run, gateway))
+    await once(_tools(app), "loading tools")
+    await once(app.models.resolve(), "looking for models")
+    if shared:
+        await keep(SWEEPS, _duty(SWEEPS, partial(_together, sweeps, clock), shared))
+        await keep("removing long outputs", partial(_remove_outputs, app))
+    else:
+        for name, run in sweeps.items():
+            await keep(name, run)
+    await keep("checkpoints", sessions.maintenance.run)
+    if app.sources.files:
+        foundation.users.looks.append(app.sources.files.glance)
+        await keep("loading plugin files", app.sources.files.run)
+    await keep("looking for stuck turns", app.stuck.run)
+    await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
+    await keep("looking for faults", partial(watch_faults, app))
+
+
+async def _together(parts: Mapping[str, Callable[[], Awaitable[None]]], clock: Clock) -> None:
+    """Run parts of one duty, each started again where it fails, until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        for name, run in parts.items():
+            group.create_task(keep_running(name, run, clock), name=name)
+
+
+def _duty(
+    name: str, run: Callable[[], Coroutine[Any, Any, None]], shared: Shared | None
+) -> Callable[[], Awaitable[None]]:
+    """Return what does a duty that one process at a time has, where several share the store."""
+    return partial(shared.lead, name, run) if shared else run
+
+
+async def _listen(
+    stack: AsyncExitStack,
+    app: App,
+    gateway: Gateway,
+    schedules: Schedules,
+    logins: WebLogins | None,
+    shared: Shared | None,
+) -> None:
+    """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
+    foundation, config = app.foundation, app.foundation.config
+    if listens(config) or (foundation.routes.added and config.http.enabled is not False):
+        from goclaw.gateway.servers.http import open_http  # its library takes 2 MB
+
+        admission = await _admission(stack, app)
+        remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
+        samples = await stack.enter_async_context(taking_samples(app)) if config.http.web else None
+        if names := list(route_parts(config)):
+            await _add_routes(app, names, await _route_ports(app, gateway, admission, schedules, logins, samples))
+        http = await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
+        if logins:
+            logins.address = page_address(config, http.port)
+        if remote_terminals:
+            stack.push_async_callback(remote_terminals.end)
+    if config.mcp.server.enabled:
+        await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
+    if config.registries:
+        await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
+    if config.publications:
+        told = keep_running(
+            "publishing", _duty("publishing", partial(keep_published, app), shared), app.foundation.clock
+        )
+        await stack.enter_async_context(background(told, "publishing"))
+
+
+async def _tools(app: App) -> None:
+    """Load the tools, unless a turn that needs them was quicker (`Registry.ready`)."""
+    await app.foundation.clock.sleep(TOOLS_AFTER)
+    await app.registry.ready()
+    commands = {*catalog.COMMANDS, *third_party("commands")}
+    known = {spec.name: spec.tags for spec in app.registry.specs()}
+    for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
+        log.warning("%s", warning)
+    if short := await app.sessions.inspection.no_room(OWNER):
+        log.warning("%s", short)
+
+
+async def _tell_of_version(app: App) -> None:
+    """Tell an administrator once what a version brings that runs for the first time; the very first one nothing."""
+    settings = app.sessions.ports.settings
+    try:
+        before = await settings.fact(VERSION_FACT)
+        if before == __version__:
+            return
+        if before is None:
+            await settings.learn(VERSION_FACT, __version__)
+            return
+        from goclaw.program.ops.upgrade.changes import our_news  # a file is parsed that is read once in months
+
+        text = await asyncio.to_thread(our_news, str(before))
+        log.info("%s", text)
+        await app.foundation.alerts.tell_once(text, VERSION_FACT, __version__, app.outbox, app.channels)
+    except StateError as error:
+        log.warning("it could not be noted which version runs: %s", error)
+
+
+async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
+    """Open the access tokens, for the routes of the listener that opens next."""
+    from goclaw.gateway.servers.admission import Admission
+    from goclaw.gateway.servers.terminals import REMOTE_ENTRY
+
+    foundation, config = app.foundation, app.foundation.config
+    tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
+    if foundation.files is not None:
+        foundation.files.on_fetch(tokens.refresh)
+        tokens.together = partial(foundation.files.settle_file, config.tokens_path.name)
+    if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
+        log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
+    return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)
+
+
+def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "RemoteTerminals":
+    """Add the entry for terminals over TCP to the listener that opens next."""
+    from goclaw.gateway.servers.terminals import RemoteTerminals
+
+    foundation = app.foundation
+    # What is missing here, and what would mend it, is for the owner and not for guests.
+    model = partial(_first_line, app)
+    remote_terminals = RemoteTerminals(gateway, admission, foundation.clock, foundation.environment.audit, model)
+    foundation.routes.add("GET", CLIENTS, remote_terminals.receive)
+    return remote_terminals
+
+
+async def _route_ports(
+    app: App,
+    gateway: Gateway,
+    admission: "Admission",
+    schedules: Schedules,
+    logins: WebLogins | None,
+    samples: Samples | None,
+) -> "RoutePorts":
+    """Return the services that all parts of the listener use."""
+    from goclaw.gateway.servers.routes import RoutePorts
+
+    foundation = app.foundation
+    return RoutePorts(
+        foundation.config,
+        foundation.clock,
+        foundation.access,
+        foundation.users,
+        app.engine,
+        schedules,
+        gateway,
+        admission,
+        foundation.environment.audit,
+        bus=foundation.bus,
+        outbox=app.outbox,
+        disk=foundation.disk,
+        store_use=foundation.database.use,
+        counts=foundation.counts,
+        model_watches=foundation.ports.watches,
+        blobs=foundation.environment.blobs,
+        spending=app.sessions.ports.spending,
+        answerable=gateway.answerable,
+        config_file=app.sessions.ports.config_file,
+        logins=logins,
+        samples=samples,
+        cookies=await cookies_of(foundation.config),
+    )
+
+
+async def _add_routes(app: App, names: Sequence[str], ports: "RoutePorts") -> None:
+    """Add the routes of these parts of the catalogue to the listener; their libraries are loaded in a thread."""
+    from goclaw.gateway.servers.routes import RoutePart
+
+    routes = app.foundation.routes
+    for name in names:
+        part = await asyncio.to_thread(load_large, catalog.ROUTES[name], RoutePart)
+        routes.added.extend(part.routes(ports))
+        routes.rules.extend(part.rules)
+
+
+def _first_line(app: App) -> str:
+    return app.models.sentence.partition("\n")[0]
+
+
+def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: Shared | None) -> Gateway:
+    completion = PathCompleter(app.foundation.clock)
+
+    async def files(actor: Actor, begun: str) -> Sequence[str]:
+        return await completion.matching(await app.foundation.environment.workspace(actor), begun)
+
+    foundation, sessions = app.foundation, app.sessions
+    ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
+    commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
+    environment = foundation.environment
+    gateway = Gateway(
+        _command_ports(app, schedules, logins),
+        audit=environment.audit,
+        blobs=environment.blobs,
+        known=LiveCommands(commands, app.sources),
+        database=foundation.database,
+        completion=files,
+        for_agents=foundation.config.tools.command.allowed,
+        journal=app.journal,
+        limits=foundation.config.limits,
+        queries=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
+        outage=app.outage,
+        outbox=app.outbox,
+        overheard=sessions.overheard,
+        transcripts=sessions.ports.transcripts,
+        with_owners=shared.owners if shared else None,
+    )
+    app.sessions.ports.command_port.answer = gateway.commanded
+    return gateway
+
+
+def _command_ports(app: App, schedules: Schedules, logins: WebLogins | None) -> CommandPorts:
+    return app.sessions.command_ports(
+        details=partial(details, app),
+        engine=app.engine,
+        logins=logins,
+        pairing=_pairing(app),
+        rights=partial(_rights, app),
+        schedules=schedules,
+        tools=ToolListing(app.registry, app.sources),
+    )
+
+
+def _pairing(app: App) -> Pairing:
+    foundation = app.foundation
+    return Pairing(
+        foundation.config.pairing,
+        users=foundation.users,
+        users_path=foundation.config.users_path,
+        clock=foundation.clock,
+        audit=foundation.environment.audit,
+        promise=app.outbox.promise,
+        facts=app.sessions.ports.settings,
+    )
+
+
+def _rights(app: App, actor: Actor, session: str) -> str:
+    """Describe an actor's rights and workspace in a session, for /whoami."""
+    from goclaw.tools.toolkit.effective_rights import effective_rights  # no turn needs it
+
+    foundation = app.foundation
+    workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
+    rights = effective_rights(app.registry, foundation.access, actor, foundation.users.get(actor.key))
+    lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
+    return "\n".join(f"{name}: {text}" for name, text in lines)
+
+
+async def _prune(app: App, schedules: Schedules) -> None:
+    """Delete expired records once a day."""
+    while True:
+        try:
+            await app.journal.prune(app.foundation.clock.now())
+            await app.outbox.prune()
+            await _remove_old_outputs(app)
+            await ChannelRows(app.foundation.database).prune()
+            await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
+            await app.sessions.forgetter.prune()
+            await app.sessions.costs.prune()
+            await schedules.prune()
+        except StateError as error:
+            log.warning("old receipts could not be removed: %s", error)
+        await app.foundation.clock.sleep(PRUNE_SECONDS)
+
+
+async def _remove_outputs(app: App) -> None:
+    """Delete old outputs once a day: they are on this machine's disk, while another process may delete records."""
+    while True:
+        await _remove_old_outputs(app)
+        await app.foundation.clock.sleep(PRUNE_SECONDS)
+
+
+async def _remove_old_outputs(app: App) -> None:
+    # Pictures and files have a sweep of their own.
+    await app.foundation.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
+
+
+async def wind_down(app: App, gateway: Gateway, shared: Shared | None = None) -> None:
+    """Let turns and deliveries end for a while."""
+    app.engine.begin_no_more()
+    if shared:
+        shared.begin_no_more()
+    clock = app.foundation.clock
+    began = clock.monotonic()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS - FLUSH_SECONDS):
+            await app.engine.idle(but_parked=True)
+            await gateway.quiet()
+    if left := app.engine.busy():
+        log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
+    if not await app.outbox.flush(max(FLUSH_SECONDS, GRACE_SECONDS - (clock.monotonic() - began))):
+        log.warning("%d deliveries are left for the next start", app.outbox.waiting())
+
+
+async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:
+    """Send the notice to where the task was started from; a delivery that the disk refuses is only logged."""
+    label = mask(info.label).replace("`", "'")[:_MAX_LABEL]
+    text = f"Background task {info.id} (`{label}`) {info.end}."
+    if work.address.channel != LOCAL:
+        told = Delivery(f"{work.turn}:{info.id}", work.address, text, session=info.owner.session)
+        try:
+            await outbox.promise(told)
+        except DiskError as error:
+            log.warning("the chat is not told that %s has ended: %s", info.id, error)
+    bus.publish(Notice(info.owner.session, text))
+
+
+class LiveCommands(Mapping[str, Command]):
+    """Commands and prompts by name. A prompt never takes the name of a command."""
+
+    def __init__(self, fixed: Mapping[str, Command], sources: Sources) -> None:
+        self._fixed = fixed
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> Command:
+        return self._fixed[name] if name in self._fixed else self._of_prompts()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._fixed
+        yield from self._of_prompts().keys() - self._fixed.keys()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _of_prompts(self) -> dict[str, Command]:
+        prompts = {prompt.name: prompt for prompt in reversed(self._sources.prompts())}
+        return {
+            name: Command(name, prompt.summary, partial(_say, prompt), anywhere=True)
+            for name, prompt in prompts.items()
+        }
+
+
+async def _say(prompt: LivePrompt, context: CommandContext) -> Reply:
+    """Submit the prompt's text as the message of a turn; the server's text in it is marked as foreign."""
+    try:
+        pieces = await prompt.say(context.arguments)
+    except ToolError as error:
+        return Reply(str(error))
+    text, foreign = joined(pieces)
+    await context.ports.engine.submit(replace(context.inbound, text=text, foreign=foreign))
+    return Reply(turn=context.inbound.id)

@@ -1,0 +1,295 @@
+"""The parts of sessions, built in the order in which they need each other."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from goclaw.channels.base import Channel
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit_chain import BlankAudit
+from goclaw.common.auth.pairing import Pairing
+from goclaw.common.auth.users import Users
+from goclaw.common.auth.web_logins import WebLogins
+from goclaw.common.config.schema import Config
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor
+from goclaw.conversation.agent.context.window import Calibration
+from goclaw.conversation.agent.kinds import Kinds
+from goclaw.conversation.agent.limits import rules_of
+from goclaw.conversation.agent.prompt import SystemPrompt
+from goclaw.conversation.approvals.approvals import StandingApprovals
+from goclaw.conversation.approvals.questions import Questions
+from goclaw.conversation.compaction.compacting import Compactor
+from goclaw.conversation.compaction.flush import Flush
+from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQueue
+from goclaw.conversation.compaction.summary_retries import SummaryRetries
+from goclaw.conversation.compaction.window_shortage import WindowShortage
+from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.sessions.forgetting import Forgetter
+from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.overheard import Overheard
+from goclaw.conversation.sessions.pausing import Pauses
+from goclaw.conversation.sessions.queueing import QueueModes
+from goclaw.conversation.sessions.state import Contexts
+from goclaw.conversation.turns.agent_run import AgentRun
+from goclaw.conversation.turns.agent_selection import AgentSelector
+from goclaw.conversation.turns.agent_services import AgentServices
+from goclaw.conversation.turns.agents import Agents
+from goclaw.conversation.turns.answers import InterimTexts
+from goclaw.conversation.turns.attachments import Attachments
+from goclaw.conversation.turns.costs import BackgroundCosts, Costs
+from goclaw.conversation.turns.demo_turns import DemoTurns
+from goclaw.conversation.turns.external_runs import ExternalRuns
+from goclaw.conversation.turns.service import Sessions
+from goclaw.conversation.turns.status import Details, SessionInspection
+from goclaw.conversation.turns.teams import Teams
+from goclaw.conversation.turns.turn_context import SessionPorts, TurnContext
+from goclaw.durable.engine.base import Engine
+from goclaw.durable.engine.journal import Journal
+from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.approvals import ApprovalRules
+from goclaw.durable.store.checkpoints import CheckpointStore
+from goclaw.durable.store.database import Database
+from goclaw.durable.store.forgetting import Forgetting, Retention
+from goclaw.durable.store.settings import Settings
+from goclaw.durable.store.spending import Spending, reservations_of
+from goclaw.durable.store.transcripts import Transcripts
+from goclaw.gateway.intake.commands.base import CommandPorts
+from goclaw.llm.transcription import Transcriber
+from goclaw.tools.hooks.base import Hooks
+from goclaw.tools.toolkit.base import ToolEnvironment
+from goclaw.tools.toolkit.dispatcher import Dispatcher
+from goclaw.tools.toolkit.registry import Registry
+from goclaw.tools.toolkit.tool_docs import ToolListing
+
+
+class SessionParts:
+    """The parts of sessions, for the daemon that runs them."""
+
+    def __init__(
+        self,
+        ports: SessionPorts,
+        database: Database,
+        transcriber: Transcriber | None,
+        is_alone: Callable[[Actor, str], bool],
+        blank_audit: BlankAudit,
+    ) -> None:
+        """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for what is forgotten."""
+        self.ports = ports
+        self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
+        self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
+        self.costs = Costs(
+            *(ports.spending, ports.config, ports.clock, self.contexts, self.access), reservations_of(database)
+        )
+        self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
+        self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
+        self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
+        audit, mode = ports.environment.audit, ports.config.policy.mode
+        self.modes = Modes(self.contexts, ports.settings, self.access, audit, mode)
+        self.compactor = self._compactor()
+        self.summary_retries = SummaryRetries(
+            ports.config.compaction,
+            contexts=self.contexts,
+            compactor=self.compactor,
+            transcripts=ports.transcripts,
+            clock=ports.clock,
+            bus=ports.bus,
+        )
+        self.maintenance = self._maintenance(is_alone)
+        self._build_turns(transcriber)
+        self.forgetter = self._forgetter(database, blank_audit)
+
+    def command_ports(
+        self,
+        *,
+        details: Callable[[str], Awaitable[Details]],
+        engine: Engine,
+        rights: Callable[[Actor, str], str],
+        schedules: Schedules,
+        tools: ToolListing,
+        pairing: Pairing | None = None,
+        logins: WebLogins | None = None,
+    ) -> CommandPorts:
+        """Return the services of commands; for the arguments see there."""
+        ports = self.ports
+        return CommandPorts(
+            access=self.access,
+            agents_for=self.agents_for,
+            bus=ports.bus,
+            clock=ports.clock,
+            compactor=self.compactor,
+            contexts=self.contexts,
+            details=details,
+            engine=engine,
+            forgetter=self.forgetter,
+            inspection=self.inspection,
+            logins=logins,
+            memory=ports.environment.memory,
+            models=ports.models,
+            modes=self.modes,
+            pairing=pairing,
+            pauses=self.pauses,
+            questions=ports.questions,
+            queue_modes=self.queue_modes,
+            rights=rights,
+            rules=ports.approvals.rules,
+            schedules=schedules,
+            spending=ports.spending,
+            tasks=ports.environment.tasks,
+            tools=tools,
+        )
+
+    def _compactor(self) -> Compactor:
+        ports = self.ports
+        return Compactor(
+            ports.config.compaction,
+            clock=ports.clock,
+            bus=ports.bus,
+            models=ports.models,
+            contexts=self.contexts,
+            transcripts=ports.transcripts,
+            checkpoints=self._checkpoints,
+            stored=ports.settings,
+            hooks=ports.hooks,
+            costs=BackgroundCosts(self.costs),
+        )
+
+    def _maintenance(self, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
+        ports, config = self.ports, self.ports.config
+        return MaintenanceQueue(
+            checkpoints=Checkpoints(
+                config.checkpoint,
+                config.compaction,
+                store=self._checkpoints,
+                compactor=self.compactor,
+                clock=ports.clock,
+            ),
+            clock=ports.clock,
+            compactor=self.compactor,
+            contexts=self.contexts,
+            flush=Flush(ports.settings, self.access, ports.environment, self.compactor, is_alone),
+            models=ports.models,
+            stored=ports.settings,
+            summary_retries=self.summary_retries,
+        )
+
+    def _build_turns(self, transcriber: Transcriber | None) -> None:
+        ports, calibration, kinds = self.ports, Calibration(), Kinds(self.ports.config)
+        interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
+        self.agents_for = AgentSelector(
+            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
+        )
+        self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
+        self.teams = Teams(ports, kinds, self.agents)
+        context = self._context = TurnContext(
+            ports,
+            calibration,
+            self.compactor,
+            self.contexts,
+            self.costs,
+            DemoTurns(self.contexts, ports.settings),
+            kinds,
+            self.modes,
+            self.queue_modes,
+            Attachments(
+                ports.environment,
+                channels=ports.channels,
+                registry=ports.dispatcher.registry,
+                transcriber=transcriber,
+            ),
+            interim,
+            self.agents,
+            self.teams,
+            self.agents_for,
+        )
+        self.external_runs = ExternalRuns(context, self.agents, self.pauses, rules_of(ports.config.limits))
+        shortage = WindowShortage(context.budget, self.agents_for.model)
+        self.inspection = SessionInspection(
+            context, self.agents, self.pauses, shortage, self.summary_retries, self.teams
+        )
+        self.service = Sessions(context, self.maintenance, self.pauses, shortage)
+
+    def _services(self, agent_run: AgentRun) -> AgentServices:
+        return AgentServices(self._context, agent_run)
+
+    def _forgetter(self, database: Database, blank_audit: BlankAudit) -> Forgetter:
+        ports, forgetting = self.ports, Forgetting(database)
+        return Forgetter(
+            ports.config.retention.days,
+            blank_audit=blank_audit,
+            blobs=ports.environment.blobs,
+            bus=ports.bus,
+            clock=ports.clock,
+            contexts=self.contexts,
+            end_external_runs=self.external_runs.end,
+            forgetting=forgetting,
+            memory=ports.environment.memory,
+            models=ports.models,
+            overheard=self.overheard,
+            retention=Retention(database, forgetting),
+            settings=ports.settings,
+            tasks=ports.environment.tasks,
+        )
+
+
+def build_sessions(
+    config: Config,
+    database: Database,
+    *,
+    access: Access,
+    blank_audit: BlankAudit,
+    bus: Bus,
+    channels: Mapping[str, Channel],
+    clock: Clock,
+    environment: ToolEnvironment,
+    hooks: Hooks,
+    is_alone: Callable[[Actor, str], bool],
+    journal: Journal,
+    models: Models,
+    outbox: Outbox,
+    registry: Registry,
+    transcriber: Transcriber | None,
+    users: Users,
+    config_file: Path | None = None,
+) -> SessionParts:
+    """Return the parts of sessions on a database.
+
+    Args:
+        config_file: the configuration file, which need not exist yet; None if unknown.
+        is_alone, blank_audit: see `SessionParts`.
+        config and the others: the parts that they stand on.
+    """
+    questions = Questions(
+        access=access,
+        audit=environment.audit,
+        blobs=environment.blobs,
+        bus=bus,
+        channels=channels,
+        clock=clock,
+        journal=journal,
+        outbox=outbox,
+        users=users,
+        approved_files=environment.approved_files,
+        approval_seconds=60.0 * config.policy.approval_minutes,
+    )
+    ports = SessionPorts(
+        config=config,
+        clock=clock,
+        bus=bus,
+        transcripts=Transcripts(database),
+        outbox=outbox,
+        channels=channels,
+        dispatcher=Dispatcher(registry, access, environment, hooks),
+        environment=environment,
+        models=models,
+        prompt=SystemPrompt(approved=environment.approved_files, ask=questions.prompt_files.ask),
+        journal=journal,
+        questions=questions,
+        approvals=StandingApprovals(access, environment.audit, clock, ApprovalRules(database)),
+        settings=Settings(database),
+        spending=Spending(database),
+        hooks=hooks,
+        config_file=config_file,
+    )
+    return SessionParts(ports, database, transcriber, is_alone, blank_audit)

@@ -1,0 +1,126 @@
+"""`goclaw token|pair`: who may come in.
+
+Access tokens for terminals, MCP clients and our registry; and requests to the bot, as `/pair` handles them. A running
+daemon follows changes of the files within two seconds.
+"""
+
+import asyncio
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from goclaw.common.auth.tokens import add_token, read_tokens, revoke_token
+from goclaw.common.auth.users import Users, login_name
+from goclaw.common.core.clock import RealClock
+from goclaw.errors import ConfigError
+from goclaw.program.cli.base import say, show
+from goclaw.program.cli.options import load
+
+DAY = 24 * 3600.0
+
+token_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Make, list and revoke tokens for terminals and programs.",
+)
+
+TokenName = Annotated[str, typer.Argument(help="What the token is called: the machine that has it, say.")]
+
+
+@token_app.command()
+def add(
+    context: typer.Context,
+    name: TokenName,
+    user: Annotated[str, typer.Option(help="As whom it comes in: a key of users.json, like `tui:ann`.")],
+    days: Annotated[
+        float | None, typer.Option(min=0.001, max=36_500, help="How long it lasts; not given: for ever")
+    ] = None,
+) -> None:
+    """Make a token and print it: this once, for only its hash is kept."""
+    config = load(context).config
+    if Users.read(config.users_path).get(user) is None:
+        raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
+    now = RealClock().now()
+    secret = add_token(config.tokens_path, name, user, now, None if days is None else now + days * DAY)
+    print(secret)
+    say(f"made {name}, which acts as {user}. It is shown this once: put it into a file that only its user can read")
+    of_http = config.http.api or config.http.clients or config.http.openai or config.http.web
+    if not (of_http or config.mcp.server.enabled or "registry_server" in config.model_fields_set):
+        ways = (
+            "`http.clients: true` (terminals), `http.api: true` or `http.openai: true` (programs), "
+            "`http.web: true` (browsers), or "
+            "`mcp.server.enabled: true` (MCP)"
+        )
+        say(f"nobody can come in with it until {ways} is set and the daemon restarted, or `goclaw registry serve` runs")
+
+
+@token_app.command("list")
+def list_tokens(context: typer.Context) -> None:
+    """Print the tokens: their names and users, never themselves."""
+    config = load(context).config
+    users, now = Users.read(config.users_path), RealClock().now()
+    for name, token in sorted(read_tokens(config.tokens_path).items()):
+        until = "for ever" if token.until is None else f"until {_minute(token.until)}"
+        over = " (expired)" if token.until is not None and token.until <= now else ""
+        unknown = "" if token.owner or users.get(token.user) else " (not in users.json: of no use)"
+        device = f"  {token.device}" if token.device else ""
+        as_owner = " (owner)" if token.owner else ""
+        show(f"{name}{device}  {token.user}{as_owner}{unknown}  made {_minute(token.made)}  {until}{over}")
+
+
+@token_app.command()
+def revoke(context: typer.Context, name: TokenName) -> None:
+    """End a token; a client connected with it is cut off within two seconds."""
+    revoke_token(load(context).config.tokens_path, name)
+    print(f"revoked {name}")
+
+
+def _minute(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment).astimezone():%Y-%m-%d %H:%M}"
+
+
+PAIRING_DONE = ("is let in:", "is not let in, and")
+"""How `/pair` begins its answer when it succeeded."""
+
+pair_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Let in, or turn away, who asked the bot (pairing.enabled).",
+)
+
+Code = Annotated[str, typer.Argument(help="As `goclaw pair list` shows it, or as somebody told you.")]
+
+
+@pair_app.command("list")
+def list_requests(context: typer.Context) -> None:
+    """Print who asks to be let in."""
+    show(_answer(context, "/pair list"))
+
+
+@pair_app.command()
+def approve(context: typer.Context, code: Code) -> None:
+    """Let in the person who got this code: it makes an entry in users.json."""
+    _order(context, f"/pair approve {code}")
+
+
+@pair_app.command()
+def deny(context: typer.Context, code: Code) -> None:
+    """Turn away the person who got this code."""
+    _order(context, f"/pair deny {code}")
+
+
+def _order(context: typer.Context, command: str) -> None:
+    said = _answer(context, command)
+    show(said)
+    if not any(words in said for words in PAIRING_DONE):
+        raise typer.Exit(1)
+
+
+def _answer(context: typer.Context, command: str) -> str:
+    from goclaw.program.cli.send import send_and_wait  # only these commands talk to the daemon
+
+    answer, _ = asyncio.run(send_and_wait(load(context).config, command, f"tui:{login_name()}"))
+    return answer

@@ -1,0 +1,141 @@
+"""`goclaw backup|restore`: everything in one new file while the daemon runs, and back again."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goclaw.common.config.load import load_config
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import CONTAINER_SECRETS
+from goclaw.common.core.clock import RealClock
+from goclaw.common.health.resources import amount
+from goclaw.program.cli.base import say, show
+from goclaw.program.cli.options import load, options
+from goclaw.program.ops.backup.archive import (
+    CONFIG,
+    DATABASE,
+    MEDIA,
+    NOTES,
+    REGISTRIES,
+    SECRETS,
+    USERS,
+    WORKSPACE,
+    WORKSPACES,
+    ArchiveMember,
+    Manifest,
+)
+from goclaw.program.ops.backup.collect import back_up
+from goclaw.program.ops.backup.restore import Restored, RestoreSelection, restore
+from goclaw.program.ops.backup.settle import moment
+
+backup_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@backup_app.command()
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The archive to make, such as goclaw-2026-11-21.tar.gz.")],
+    workspace: Annotated[bool, typer.Option(help="Whether the agent's files are in it, and its memory.")] = True,
+    secrets: Annotated[bool, typer.Option("--secrets", help="With tokens and keys; keep such a file safe.")] = False,
+) -> None:
+    """Keep everything in one new file, while the daemon runs.
+
+    Conversations, their pictures, settings and the agent's files; secrets only when asked for. The file is read back
+    before it gets its name, and never takes the place of another.
+    """
+    # The daemon goes first: its people wait, a backup does not.
+    os.nice(10)
+    # Cancelling this also removes the unfinished files.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    made = back_up(load(context), file.expanduser().absolute(), RealClock(), workspace=workspace, secrets=secrets)
+    for note in made.notes:
+        say(f"warning: not in the backup: {note}")
+    without = ", ".join(made.manifest.config_without)
+    left_out = [
+        *([] if workspace else ["the workspace"]),
+        *([] if secrets else [f"secrets (also {without})" if without else "secrets"]),
+        "logs",
+        "the memory index (rebuilt)",
+    ]
+    show("\n".join([f"{file}: {amount(made.size)}, read back and sound", *_parts(made.manifest)]))
+    show(f"  not in it: {', '.join(left_out)}")
+
+
+def _parts(manifest: Manifest) -> Iterator[str]:
+    pictures = manifest.within(MEDIA)
+    yield f"  conversations: {amount(manifest.members[DATABASE].size)}"
+    if notes := manifest.within(NOTES):
+        yield f"  private notes: {len(notes):,}, {_size(notes)}"
+    yield f"  pictures: {len(pictures) // 2:,}, {_size(pictures)}"
+    if registries := manifest.members.get(REGISTRIES):
+        yield f"  registries: {amount(registries.size)}"
+    yield f"  settings: {', '.join(name for name in (CONFIG, USERS) if name in manifest.members) or 'none'}"
+    if files := [*manifest.within(WORKSPACE), *manifest.within(WORKSPACES)]:
+        yield f"  workspace: {len(files):,} {'file' if len(files) == 1 else 'files'}, {_size(files)}"
+    if secrets := manifest.within(SECRETS):
+        yield f"  secrets: {len(secrets)}"
+
+
+def _size(members: list[ArchiveMember]) -> str:
+    return amount(sum(member.size for member in members))
+
+
+restore_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@restore_app.command("restore")
+def restore_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="What `goclaw backup` made.")],
+    state_dir: Annotated[Path | None, typer.Option(help="Into this folder, as GOCLAW_STATE_DIR does it.")] = None,
+    workspace: Annotated[bool, typer.Option(help="Whether the agent's files are restored, too.")] = True,
+    keep_settings: Annotated[
+        bool, typer.Option("--keep-settings", help="Leave configuration, users.json and secrets as they are.")
+    ] = False,
+    outside: Annotated[
+        bool, typer.Option("--outside", help="Also write to places outside the state folder that only FILE names.")
+    ] = False,
+) -> None:
+    """Get everything back from a backup.
+
+    No daemon may run. What is there now moves aside and is kept; all of the backup takes its place, or nothing.
+    """
+    if state_dir is not None:
+        os.environ["GOCLAW_STATE_DIR"] = str(state_dir.expanduser().absolute())
+    loaded, given = load(context), options(context)
+
+    def reload(config: Path, secrets: Path) -> Config:
+        folder = secrets if secrets.is_dir() else CONTAINER_SECRETS
+        return load_config(config, overrides=given.overrides, container_secrets=folder).config
+
+    wanted = RestoreSelection(settings=not keep_settings, workspace=workspace, outside=outside)
+    done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
+    for note in done.notes:
+        say(f"note: {note}")
+    show("\n".join([*_restored_lines(done), f"Start it with `{_start_command(state_dir)}`."]))
+
+
+def _restored_lines(done: Restored) -> list[str]:
+    made = moment(done.manifest.made_at)
+    lines = [f"restored the backup of {made}: {', '.join(done.parts)}"]
+    left = {
+        "messages without an answer then": done.settled.turns,
+        "deliveries under way then": done.settled.deliveries,
+        "messages without an answer now": done.waiting or 0,
+    }
+    if counted := ", ".join(f"{what}: {count:,}" for what, count in left.items() if count):
+        lines.append(f"  not taken up, so that nothing is answered or sent twice: {counted}")
+    if done.waiting is None:
+        lines.append("  what was replaced cannot be read: Telegram may send messages of the last minutes once more")
+    if done.kept:
+        lines.append(f"  what was there before is kept: *{done.mark} in {', '.join(map(str, done.kept))}")
+    return lines
+
+
+def _start_command(state_dir: Path | None) -> str:
+    return f"GOCLAW_STATE_DIR={state_dir} goclaw" if state_dir else "goclaw"

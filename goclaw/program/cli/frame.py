@@ -1,0 +1,169 @@
+"""Frame of the command line: the table of commands, the options before them, and how wrong usage reads.
+
+Only light modules are imported here; a command's module comes with its first call.
+"""
+
+import gc
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from goclaw import __version__
+from goclaw.program.cli.base import COMPLETING, FAILED, Options, say
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "gateway": ("goclaw.program.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
+    "tui": ("goclaw.program.cli.tui:tui_app", "Talk to the agent in this terminal."),
+    "web": ("goclaw.program.cli.web:app", "Open the web page, logged in by a one-time link."),
+    "send": ("goclaw.program.cli.send:app", "Send one message and print the answer."),
+    "status": ("goclaw.program.cli.lifecycle:status_app", "Print the state of the running daemon."),
+    "start": ("goclaw.program.cli.lifecycle:start_app", "Start the daemon in the background."),
+    "stop": ("goclaw.program.cli.lifecycle:stop_app", "End the daemon; unfinished work resumes at the next start."),
+    "restart": ("goclaw.program.cli.lifecycle:restart_app", "End the daemon and start it anew."),
+    "logs": ("goclaw.program.cli.logs:logs_app", "Show the daemon's log."),
+    "audit": ("goclaw.program.cli.logs:audit_app", "Show who did what, by which rule, and how it ended."),
+    "service": ("goclaw.program.cli.service:app", "Let systemd start the daemon and keep it running."),
+    "setup": ("goclaw.program.cli.setup:app", "Connect a model, Telegram and yourself by a few questions."),
+    "model": ("goclaw.program.cli.model:model_app", "Show which model answers, or choose another one."),
+    "doctor": ("goclaw.program.cli.config:doctor_app", "Try everything out and say what to mend."),
+    "config": ("goclaw.program.cli.config:config_app", "Check, show and explain the configuration."),
+    "users": ("goclaw.program.cli.users:users_app", "Check, list and add the people in users.json."),
+    "token": ("goclaw.program.cli.access:token_app", "Make, list and revoke tokens for terminals and programs."),
+    "pair": ("goclaw.program.cli.access:pair_app", "Let in, or turn away, who asked the bot (pairing.enabled)."),
+    "sessions": ("goclaw.program.cli.sessions:app", "List, show and export conversations."),
+    "schedule": ("goclaw.program.cli.schedule:app", "Add, list, pause and run messages and tasks at a time."),
+    "memory": ("goclaw.program.cli.memory:app", "Search what is remembered, and make its index anew."),
+    "tool": ("goclaw.program.cli.tool:app", "List, describe and run tools."),
+    "agents": ("goclaw.program.cli.model:agents_app", "List and describe agents."),
+    "plugin": ("goclaw.program.cli.plugin:app", "Add, list, update and remove plugins."),
+    "declare": ("goclaw.program.cli.declare:app", "Check a one-file plugin without a daemon."),
+    "prompt-files": ("goclaw.program.cli.prompt_files:app", "Show and approve changes of AGENTS.md and its like."),
+    "mcp": ("goclaw.program.cli.mcp:app", "Serve tools to MCP clients, and look at MCP servers."),
+    "registry": ("goclaw.program.cli.registry:app", "Look into, fetch from, publish to and serve registries."),
+    "webhook": ("goclaw.program.cli.webhook:app", "List the webhooks of the configuration, and try one out."),
+    "backup": ("goclaw.program.cli.backup:backup_app", "Keep everything in one new file, while the daemon runs."),
+    "restore": ("goclaw.program.cli.backup:restore_app", "Get everything back from a backup."),
+    "store": ("goclaw.program.cli.store:app", "Copy the database to Postgres, or back into a file."),
+    "upgrade": ("goclaw.program.cli.upgrade:app", "Install a newer version, or leave all as it was."),
+    "uninstall": ("goclaw.program.cli.uninstall:app", "Remove what was installed, and on request the data."),
+    "version": ("goclaw.program.cli.frame:version_app", "Print the version."),
+}
+"""Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
+
+START = "goclaw.program.cli.tui:home_app"
+"""The target of `goclaw` without a command: start the daemon if none runs, then the terminal client."""
+
+
+class LazyGroup(TyperGroup):
+    """A command group that knows the names and help of all commands, and imports only the one called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (_, text) in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=text))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(COMMANDS[name][0]) if name else None, rest
+
+
+def load_command(path: str) -> Any:
+    """Return the command behind a line of the table, imported."""
+    # Nothing that is made meanwhile becomes garbage; looking for some, then and ever after, costs a tenth of it.
+    gc.disable()
+    try:
+        return typer.main.get_command(resolve_name(path))
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    # Shells ask for completions by this variable; for people its two options would only lengthen the help.
+    add_completion=COMPLETING in os.environ,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option(help="Configuration file, instead of GOCLAW_CONFIG.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of unexpected errors.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """A chat-bot gateway daemon. Alone: start it if it does not run, then talk to the agent in this terminal."""
+    if show_version:
+        version()
+        raise typer.Exit
+    context.obj = Options(config, dict(_overrides(set_ or [])), debug)
+    if context.invoked_subcommand is None:
+        command = load_command(START)
+        with command.make_context("home", [], parent=context) as inner:
+            command.invoke(inner)
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line; wrong usage is said on standard error. Returns the exit code."""
+    try:
+        result = typer.main.get_command(app).main(_hoisted(arguments), "goclaw", standalone_mode=False)
+    except typer.TyperException as error:
+        return _usage(error)
+    except typer.Abort:
+        return FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: typer.TyperException) -> int:
+    text = error.format_message()
+    if "\n" in text:
+        # The help of a group that was called without a command.
+        print(text, file=sys.stderr)
+    else:
+        say(f"{text} See `goclaw --help`.")
+    return error.exit_code
+
+
+def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("should be KEY=VALUE, like http.port=8000", param_hint="--set")
+        yield name.strip(), value.strip()
+
+
+def _hoisted(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with `--config` and `--debug` in front: people write them after the command as well."""
+    front: list[str] = []
+    rest: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        if argument == "--":
+            return [*front, *rest, argument, *waiting]
+        if argument == "--debug" or argument.startswith("--config="):
+            front.append(argument)
+        elif argument == "--config" and waiting:
+            front += [argument, waiting.pop(0)]
+        else:
+            rest.append(argument)
+    return [*front, *rest]
+
+
+version_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@version_app.command()
+def version() -> None:
+    """Print the version."""
+    print(f"goclaw {__version__}")

@@ -1,0 +1,217 @@
+"""`goclaw gateway|start|stop|restart|status`: the daemon here or in the background, its end and its state.
+
+Where `goclaw service install` put the daemon into systemd, systemd starts and restarts it.
+"""
+
+import asyncio
+import os
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from goclaw.common.auth.users import login_name
+from goclaw.common.config.layers import LOCATION
+from goclaw.common.config.load import Loaded, load_config
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import running_pid
+from goclaw.common.core.container import daemon_command, is_main_program
+from goclaw.errors import StateError
+from goclaw.program.cli import process
+from goclaw.program.cli.base import Options, say, show
+from goclaw.program.cli.gateway import run_gateway
+from goclaw.program.cli.loading import restore_plugins
+from goclaw.program.cli.options import load, options
+from goclaw.program.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background
+from goclaw.program.cli.systemd import UNIT_NAME, Manager, manager_for, manager_of
+
+gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@gateway_app.command()
+def gateway(context: typer.Context) -> None:
+    """Run the daemon here, until Ctrl-C or SIGTERM."""
+    run_gateway(options(context))
+
+
+start_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@start_app.command()
+def start(context: typer.Context) -> None:
+    """Start the daemon in the background.
+
+    Where `goclaw service install` put it into systemd, systemd starts it.
+    """
+    loaded = load(context)
+    if listens(loaded.config):
+        say(f"it runs already (pid {running_pid(loaded.config)})")
+    else:
+        bring_up(loaded, options(context))
+        say(f"running in the background (pid {running_pid(loaded.config)})")
+    for line in what_stays(loaded.config):
+        say(line)
+
+
+def bring_up(loaded: Loaded, given: Options) -> None:
+    """Start a daemon that stays, and wait until it listens.
+
+    Raises:
+        StateError: it did not start; the message says why.
+    """
+    refuse_secrets(loaded)
+    restore_plugins(loaded.config)  # here, where it can be seen
+    if manager := serving_manager(loaded, given):
+        manager.control("start", UNIT_NAME)
+    else:
+        asyncio.run(start_in_background(loaded.config, given))
+
+
+def refuse_secrets(loaded: Loaded) -> None:
+    """Raise StateError for a secret among the options: a daemon has them for as long as it lives, for all to read."""
+    if secrets := secret_overrides(loaded):
+        raise StateError(
+            f"{secrets[0]}: is a secret, and everybody on this machine can read the options of a daemon; "
+            f"put it into a file of {loaded.config.state_dir / 'secrets'}"
+        )
+
+
+def serving_manager(loaded: Loaded, given: Options) -> Manager | None:
+    """Return the systemd that would start the very same daemon; None where none would."""
+    manager = None if given.overrides else manager_for(loaded)
+    return manager if manager and manager.answers() else None
+
+
+def what_stays(config: Config) -> list[str]:
+    """Return lines about a daemon that stays in the background."""
+    if manager_of(running_pid(config)):
+        end = "It is run by systemd, also after this terminal is closed. `goclaw service status` says more."
+    else:
+        end = f"It goes on when this terminal is closed, until {daemon_command('stop')} or the machine ends it."
+    return [
+        end,
+        "Talk to it with `goclaw`, or `goclaw send TEXT`. Check it with `goclaw status`.",
+        f"It logs to {config.state_dir / 'logs' / 'goclaw.log'}; watch that with `goclaw logs -f`.",
+    ]
+
+
+stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@stop_app.command()
+def stop(context: typer.Context) -> None:
+    """End the daemon; unfinished work resumes at the next start."""
+    loaded = load(context, packages=False)
+    running = running_pid(loaded.config)
+    if running and is_main_program(running):
+        raise StateError(f"this container ends with its daemon: from outside, {daemon_command('stop')}")
+    pid = asyncio.run(process.stop(loaded.config))
+    if pid is None and (manager := restarting_manager(loaded)):
+        manager.control("stop", UNIT_NAME)
+        say("systemd was about to start it again; stopped")
+    else:
+        say(f"stopped (pid {pid})" if pid else "not running")
+
+
+def restarting_manager(loaded: Loaded) -> Manager | None:
+    """Return the systemd that starts this daemon again in a moment, after a failure; None where none does."""
+    manager = manager_for(loaded)
+    return manager if manager and manager.properties("ActiveState")["ActiveState"] == "activating" else None
+
+
+restart_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@restart_app.command()
+def restart(context: typer.Context) -> None:
+    """End the daemon and start it anew.
+
+    It gets the options that it was started with; those of this command go before them. The configuration is checked
+    first: one that cannot be used ends nothing.
+    """
+    loaded, given = load(context), options(context)
+    config = loaded.config
+    pid = running_pid(config)
+    if pid and is_main_program(pid):
+        raise StateError(f"this container ends with its daemon: from outside, {daemon_command('restart')}")
+    if manager := manager_of(pid):
+        _restart_service(manager, loaded, given)
+    else:
+        _restart_in_background(config, given)
+    say(f"{'' if pid else 'none ran; '}running in the background (pid {running_pid(config)})")
+
+
+def _restart_service(manager: Manager, loaded: Loaded, given: Options) -> None:
+    if given.overrides or (given.config and manager.installed_unit() != manager.unit_text(loaded)):
+        raise StateError("systemd runs the daemon with the options of its unit; `goclaw service install` changes them")
+    restore_plugins(loaded.config)
+    manager.control("restart", UNIT_NAME)
+
+
+def _restart_in_background(config: Config, given: Options) -> None:
+    loaded, again = as_before(config, given)
+    restore_plugins(config)  # before the end of the one that runs, which goes on with what it has
+    asyncio.run(process.stop(config))
+    bring_up(loaded, again)
+
+
+def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
+    """Return the configuration and the options with which the running daemon is to be started anew.
+
+    Says which variables it had and would not have.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+        StateError: it names another state folder by now, or the options hold a secret.
+    """
+    before = recall(config)
+    again = _merged_options(config, before, given) if before else given
+    loaded = load_config(again.config, overrides=again.overrides)
+    refuse_secrets(loaded)
+    if loaded.config.state_dir != config.state_dir:
+        raise StateError(
+            f"{again.config} names another state folder by now, {loaded.config.state_dir}: "
+            f"end the daemon with {daemon_command('stop')}, then start it anew"
+        )
+    for name in before.missing if before else ():
+        if name not in os.environ and name not in given.overrides:
+            say(f"warning: {name} was set where the daemon was started, and is not here: it goes on without it")
+    return loaded, again
+
+
+def _merged_options(config: Config, before: LaunchRecord, given: Options) -> Options:
+    """Return the options of this command, and for the rest those of the daemon."""
+    named = given.config or os.environ.get(LOCATION) or before.config == config.state_dir / "config.yaml"
+    return Options(given.config if named else before.config, {**before.overrides, **given.overrides}, given.debug)
+
+
+status_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@status_app.command()
+def status(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+) -> None:
+    """Print the state of the running daemon. Exit code 1 when no daemon runs."""
+    config = load(context, packages=False).config
+    if not listens(config):
+        if as_json:
+            print(orjson.dumps({"running": False}).decode())
+        else:
+            say(f"not running (state folder {config.state_dir}). Start it with `goclaw`.")
+        raise typer.Exit(1)
+    numbers = asyncio.run(_ask_status(config, session or f"tui:{login_name()}"))
+    text = numbers.pop("text")
+    if as_json:
+        print(orjson.dumps({"running": True, "pid": running_pid(config), **numbers}).decode())
+    else:
+        show(f"{text}\n\nProcess: pid {running_pid(config)}")
+
+
+async def _ask_status(config: Config, session: str) -> dict[str, Any]:
+    from goclaw.clients.tui.client import attach  # starting and stopping a daemon needs no connection
+
+    async with attach(config.socket_path, session, limit=1) as client:
+        return await client.status()

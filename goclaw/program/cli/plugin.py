@@ -1,0 +1,142 @@
+"""`goclaw plugin add|list|remove|update|restore`: packages with tools, agents, channels … of others (docs/plugins.md).
+
+They are installed behind GoClaw's own packages, and recorded in the state folder, so that a new GoClaw or Python
+brings them back. A running daemon goes on with what it began with until `goclaw restart`.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import running_pid
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.plugin_folder import LATER, InstalledPlugin, read_record, stamp_of_host
+from goclaw.program.cli.base import FAILED, say, show
+from goclaw.program.cli.options import load
+
+if TYPE_CHECKING:
+    from goclaw.program.ops.plugins.installing import Plugins
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Add, list, update and remove plugins. They are packages with tools, agents, channels.",
+)
+BUSY = "another process changes plugins now; waiting for its end"
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    sources: Annotated[
+        list[str], typer.Argument(metavar="NAME|PATH|GIT", help="garden-tools, ./garden, git+https://host/garden.git")
+    ],
+    editable: Annotated[
+        bool, typer.Option("--editable", help="Use a folder where it is, as it is at each start.")
+    ] = False,
+) -> None:
+    """Install plugins, check them and record them. What cannot be used changes nothing.
+
+    They run inside the daemon with all its rights: add only what you trust.
+    """
+    config = _config(context)
+    with _open(config) as plugins:
+        added = plugins.add(sources, editable=editable)
+    for plugin in added:
+        show(f"added {_line(plugin)}")
+    _say_when(config)
+
+
+@app.command("list")
+def list_(context: typer.Context, json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """Print the plugins that were added: version, source and parts of each, and what does not work."""
+    found = read_record(_config(context).state_dir)
+    stale = found.stamp != stamp_of_host()
+    plugins = [(plugin, plugin.fault or (LATER if stale else "")) for plugin in found.plugins]
+    if json:
+        show(orjson.dumps([{**asdict(plugin), "fault": fault} for plugin, fault in plugins]).decode())
+    for plugin, fault in () if json else plugins:
+        show(f"{_line(plugin)}\n  from {plugin.source}{', editable' if plugin.editable else ''}")
+        if fault:
+            show(f"  {fault}")
+    if found.fault:
+        say(found.fault)
+        raise typer.Exit(FAILED)
+    if not plugins and not json:
+        say("no plugin was added; `goclaw plugin add NAME|PATH|GIT` adds one (docs/plugins.md)")
+
+
+@app.command()
+def remove(context: typer.Context, names: Annotated[list[str], typer.Argument(metavar="NAME")]) -> None:
+    """Remove plugins, and what only they needed."""
+    config = _config(context)
+    with _open(config) as plugins:
+        gone = plugins.remove(names)
+    for plugin in gone:
+        show(f"removed {plugin.name} {plugin.version}")
+    _say_when(config)
+
+
+@app.command()
+def update(
+    context: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Not given: all of them.")] = None,
+) -> None:
+    """Install the newest version that the source of a plugin has, within the bounds it was added with."""
+    config = _config(context)
+    with _open(config) as plugins:
+        changes = plugins.update(names or [])
+    for before, after in changes:
+        if (before.version, before.pinned, before.digest) == (after.version, after.pinned, after.digest):
+            show(f"{after.name} {after.version} is the newest")
+        else:
+            show(f"updated {after.name} from {before.version or 'nothing'} to {after.version}")
+    if changes:
+        _say_when(config)
+    else:
+        say("no plugin was added")
+
+
+@app.command()
+def restore(context: typer.Context) -> None:
+    """Install all plugins again as they are recorded, for this Python and this GoClaw.
+
+    Exit code 1 when one of them is left out. Each start of the daemon does this when it has to.
+    """
+    config = _config(context)
+    with _open(config) as plugins:
+        found = plugins.restore()
+    for plugin in found.plugins:
+        if not plugin.fault:
+            show(f"restored {_line(plugin)}")
+    _say_when(config)
+    if any(plugin.fault for plugin in found.plugins):
+        raise typer.Exit(FAILED)
+
+
+def _config(context: typer.Context) -> Config:
+    # Without packages: a plugin that does harm at its import must not keep people from removing it.
+    return load(context, packages=False).config
+
+
+def _open(config: Config) -> "AbstractContextManager[Plugins]":
+    from goclaw.program.ops.plugins.installing import open_plugins  # listing installs nothing
+
+    return open_plugins(config.state_dir, say, busy=BUSY)
+
+
+def _line(plugin: InstalledPlugin) -> str:
+    return f"{plugin.name} {plugin.version}".strip() + (f": {', '.join(plugin.parts)}" if plugin.parts else "")
+
+
+def _say_when(config: Config) -> None:
+    """Say when what changed is in force."""
+    if running_pid(config):
+        say(f"the daemon that runs has it after {daemon_command('restart')}")
+    else:
+        say("in force from now on: no daemon runs, and the next start has it")

@@ -1,0 +1,112 @@
+"""`goclaw prompt-files list|approve`: changes of prompt files in workspaces that several people share.
+
+The workspaces are looked at as they are now, whether a daemon runs or not; one that runs takes an approval up with its
+next request to a model.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goclaw.common.auth.audit import open_audit
+from goclaw.common.auth.shared_workspaces import approved_files
+from goclaw.common.auth.users import Users, login_name
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import private_paths
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.events import Actor
+from goclaw.common.workspace import PROMPT_FILES, ApprovedFiles, FileChange, Workspace
+from goclaw.common.workspace.approved_files import said
+from goclaw.conversation.agent.prompt import found_files
+from goclaw.conversation.approvals.prompt_files import diff_lines, record_answer
+from goclaw.errors import StateError, ToolError
+from goclaw.program.cli.base import say, show
+from goclaw.program.cli.options import load
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Show and approve changes of AGENTS.md and its like.",
+)
+
+
+@app.callback()
+def group() -> None:
+    """Show and approve changes of AGENTS.md and its like."""
+
+
+@app.command("list")
+def list_(context: typer.Context) -> None:
+    """Print each changed file that is not approved, with the change."""
+    config = load(context).config
+    changes = asyncio.run(_differences(config, _approved(config)))
+    for change in changes:
+        show(_shown(change))
+    if not changes:
+        say("no prompt file differs from its approved text")
+
+
+@app.command()
+def approve(
+    context: typer.Context,
+    file: Annotated[
+        str, typer.Argument(help="A name (AGENTS.md) or a path, as `list` prints it; not given: all that changed.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Approve changed files as they are now."""
+    asyncio.run(_approve(load(context).config, file, yes=yes))
+
+
+async def _differences(config: Config, approved: ApprovedFiles) -> list[FileChange]:
+    """Return what differs from its approved text in all workspaces, refused texts too."""
+    found: list[FileChange] = []
+    for root in await asyncio.to_thread(approved.workspaces):
+        try:
+            found += await _changes(config, approved, root)
+        except StateError as error:
+            say(f"{root}: {error}")
+    return found
+
+
+async def _changes(config: Config, approved: ApprovedFiles, root: Path) -> list[FileChange]:
+    async with Workspace(root, private_paths(config)) as workspace:
+        found = await found_files(workspace, PROMPT_FILES)
+    used = await approved.used(root, found)
+    waiting = {change.name: change for change in used.waiting}
+    texts = {name: (used.texts.get(name, ""), said(found.get(name, b""))) for name in PROMPT_FILES}
+    return [
+        waiting.get(name) or FileChange("", root, name, before, after, "")
+        for name, (before, after) in texts.items()
+        if before != after
+    ]
+
+
+async def _approve(config: Config, file: str, *, yes: bool) -> None:
+    clock, owner = RealClock(), Actor(f"tui:{login_name()}", "cli", owner=True)
+    approved = _approved(config)
+    changes = await _differences(config, approved)
+    wanted = [change for change in changes if file in ("", change.name, str(change.root / change.name))]
+    if not wanted:
+        raise ToolError(f"{file or 'no prompt file'}: no change waits; see `goclaw prompt-files list`")
+    for change in wanted:
+        show(_shown(change))
+    if not yes and not await asyncio.to_thread(typer.confirm, "Approve this?"):
+        raise typer.Exit(1)
+    async with open_audit(config, clock) as audit:
+        for change in wanted:
+            if not await asyncio.to_thread(approved.approve, change.root, change.name, change.before, change.after):
+                raise ToolError(f"{change.name}: another text was approved meanwhile; list it again")
+            record_answer(audit.record, owner, change, approve=True)
+    say(f"approved: {', '.join(change.name for change in wanted)}")
+
+
+def _approved(config: Config) -> ApprovedFiles:
+    return approved_files(config, Users.read(config.users_path), RealClock())
+
+
+def _shown(change: FileChange) -> str:
+    return "\n".join([str(change.root / change.name), *diff_lines(change), ""])

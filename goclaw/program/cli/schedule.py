@@ -1,0 +1,133 @@
+"""`goclaw schedule …`: what `/schedule` does, through the daemon that runs, else on the state folder alone.
+
+Without a daemon a schedule that is run goes on at the next start, and nothing that is due begins.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from goclaw.common.auth.users import login_name
+from goclaw.errors import StateError
+from goclaw.program.cli.base import show
+from goclaw.program.cli.options import load
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Add, list, pause and run messages and tasks at a time.",
+)
+
+REFUSALS = ("Not done: ", "Not allowed: ")
+"""The beginnings of answers to orders that were not carried out (`gateway.commands.schedules`)."""
+
+Name = Annotated[str, typer.Argument(help="As `goclaw schedule list` shows it.")]
+User = Annotated[str, typer.Option(help="For whom, as in users.json; not given: the owner of the state folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+
+class CatchUp(StrEnum):
+    """The treatment of times that were missed."""
+
+    LAST = "last"
+    ALL = "all"
+    NONE = "none"
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A new name: letters, digits, `-` and `_`.")],
+    at: Annotated[str, typer.Option(help="Once: 20m, 8:00, `tomorrow 8:00` or 2026-12-24T18:00.")] = "",
+    every: Annotated[str, typer.Option(help="Again and again: 30m, 2h, 1d.")] = "",
+    cron: Annotated[str, typer.Option(help="Five fields, as in `30 8 * * 1-5`.")] = "",
+    message: Annotated[str, typer.Option(help="Said word for word.")] = "",
+    task: Annotated[str, typer.Option(help="What an agent is told to do; its answer is sent.")] = "",
+    to: Annotated[str, typer.Option(help="Where the message or answer goes: telegram:<id>, or notify:<name>.")] = "",
+    session: Annotated[str, typer.Option(help="A task's conversation (fresh, same or a key); a message's.")] = "",
+    user: User = "",
+    agent: Annotated[str, typer.Option(help="Who answers a task.")] = "",
+    model: Annotated[str, typer.Option(help="By which model.")] = "",
+    tools: Annotated[str, typer.Option(help="Narrows the tools of a task: read,search or tag:network.")] = "",
+    catch_up: Annotated[CatchUp, typer.Option(help="Which of the missed times run.")] = CatchUp.LAST,
+    ask: Annotated[bool, typer.Option("--ask", help="Calls that need approval ask in the chat.")] = False,
+    budget: Annotated[float | None, typer.Option(help="US dollars for one run.")] = None,
+    time_limit: Annotated[str, typer.Option(help="For one run: 10m.")] = "",
+) -> None:
+    """Have a message said, or a task done, at a time."""
+    given = {
+        "at": at,
+        "every": every,
+        "cron": cron,
+        "message": message,
+        "task": task,
+        "to": to,
+        "session": session,
+        "user": user,
+        "agent": agent,
+        "model": model,
+        "tools": tools,
+        "catch-up": catch_up.value,
+        "budget": "" if budget is None else str(budget),
+        "time-limit": time_limit,
+    }
+    _order(context, "add", name, {option: value for option, value in given.items() if value}, flag="ask" if ask else "")
+
+
+@app.command("list")
+def list_(context: typer.Context, user: User = "", as_json: AsJson = False) -> None:
+    """Print the schedules, the next one first: of all people, or of one."""
+    _order(context, "list", "", {"user": user}, flag="json" if as_json else "")
+
+
+@app.command()
+def pause(context: typer.Context, name: Name, user: User = "") -> None:
+    """Keep a schedule from running until it is resumed."""
+    _order(context, "pause", name, {"user": user})
+
+
+@app.command()
+def resume(context: typer.Context, name: Name, user: User = "") -> None:
+    """Have a paused or stopped schedule go on."""
+    _order(context, "resume", name, {"user": user})
+
+
+@app.command()
+def run(context: typer.Context, name: Name, user: User = "") -> None:
+    """Run a schedule now, beside its times."""
+    _order(context, "run", name, {"user": user})
+
+
+@app.command()
+def remove(context: typer.Context, name: Name, user: User = "") -> None:
+    """Forget a schedule and its runs."""
+    _order(context, "remove", name, {"user": user})
+
+
+@app.command()
+def runs(context: typer.Context, name: Name, user: User = "", as_json: AsJson = False) -> None:
+    """Print the latest runs of a schedule, with their results and costs."""
+    _order(context, "runs", name, {"user": user}, flag="json" if as_json else "")
+
+
+def _order(context: typer.Context, action: str, name: str, options: Mapping[str, str], flag: str = "") -> None:
+    """Give the order as a slash command and print the answer.
+
+    Raises:
+        StateError: it was not carried out.
+    """
+    from goclaw.program.cli.send import send_and_wait  # help and completions do without the daemon's client
+
+    words = [action, *([name] if name else []), *(f"--{key}={value}" for key, value in options.items() if value)]
+    words += [f"--{flag}"] if flag else []
+    loaded = load(context)
+    command = f"/schedule {shlex.join(words)}"
+    answer, _ = asyncio.run(send_and_wait(loaded.config, command, f"tui:{login_name()}", packaged=loaded.packaged))
+    if refusal := next((each for each in REFUSALS if answer.startswith(each)), ""):
+        raise StateError(answer.removeprefix(refusal))
+    show(answer)

@@ -1,0 +1,304 @@
+"""`goclaw send`: one message to the daemon, or to one of our own for as long as it takes, and its answer."""
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from typing import Annotated
+
+import orjson
+import typer
+
+from goclaw.clients.tui.client import Received, RemoteDaemon
+from goclaw.clients.tui.link import Ended, Link, PendingReplies, ReplyDeadline
+from goclaw.clients.tui.text import option_lines, text_of, title_of
+from goclaw.common.auth.users import login_name
+from goclaw.common.config.packaged import Packaged
+from goclaw.common.config.schema import Config
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.events import (
+    MessageStored,
+    Notice,
+    Outcome,
+    Question,
+    QuestionAsked,
+    StreamRestarted,
+    TextStreamed,
+    ThinkingStreamed,
+    TurnEvent,
+    TurnFinished,
+)
+from goclaw.common.core.messages import AssistantMessage
+from goclaw.common.core.redact import printable
+from goclaw.common.core.wire import (
+    Accepted,
+    ArtifactFrame,
+    Attached,
+    FilesReply,
+    Older,
+    Refused,
+    SessionsReply,
+    Status,
+    happened,
+)
+from goclaw.errors import StateError, StoreInUse
+from goclaw.program.cli.base import say
+from goclaw.program.cli.options import Insecure, TokenFile, Url, load, reach
+from goclaw.program.cli.process import listens_soon
+
+LOST = (
+    "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
+    "in session {session}."
+)
+"""The message when the daemon does not come back."""
+BY_ITSELF = (
+    f"no daemon runs: this command answers by itself and ends with the answer; {daemon_command('start')} starts one"
+)
+"""The line on standard error where there is no daemon."""
+ELSEWHERE = (
+    "no gateway runs here, but others use the same database ({others}), and beside them this command cannot answer by "
+    f"itself: {daemon_command('start')} starts one here, and `--url ADDRESS` with an access token asks one of theirs"
+)
+"""The error where gateways run elsewhere alone."""
+_NO_PACKAGES = Packaged()
+
+
+async def send_and_wait(
+    config: Config,
+    text: str,
+    session: str,
+    *,
+    as_json: bool = False,
+    remote: RemoteDaemon | None = None,
+    packaged: Packaged = _NO_PACKAGES,
+) -> tuple[str, bool]:
+    """Send one message or command and wait for its end.
+
+    With `as_json`, every event of the turn is printed as a line of JSON as it comes. Without, what a turn waits for is
+    said on standard error, with the command that answers it. `packaged` is what `config` holds of packages.
+
+    The daemon may be restarted meanwhile, and the connection may break: the answer is the same, and printed once.
+
+    Returns:
+        What to print, and whether it went well.
+
+    Raises:
+        StateError: no daemon answers, the session is not open to the person, or the daemon does not come back.
+    """
+    link = Link(remote or config.socket_path, session, limit=1)
+    report = _Reporter(session, as_json=as_json)
+    sending = _Sending(link, text, report)
+    async with nullcontext() if remote else _any_daemon(config, packaged):
+        running = asyncio.create_task(link.run(sending), name="waiting for the answer")
+        try:
+            running.add_done_callback(sending.gave_up)
+            ended = await sending.ended
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    is_told = as_json and sending.is_turn
+    if ended.text and not is_told:
+        report.set_apart()
+    return "" if is_told else ended.text, ended.went_well
+
+
+class _Reporter:
+    """Prints the progress of a turn for `goclaw send`."""
+
+    def __init__(self, session: str, *, as_json: bool) -> None:
+        self._session = session
+        self.as_json = as_json
+        self._begun = ""
+        """Text of an answer that was cut and is being continued."""
+        self._has_said = False
+
+    def set_apart(self) -> None:
+        """Print the empty line between what was said so far and what follows."""
+        if self._has_said:
+            print(flush=True)
+
+    def event(self, event: TurnEvent) -> None:
+        """Print an event of the turn that answers."""
+        if self.as_json:
+            frame = happened(event)
+            print(orjson.dumps({"name": frame.name, **frame.event}).decode(), flush=True)
+        elif isinstance(event, QuestionAsked):
+            self._say(event.question)
+        elif isinstance(event, MessageStored) and isinstance(event.message, AssistantMessage):
+            self._said(event.message)
+        elif isinstance(event, Notice):
+            say(event.text)
+
+    def _said(self, message: AssistantMessage) -> None:
+        """Print what is said before a tool call; the last answer is printed when the turn has ended."""
+        self._begun += message.text
+        if message.is_interim:
+            self.set_apart()
+            print(printable(self._begun.strip()), flush=True)
+            self._begun, self._has_said = "", True
+        elif message.calls and self._begun:
+            self._begun = f"{self._begun.rstrip()}\n\n"  # as in chats (`turns.turn`)
+
+    def held_up(self, event: QuestionAsked) -> None:
+        """Report that an earlier turn of the session waits for a person, and holds up ours."""
+        if not self.as_json:
+            say("an earlier message of this session is not finished")
+        self.event(event)
+
+    def _say(self, question: Question) -> None:
+        """Print the whole question, and how to answer from another terminal."""
+        say(f"waiting for a person: {title_of(question)}")
+        for line in text_of(question).splitlines():
+            say(f"  {line}")
+        send_and_wait = f"goclaw send --session {shlex.quote(self._session)}"
+        if question.kind == "approval":
+            say(f"answer with: {send_and_wait} '/approve {question.id}' (or '/deny {question.id}')")
+            return
+        for line in option_lines(question):
+            say(line)
+        say(f"answer with: {send_and_wait} ANSWER (or '/deny {question.id}')")
+
+
+class _Sending:
+    """Implements `link.Watcher`: waits for the end of one message, through breaks and restarts of the daemon."""
+
+    def __init__(self, link: Link, text: str, report: _Reporter) -> None:
+        self._link = link
+        self._report = report
+        self._pending = PendingReplies()
+        self._pending.sent(link.submit(text))
+        self._is_new = True
+        self._asked: list[QuestionAsked] = []
+        """Questions of an earlier turn: printed once it is known that our turn waits for it."""
+        self._patience = ReplyDeadline(lambda: self._fail(StateError(LOST.format(session=link.session))))
+        self._is_command = text.startswith("/")
+        self._began = False
+        """Whether a part of the answer was printed that may be void after a restart."""
+        self.is_turn = True
+        """Whether the answer came from a turn, and was printed as events."""
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        """Print rows of the replies that were missed; at first, keep open questions of earlier turns."""
+        now = attached.now
+        if self._is_new:
+            self._is_new = False
+            self._asked = [QuestionAsked(now.turn, attached.session, question) for question in now.questions]
+            return
+        self._patience.begin()
+        if self._began and now.turn in self._pending:
+            self._began = False
+            self._report.event(StreamRestarted(now.turn, attached.session, "the daemon was restarted"))
+        for row in attached.history:
+            if row.turn in self._pending:
+                self._report.event(row)
+        for ended in self._pending.caught_up(attached.history, now):
+            outcome = Outcome.ANSWERED if ended.went_well else Outcome.FAILED
+            self._report.event(TurnFinished(ended.turn, attached.session, outcome, ended.text))
+            self._end(ended)
+
+    async def went_on(self, attached: Attached) -> None:
+        """Stop the deadline: no event was missed."""
+        self._patience.end()
+
+    async def received(self, received: Received) -> None:
+        """Handle a frame."""
+        match received:
+            case Accepted():
+                if ended := self._pending.accepted(received, self._link.taken):
+                    self._end(ended, of_turn=False)
+                while self._pending and self._asked:
+                    self._report.held_up(self._asked.pop(0))
+            case Refused():
+                self._fail(StateError(f"the daemon refused: {received.reason}"))
+            case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
+                pass
+            case _:
+                self._happened(received)
+
+    async def lost(self, reason: str) -> None:
+        """Wait for the daemon to come back; fail if none ever was there."""
+        if self._is_new:
+            self._fail(StateError(reason))
+        else:
+            self._patience.begin()
+
+    async def refused(self, reason: str) -> None:
+        """Fail: the session is not open to the person."""
+        self._fail(StateError(reason))
+
+    def gave_up(self, running: asyncio.Task[None]) -> None:
+        """Fail: the link does not run any more."""
+        if not running.cancelled() and not self.ended.done():
+            self.ended.set_exception(running.exception() or StateError("the connection to the daemon ended"))
+
+    def _happened(self, event: TurnEvent) -> None:
+        self._patience.end()
+        if isinstance(event, Notice) and self._is_command:
+            return  # the answer to the command says it
+        was_ours = event.turn in self._pending
+        ended = self._pending.happened(event)
+        if was_ours or event.turn in self._pending:
+            self._began = isinstance(event, TextStreamed | ThinkingStreamed)
+            self._report.event(event)
+        elif isinstance(event, QuestionAsked):
+            self._report.held_up(event)
+        if ended:
+            self._end(ended)
+
+    def _end(self, ended: Ended, *, of_turn: bool = True) -> None:
+        self.is_turn = of_turn
+        self._patience.end()
+        if not self.ended.done():
+            self.ended.set_result(ended)
+
+    def _fail(self, error: StateError) -> None:
+        self._patience.end()
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+
+@asynccontextmanager
+async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]:
+    """Use the running daemon, or else run one in this process, under the same lock."""
+    if await listens_soon(config):
+        yield
+    else:
+        from goclaw.program.app import open_app
+        from goclaw.tools.toolkit.parts import parts_of
+
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(open_app(config, with_channels=False, parts=parts_of(packaged)))
+            except StoreInUse as error:
+                raise StateError(ELSEWHERE.format(others=error.others)) from error
+            say(BY_ITSELF)
+            yield
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def send(
+    context: typer.Context,
+    words: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="The message, or a command such as /status; quoted or not.")
+    ],
+    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")] = False,
+    url: Url = "",
+    token_file: TokenFile = None,
+    insecure: Insecure = False,
+) -> None:
+    """Send one message and print the answer. Exit code 1 when it could not be answered."""
+    loaded, remote, text = load(context), None, " ".join(words)
+    if url:
+        remote, session = reach(url, token_file, session, insecure=insecure)
+    own, packaged = f"tui:{login_name()}", loaded.packaged
+    sending = send_and_wait(loaded.config, text, session or own, as_json=as_json, remote=remote, packaged=packaged)
+    answer, went_well = asyncio.run(sending)
+    if answer:
+        print(printable(answer))
+    if not went_well:
+        raise typer.Exit(1)

@@ -1,0 +1,324 @@
+"""Steps of `goclaw setup`: the model that answers, the Telegram bot, and its owner.
+
+A model is chosen, given its key, and asked for one tool call over GoClaw's own wires; a bot is tried out with getMe;
+its owner sends it a code that this terminal shows.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pydantic import SecretStr
+
+from goclaw.channels.base import Account, AccountPart
+from goclaw.common.auth.users import User, Users, key_problem
+from goclaw.common.config.policies import ADMIN
+from goclaw.common.config.schema import Config, ProviderSettings
+from goclaw.common.config.state import running_pid
+from goclaw.common.core import catalog
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.plugins import load
+from goclaw.common.net.local_servers import PLACES
+from goclaw.common.net.ollama import ollama_url
+from goclaw.errors import ChannelError, ConfigError, GoclawError, ModelError, ModelErrorKind
+from goclaw.llm.base import ModelPorts
+from goclaw.llm.open import (
+    BEST_BY_PROVIDER,
+    FoundModels,
+    ModelCandidate,
+    find_models,
+    key_known,
+    key_variable,
+    ollama_finder,
+    open_model,
+    reads_text_calls,
+    server_finder,
+)
+from goclaw.llm.probes import TRIAL_OUTPUT, TRIAL_SECONDS, try_call
+from goclaw.llm.served import CallStyle, style_words
+from goclaw.program.cli.setup_dialogue import AdminAnswer, BotChoice, ModelChoice, Scene, ask_secret
+from goclaw.program.ops.doctor.providers import prepared
+from goclaw.program.ops.doctor.tools import open_tools
+
+
+async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoice | None:
+    """Return the model that shall answer, tried out; None when the person skipped it.
+
+    With a `spec` nothing is asked, except for a key that is neither given nor known.
+
+    Raises:
+        GoclawError: the model of `spec` does not answer; the message says why.
+    """
+    if scene.dialogue.silent and not spec:
+        return None
+    scene.dialogue.say("\n1. The model")
+    if spec:
+        given = ModelChoice(spec, key or await _ask_key(scene, spec, only_if_unknown=True))
+        return await _tried(scene, given)
+    found = await _look_around(scene)
+    now = scene.loaded.config.models.agent
+    skipping = f"keep {now[0]}" if now else "GoClaw chooses" if found.candidates else "none for now"
+    numbered = {str(number): each.spec for number, each in enumerate(menu_of(found), 1)}
+    while typed := await scene.dialogue.ask(f"   Number or `provider:name` [Enter: {skipping}]:"):
+        try:
+            choice = await _settled(scene, numbered.get(typed, typed))
+            if choice:
+                return choice
+        except GoclawError as error:
+            scene.dialogue.say(f"   ✗ {error}")
+    return None
+
+
+async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
+    """Return `spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
+    choice = ModelChoice(spec, await _ask_key(scene, spec))
+    while True:
+        try:
+            return await _tried(scene, choice)
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.AUTH or key_variable(choice.provider) is None:
+                raise
+            scene.dialogue.say(f"   ✗ {error}")
+            key = await ask_secret(scene.dialogue, "   Another key (hidden) [Enter: another model]:")
+            if not key:
+                return None
+            choice = ModelChoice(spec, key)
+
+
+async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) -> str:
+    """Return a key for the provider of `spec`; empty where none is needed, or the known one shall do."""
+    provider = spec.partition(":")[0]
+    variable = key_variable(provider) if ":" in spec else None
+    if variable is None:
+        return ""
+    known = key_known(scene.loaded.config, provider)
+    if known and only_if_unknown:
+        return ""
+    origin = scene.loaded.origin(("providers", provider, "api_key"))
+    place = f"env {variable}" if origin == "default" else origin
+    skipping = f"the one in {place}" if known else "none"
+    return await ask_secret(scene.dialogue, f"   Key for {provider} (hidden) [Enter: {skipping}]:")
+
+
+async def _look_around(scene: Scene) -> FoundModels:
+    """Find models that could answer, and print them."""
+    config = scene.loaded.config
+    ports = _ports(scene)
+    found = await find_models(config, ollama_finder(config, ports), find_servers=server_finder(config, ports))
+    for number, each in enumerate(menu_of(found), 1):
+        scene.dialogue.say(f"   {number}  {each.spec} ({each.reason})")
+    for line in hints(found, ollama_url(config.providers.get("ollama", ProviderSettings()))):
+        scene.dialogue.say(f"   {line}")
+    return found
+
+
+def menu_of(found: FoundModels) -> Sequence[ModelCandidate]:
+    """Return the models found, the best first, then those that only lack a key."""
+    known = {each.spec for each in found.candidates}
+    return [
+        *found.candidates,
+        *(ModelCandidate(spec, "needs a key") for spec in BEST_BY_PROVIDER.values() if spec not in known),
+    ]
+
+
+def hints(found: FoundModels, ollama: str) -> Iterator[str]:
+    """Yield lines on other models that were found or could be. `ollama`: the address at which one was looked for."""
+    for provider in found.keyed:
+        yield f"There is a key for {provider}: `{provider}:<model>` works, too."
+    if found.ollama and not found.ollama.with_tools():
+        yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
+    if found.ollama is None and not found.servers:
+        others = ", ".join(PLACES.values())
+        yield f"No Ollama answers at {ollama}."
+        yield "No other local server answers either:"
+        yield f"{others}."
+        yield "For a model without a key: install Ollama (https://ollama.com),"
+        yield "then `ollama pull qwen3`."
+
+
+async def find_ollama(scene: Scene) -> str:
+    """Return Ollama's address if GoClaw does not look there by itself: a service does not have `OLLAMA_HOST`."""
+    config = scene.loaded.config
+    url = ollama_url(config.providers.get("ollama", ProviderSettings()))
+    if url == ollama_url(ProviderSettings(), {}):
+        return ""
+    found = await ollama_finder(config, _ports(scene))()
+    return found.base_url if found else ""
+
+
+async def _tried(scene: Scene, choice: ModelChoice) -> ModelChoice:
+    """Ask the model for one tool call and print what it did. Raises GoclawError when no answer comes."""
+    scene.dialogue.say(f"   Asking {choice.spec} …")
+    config = with_key(scene.loaded.config, choice)
+    model = open_model(choice.spec, config, _ports(scene))
+    found = await prepared(config, model, (await open_tools(scene.loaded)).usable)
+    trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
+    scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {trial.said}' if trial.said else ''}")
+    if trial.calls is not CallStyle.UNTRIED:
+        mark = "!" if trial.calls is CallStyle.NONE else "✓"
+        words = style_words(trial.calls, reads_text=reads_text_calls(config, choice.spec))
+        scene.dialogue.say(f"   {mark} It {words}.")
+    if not found.fits:
+        scene.dialogue.say("\n".join(f"   {line}" for line in f"! {found.explained()}".splitlines()))
+    return replace(choice, calls=trial.calls)
+
+
+def with_key(config: Config, choice: ModelChoice) -> Config:
+    """Return the configuration as it will be with the choice's key."""
+    if not choice.key:
+        return config
+    settings = config.providers.get(choice.provider, ProviderSettings())
+    settings = settings.model_copy(update={"api_key": SecretStr(choice.key)})
+    return config.model_copy(update={"providers": {**config.providers, choice.provider: settings}})
+
+
+def _ports(scene: Scene) -> ModelPorts:
+    return ModelPorts(scene.http, _no_image, scene.clock)
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")
+
+
+CODE_DIGITS = 8
+"""Digits of the code: too many to guess in the 100 messages that can wait for a bot, few enough to type."""
+CODE_SECONDS = 300.0
+"""Lifetime of the code."""
+
+
+async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
+    """Return the bot that people write to, tried out with getMe; None when the person skipped it.
+
+    With a `token` nothing is asked.
+
+    Raises:
+        GoclawError: the given `token` does not do; the message says why.
+    """
+    if scene.dialogue.silent and not token:
+        return None
+    scene.dialogue.say("\n2. Telegram")
+    if token:
+        return await _try_bot(scene, token)
+    known = scene.loaded.config.telegram.token
+    if known:
+        scene.dialogue.say(f"   There is a token already ({scene.loaded.origin(('telegram', 'token'))}).")
+        question = "   Another token (hidden) [Enter: keep it]:"
+    else:
+        scene.dialogue.say("   @BotFather in Telegram makes a bot (/newbot) and gives you its token.")
+        question = "   Token (hidden) [Enter: without Telegram]:"
+    while typed := await ask_secret(scene.dialogue, question):
+        try:
+            return await _try_bot(scene, typed)
+        except GoclawError as error:
+            scene.dialogue.say(f"   ✗ {error}")
+    return await _known_bot(scene) if known else None
+
+
+async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> AdminAnswer | None:
+    """Return the person who sends the bot the code of this terminal, or whose id is typed; None when skipped."""
+    if scene.dialogue.silent or bot is None or _has_admin(scene):
+        return None
+    scene.dialogue.say("\n3. You")
+    pid = running_pid(scene.loaded.config)
+    known = scene.loaded.config.telegram.token
+    if pid and known and bot.token in ("", known.get_secret_value()):
+        # Two readers of one bot would take turns being thrown out by Telegram.
+        scene.dialogue.say(
+            f"   GoClaw runs (pid {pid}) and reads this bot's messages: {daemon_command('stop')}, then "
+            "`goclaw setup` again. Or\n   write to the bot, and `goclaw logs` shows your id."
+        )
+        return await _typed_owner(scene)
+    try:
+        return await _meet(scene, bot, seconds)
+    except ChannelError as error:
+        scene.dialogue.say(f"   ✗ {error}")
+        return await _typed_owner(scene)
+
+
+def owner_of(number: str) -> AdminAnswer:
+    """Return the person with this numeric id.
+
+    Raises:
+        ConfigError: it is no numeric id.
+    """
+    key = f"telegram:{number}"
+    if problem := key_problem(key):
+        raise ConfigError(f"{number}: {problem}")
+    return AdminAnswer(key)
+
+
+async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> AdminAnswer | None:
+    account = _account(scene, bot.token)
+    code = "".join(secrets.choice("0123456789") for _ in range(CODE_DIGITS))
+    scene.dialogue.say(
+        "   The bot answers only people who are listed. To be its admin, send it\n"
+        f"   this code in a private chat (https://t.me/{bot.name[1:]}):\n\n       {code}\n"
+    )
+    question = f"   Waiting {seconds / 60:g} minutes. Or type your numeric Telegram id [Enter: skip]:"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                met = await scene.dialogue.ask_beside(question, account.meet(code))
+                if not isinstance(met, str):
+                    scene.dialogue.say(f"   ✓ {met.name or 'Somebody'} ({met.key}) sent it.")
+                    return AdminAnswer(met.key, met.name)
+                if not met:
+                    return None
+                try:
+                    return owner_of(met)
+                except ConfigError as error:
+                    scene.dialogue.say(f"   ✗ {error}")
+    except TimeoutError:
+        scene.dialogue.say(f"\n   ✗ Nobody sent {code} in time. `goclaw setup` tries again, whenever you like.")
+        return None
+
+
+async def _typed_owner(scene: Scene) -> AdminAnswer | None:
+    while typed := await scene.dialogue.ask("   Your numeric Telegram id [Enter: skip]:"):
+        try:
+            return owner_of(typed)
+        except ConfigError as error:
+            scene.dialogue.say(f"   ✗ {error}")
+    return None
+
+
+async def _known_bot(scene: Scene) -> BotChoice | None:
+    """Return the bot of the token that is configured; None when it does not answer."""
+    try:
+        return await _try_bot(scene, "")
+    except GoclawError as error:
+        scene.dialogue.say(f"   ✗ {error}")
+        return None
+
+
+async def _try_bot(scene: Scene, token: str) -> BotChoice:
+    """Return the bot of `token`, or of the configured one. Raises GoclawError when Telegram knows none."""
+    name = await _account(scene, token).name()
+    scene.dialogue.say(f"   ✓ {name} answers")
+    return BotChoice(name, token)
+
+
+def _account(scene: Scene, token: str) -> Account:
+    part = load(catalog.ACCOUNTS["telegram"], AccountPart)
+    config = scene.loaded.config
+    return part.open(with_token(config, token) if token else config, scene.http, scene.clock)
+
+
+def with_token(config: Config, token: str) -> Config:
+    """Return the configuration as it will be with this token."""
+    telegram = config.telegram.model_copy(update={"token": SecretStr(token)})
+    return config.model_copy(update={"telegram": telegram})
+
+
+def _has_admin(scene: Scene) -> bool:
+    """Return whether a Telegram user has the role already, and print who."""
+    if user := has_admin(scene.loaded.config):
+        scene.dialogue.say(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
+    return user is not None
+
+
+def has_admin(config: Config) -> User | None:
+    """Return the first Telegram user who is admin, or None."""
+    users = Users.read(config.users_path).all()
+    return next((user for user in users if user.key.startswith("telegram:") and ADMIN in user.roles), None)

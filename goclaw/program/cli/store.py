@@ -1,0 +1,75 @@
+"""`goclaw store copy`: the database to Postgres, or back into the file of SQLite."""
+
+import asyncio
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from goclaw.common.config.schema import Config
+from goclaw.common.config.values import PostgresPlace, check_store
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.container import daemon_command
+from goclaw.program.cli.base import show
+from goclaw.program.cli.options import load
+from goclaw.program.ops.store_copy import Place, StoreCopied, copy_store, shown
+
+FILE = "sqlite"
+"""Stands for the file in the state folder."""
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Copy the database to Postgres, or back into a file.",
+)
+
+
+@app.callback()
+def group() -> None:
+    """Make `copy` a command of its own: typer merges a single one with its group."""
+
+
+@app.command()
+def copy(
+    context: typer.Context,
+    to: Annotated[str, typer.Option("--to", help="postgresql://USER@HOST/DATABASE, or `sqlite`.")],
+    source: Annotated[str, typer.Option("--from", help="The same; not given: where it is now (`store`).")] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Also where conversations are already; these are kept in a file.")
+    ] = False,
+) -> None:
+    """Copy everything that the database has, as it is, and compare both sides.
+
+    No daemon may run. The target gets all of it or nothing; where it was copied from, nothing changes.
+    """
+    # So that what was made ready is removed, and a transaction undone.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    config = load(context).config
+    begin, end = _place(source, config, "--from") if source else config.store_place, _place(to, config, "--to")
+    done = asyncio.run(copy_store(config, begin, end, RealClock(), replace=replace))
+    show("\n".join(_lines(done, begin, end, to)))
+
+
+def _place(given: str, config: Config, option: str) -> Place:
+    if given == FILE:
+        return config.database_path
+    try:
+        return PostgresPlace.of(check_store(given), config.store_password, config.state_dir)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; or `{FILE}`", param_hint=option) from None
+
+
+def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
+    rows = sum(each.rows for each in done.sums.values())
+    lines = [f"{shown(end)}: {rows:,} rows, with the checksums of {shown(begin)}"]
+    lines += [f"  {name}: {each.rows:,}  {each.sha256[:16]}" for name, each in sorted(done.sums.items()) if each.rows]
+    if done.files:
+        lines.append(f"  files of the state folder, compared too: {done.files:,}")
+    if done.shortened:
+        lines.append(f"  {done.shortened:,} texts lost the character NUL, which Postgres cannot keep")
+    if done.kept:
+        lines.append(f"  what was there before is kept: {done.kept}, a file of SQLite")
+    setting = "Remove `store` from the configuration" if to == FILE else f"Set `store: {to}` in the configuration"
+    return [*lines, f"{setting}, then {daemon_command('start')}. {shown(begin)} stays as it was."]

@@ -1,0 +1,317 @@
+"""`goclaw tool list|describe|run|docs`: tools without a model and a daemon, under the same rights and containment.
+
+Beside a daemon, which holds the database, what was said is searched there (`DaemonMemory`) and notes are searched here.
+Who may search which is decided by the tool, here, as everywhere.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+import typer
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import Users, login_name, open_users
+from goclaw.common.config.keys import closest
+from goclaw.common.config.load import Loaded
+from goclaw.common.config.schema import Config
+from goclaw.common.core.catalog import GATED_TOOLS
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.events import LOCAL, Actor, Address
+from goclaw.common.core.messages import ToolCall, ToolResult
+from goclaw.common.core.wire import AskMemory, MemoryFrame
+from goclaw.common.workspace import Workspace
+from goclaw.errors import GoclawError, ToolError
+from goclaw.memory.base import (
+    MemoryFile,
+    MemoryPort,
+    MemoryStatus,
+    NoteResults,
+    Talk,
+    TranscriptQuery,
+    TranscriptResults,
+)
+from goclaw.memory.memory_queries import HEARD, TALKS, WANTED
+from goclaw.program.app import Environment, open_environment
+from goclaw.program.cli.base import show
+from goclaw.program.cli.options import load
+from goclaw.program.cli.process import listens
+from goclaw.tools.hooks.open import open_hooks
+from goclaw.tools.toolkit.arguments import json_type
+from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
+from goclaw.tools.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.tools.toolkit.parts import PackageParts, parts_of
+from goclaw.tools.toolkit.registry import BuiltIn, Registry
+from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.services import TurnServices
+from goclaw.tools.toolkit.sources import BUILT_IN, SETTLED_SECONDS, Sources, open_sources
+from goclaw.tools.toolkit.tool_docs import ListedTool, ToolListing, details, in_brackets, tools_page
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, describe and run tools."
+)
+
+User = Annotated[str | None, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@app.command("list")
+def list_(context: typer.Context, user: User = None, as_json: AsJson = False) -> None:
+    """Print the tools that a user may use."""
+    shown = asyncio.run(_shown(load(context), user))
+    if as_json:
+        _print_json([tool.as_json() for tool in shown])
+        return
+    for tool in shown:
+        print(f"{tool.name:16} {tool.tool.spec.short}{in_brackets(tool)}")
+
+
+@app.command()
+def describe(context: typer.Context, name: str, user: User = None, as_json: AsJson = False) -> None:
+    """Print what a tool does, its parameters, examples, rights and risk."""
+    known = {tool.name: tool for tool in asyncio.run(_shown(load(context), user))}
+    shown = known.get(name)
+    if shown is None:
+        meant = closest(name, list(known))
+        print(error_text(f"unknown tool: {name}; " + (f"did you mean {meant}?" if meant else "see `goclaw tool list`")))
+        raise typer.Exit(1)
+    if as_json:
+        _print_json(shown.as_json())
+        return
+    print(details(shown.tool, shown.origin))
+    if shown.availability:
+        print(f"\nIt is {shown.availability}.")
+    print("\nJSON Schema of its arguments:\n")
+    _print_json(shown.tool.spec.schema)
+
+
+@app.command()
+def docs() -> None:
+    """Print docs/tools.md, the page about the tools that come with GoClaw."""
+    gates = {name: gate for gate, gated in GATED_TOOLS.items() for name in gated}
+    tools = BuiltIn(GATED_TOOLS).tools()
+    listed = [ListedTool(tool, _origin(gates.get(tool.spec.name, ""))) for tool in tools]
+    print(tools_page(listed), end="")
+
+
+def _origin(gate: str) -> str:
+    return f"{BUILT_IN}, there only with `tools.{gate}: true`" if gate else BUILT_IN
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="The tool's name.")] = None,
+    given: Annotated[str, typer.Option("--input", help="Its arguments, as a JSON object.")] = "{}",
+    user: User = None,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Calls as lines of JSON on standard input.")] = False,
+    approve: Annotated[bool, typer.Option("--approve", help="Say yes to calls that would ask.")] = False,
+) -> None:
+    """Run a tool. Prints its content, or {"error": …} with exit code 1."""
+    loaded = load(context)
+    if jsonl:
+        asyncio.run(_run_jsonl(loaded, user, approve=approve))
+        return
+    if name is None:
+        raise typer.BadParameter("name a tool, or use --jsonl")
+    result = asyncio.run(_run_one(loaded, name, given, user, approve=approve))
+    show(result.content)
+    if result.is_error:
+        raise typer.Exit(1)
+
+
+async def _shown(loaded: Loaded, user: str | None) -> list[ListedTool]:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged)) as box:
+        return box.tools(user)
+
+
+def _print_json(value: Any) -> None:
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+async def _run_one(loaded: Loaded, name: str, given: str, user: str | None, *, approve: bool) -> ToolResult:
+    try:
+        arguments: Any = orjson.loads(given)
+    except orjson.JSONDecodeError as error:
+        return ToolResult("", name, error_text(f"input is not JSON: {error}"), is_error=True)
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
+        return await box.run(name, arguments, user)
+
+
+async def _run_jsonl(loaded: Loaded, user: str | None, *, approve: bool) -> None:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
+        await run_lines(box, sys.stdin.buffer, user)
+
+
+class CommandLineServices(TurnServices):
+    """The services of a call on the command line."""
+
+    place = "on the command line"
+
+
+class OwnerServices(CommandLineServices):
+    """The services of a call by the owner of the state folder, who may have agreed beforehand."""
+
+    def __init__(self, owner: Actor, *, agreed: bool) -> None:
+        self._owner = owner
+        self._agreed = agreed
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        if not self._agreed:
+            raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
+        return Consent(wanted.digest, by=self._owner)
+
+
+class Toolbox:
+    """The dispatcher, for use at a command line. Made by `open_toolbox`."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        sources: Sources,
+        access: Access,
+        users: Users,
+        environment: Environment,
+        *,
+        approve: bool,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.access = access
+        self.users = users
+        self.environment = environment
+        self._listing = ToolListing(dispatcher.registry, sources)
+        self._approve = approve
+        self._calls = 0
+
+    def tools(self, user: str | None) -> list[ListedTool]:
+        """Return the tools that `user` (None: the owner of the state folder) may use."""
+        return self._listing.of(_actor(user))
+
+    async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
+        """Run one call; an error's content is `{"error": "…"}`."""
+        self._calls += 1
+        call_id = f"cli-{self._calls}"
+        if not isinstance(given, dict):
+            message = f"input: expected object, got {json_type(given)}"
+            return ToolResult(call_id, name, error_text(message), is_error=True)
+        actor = _actor(user)
+        scope = CallScope(
+            actor=actor,
+            session=actor.key,
+            address=Address(LOCAL, actor.key),
+            services=OwnerServices(actor, agreed=self._approve) if actor.owner else CommandLineServices(),
+            turn="cli",
+        )
+        return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
+
+
+def _actor(user: str | None) -> Actor:
+    if user is None:
+        return Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
+    return Actor(user, "cli")
+
+
+@asynccontextmanager
+async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
+    """Open the tools until the block ends.
+
+    Args:
+        config: the configuration, with what packages declare.
+        parts: what they declare.
+        approve: the owner says yes beforehand to what would ask in their calls.
+    """
+    clock = RealClock()
+    async with (
+        open_users(config.users_path, clock) as users,
+        open_environment(config, users, clock) as environment,
+        open_sources(config, clock, parts) as sources,
+        open_hooks(environment) as hooks,
+    ):
+        if listens(config) and config.memory.enabled:
+            environment.memory = DaemonMemory(environment.memory, config)
+        await sources.ready()
+        await sources.settled(SETTLED_SECONDS)
+        access = Access(users, config)
+        dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
+        yield Toolbox(dispatcher, sources, access, users, environment, approve=approve)
+
+
+async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:
+    """Read a call per line and write an answer per line, in order, whatever the lines hold (`--jsonl`).
+
+    An empty line gets an answer, too, so that callers may count lines. Answers are ASCII, because a result may hold
+    characters that some readers take for the end of a line.
+    """
+    while line := await asyncio.to_thread(source.readline):
+        answer = orjson.loads(await _answer(box, line, user))
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
+
+
+async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
+    try:
+        asked = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return error_text(f"not JSON: {error}")
+    if not isinstance(asked, dict):
+        return error_text(f'expected an object {{"tool", "input", "user"}}, got {json_type(asked)}')
+    name, acting = asked.get("tool"), asked.get("user")
+    # Without a user in the line it is the one of the command line, never more than that.
+    acting = user if acting is None else acting
+    if not isinstance(name, str):
+        return error_text(f'field "tool": expected string, got {_got(asked, "tool")}')
+    if acting is not None and not isinstance(acting, str):
+        return error_text(f'field "user": expected string, got {json_type(acting)}')
+    result = await box.run(name, asked.get("input", {}), acting)
+    if result.is_error:
+        return result.content
+    return orjson.dumps({"ok": True, "content": result.content}).decode()
+
+
+def _got(asked: dict[str, Any], field: str) -> str:
+    return json_type(asked[field]) if field in asked else "nothing"
+
+
+class DaemonMemory:
+    """A `MemoryPort` that asks the daemon of a state folder for conversations, and another one for all else."""
+
+    def __init__(self, notes: MemoryPort, config: Config) -> None:
+        self._notes = notes
+        self._config = config
+
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+        answer = await self._asked(AskMemory("heard", limit=limit, wanted=WANTED.to_data(wanted)))
+        return HEARD.from_data(answer["heard"])
+
+    async def talks(self) -> Sequence[Talk]:
+        return TALKS.from_data((await self._asked(AskMemory("talks")))["talks"])
+
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
+        return await self._notes.search(workspace, actor_key, query, limit)
+
+    async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
+        return await self._notes.files(workspace, actor_key)
+
+    async def forget(self) -> bool:
+        return await self._notes.forget()
+
+    async def status(self) -> MemoryStatus:
+        return await self._notes.status()
+
+    async def reindex(self) -> None:
+        await self._notes.reindex()
+
+    async def _asked(self, question: AskMemory) -> dict[str, Any]:
+        from goclaw.clients.tui.client import attach  # most calls search no conversation
+
+        try:
+            async with attach(self._config.socket_path, f"tui:{login_name()}", limit=0) as client:
+                return (await client.answer(question, MemoryFrame)).answer
+        except GoclawError as error:
+            raise ToolError(f"the daemon does not search conversations now: {error}") from error

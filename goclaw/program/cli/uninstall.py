@@ -1,0 +1,151 @@
+"""`goclaw uninstall`: what was installed goes, after a look at it; the data stay, unless they are to go, too."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goclaw.common.config.load import Loaded
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import running_pid
+from goclaw.common.core.clock import RealClock
+from goclaw.common.health.resources import amount
+from goclaw.errors import StateError
+from goclaw.program.cli import process, service, systemd
+from goclaw.program.cli.base import say, show
+from goclaw.program.cli.options import load
+from goclaw.program.ops.backup.collect import back_up
+from goclaw.program.ops.uninstall import (
+    Item,
+    check_data,
+    completions,
+    in_checkout,
+    links,
+    make_complete,
+    remove_data,
+    size_of,
+    startup_lines,
+    take_away,
+)
+from goclaw.program.ops.upgrade.installation import is_environment
+from goclaw.program.ops.upgrade.package import tool_of
+from goclaw.program.ops.upgrade.recognise import checkout_root, environment
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def uninstall(
+    context: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before what was installed is removed.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Remove the state folder, too, after a last backup.")] = False,
+    backup: Annotated[
+        Path | None, typer.Option(help="The last backup to make; not given: a new file beside the state folder.")
+    ] = None,
+) -> None:
+    """Remove what was installed, and on request the data.
+
+    It is listed first, and removed after a yes. Without --data conversations and settings stay. With it the state
+    folder goes after a last backup, and after its name was typed. What GoClaw did not make is never touched.
+    """
+    loaded = load(context, packages=data)
+    config, root = loaded.config, checkout_root()
+    items = _installed(root)
+    if data:
+        check_data(config, [Path.home(), Path.cwd(), environment(), *([root] if root else [])])
+    show("\n".join([*_listed(items), *_by_hand(root), *_data_lines(config, goes=data)]))
+    if not yes and not typer.confirm("Remove it?" if items or data else "Stop the daemon?"):
+        raise typer.Exit(1)
+    if data and typer.prompt(f"Type the name of the folder ({config.state_dir.name}) to remove the data") != (
+        config.state_dir.name
+    ):
+        raise StateError("that is another name; nothing was removed")
+    _stop(config)
+    if data:
+        _remove_data(loaded, (backup or _backup_place(config)).expanduser().absolute())
+    # The environment that this runs from goes last.
+    for item in items:
+        take_away(item)
+        say(f"{item.path}: removed")
+    if not data and config.state_dir.is_dir():
+        say(f"the data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
+    for line in _by_hand(root):
+        say(line)
+
+
+def _installed(root: Path | None) -> list[Item]:
+    """Return what is removed here, in the order in which it is."""
+    home, prefix = Path.home(), environment()
+    items = [Item("service", each.unit_path, size_of(each.unit_path)) for each in systemd.installed()]
+    items += completions(home)
+    if root:
+        environments = list(in_checkout(root))
+        items += links([root / "scripts", *(each.path for each in environments)], os.environ, home)
+        items += sorted(environments, key=lambda item: item.path == prefix)
+    return items
+
+
+def _listed(items: Sequence[Item]) -> list[str]:
+    if not items:
+        return ["There is nothing to remove here."]
+    return ["This was installed:", *(f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items)]
+
+
+def _by_hand(root: Path | None) -> list[str]:
+    """Return lines about what a person has to do, because this program did not make it or runs from it."""
+    lines = [f"{place}: a line of yours for completions; delete it" for place in startup_lines(Path.home())]
+    if root:
+        lines.append(f"the checkout stays: `rm -r {root}` removes it")
+    elif is_environment():
+        prefix = environment()
+        command = tool_of(prefix).uninstall.format(python=prefix / "bin" / "python")
+        lines.append(f"the program itself: `{command}` removes it")
+    else:
+        lines.append("the program itself: `pip uninstall goclaw` removes it, if pip installed it")
+    return lines
+
+
+def _data_lines(config: Config, *, goes: bool) -> list[str]:
+    folder = config.state_dir
+    if not folder.is_dir():
+        return [f"Data: none ({folder})"]
+    lines = [f"Data: {folder} ({amount(size_of(folder))}) {'is removed, too' if goes else 'stays'}"]
+    workspace = config.workspace_path
+    if workspace.is_dir() and not workspace.is_relative_to(folder):
+        lines.append(f"The agent's files stay: {workspace}")
+    return lines
+
+
+def _stop(config: Config) -> None:
+    for manager in systemd.installed():
+        service.remove_unit(manager)
+    if running_pid(config):
+        pid = asyncio.run(process.stop(config))
+        say(f"stopped (pid {pid})")
+
+
+def _remove_data(loaded: Loaded, target: Path) -> None:
+    config = loaded.config
+    make_complete(config)
+    try:
+        made = back_up(loaded, target, RealClock(), secrets=True)
+    except StateError as error:
+        raise StateError(f"{error}\nthe data were not removed; `--backup FILE` names another place") from error
+    for note in made.notes:
+        say(f"warning: not in the backup: {note}")
+    say(f"the last backup is {target} ({amount(made.size)}), with tokens and keys: keep it as safe as those")
+    left = remove_data(config)
+    if left:
+        names = ", ".join(path.name for path in left)
+        say(f"{config.state_dir}: emptied, but for what GoClaw did not make: {names}")
+    else:
+        say(f"{config.state_dir}: removed")
+
+
+def _backup_place(config: Config) -> Path:
+    stamp = datetime.fromtimestamp(RealClock().now(), UTC).strftime("%Y%m%dT%H%M%SZ")
+    return config.state_dir.parent / f"goclaw-last-{stamp}.tar.gz"

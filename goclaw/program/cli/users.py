@@ -1,0 +1,119 @@
+"""`goclaw users`: the people in users.json, what they may really do, and adding them one by one or by preset."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from goclaw.common.auth.presets import preset_named
+from goclaw.common.auth.users import Users, add_user
+from goclaw.common.config.load import Loaded
+from goclaw.common.config.state import running_pid
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.files import shown_path
+from goclaw.program.cli.base import say, show
+from goclaw.program.cli.options import load, spelling
+from goclaw.program.cli.presets import Wanted, planned, table, write
+from goclaw.program.cli.rights import person_lines, rights_of
+
+users_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Check, list and add the people in users.json.",
+)
+
+
+@users_app.command()
+def check(context: typer.Context) -> None:
+    """Say whether users.json can be used, and which tools and roles in it do not exist."""
+    loaded = load(context)
+    path = loaded.config.users_path
+    users = Users.read(path).all()
+    for warning in spelling(loaded, users):
+        say(f"warning: {warning}")
+    if path.exists():
+        print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
+    else:
+        print(f"{shown_path(path)}: no such file; only the owner of the state folder may use GoClaw")
+
+
+@users_app.command("list")
+def list_users(context: typer.Context) -> None:
+    """Print who may use GoClaw, and what each of them may really do."""
+    loaded = load(context)
+    users = Users.read(loaded.config.users_path).all()
+    if not users:
+        shown = shown_path(loaded.config.users_path)
+        print(f"nobody is listed in {shown}: only the owner of the state folder may use GoClaw, in a terminal")
+        print("`goclaw users add KEY --preset adult` lists somebody (docs/family.md)")
+    rights = rights_of(loaded, users)
+    for user in users:
+        show("\n".join(person_lines(user, loaded.config, rights[user.key])))
+
+
+@users_app.command("add")
+def add_person(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`.")],
+    name: Annotated[str, typer.Option(help="For people to read.")] = "",
+    role: Annotated[list[str] | None, typer.Option(help="`user`, `admin` or one of `roles`; may be repeated.")] = None,
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
+    ] = None,
+    workspace: Annotated[
+        str,
+        typer.Option(help="`own`, `shared`, or a folder; not given: what `workspaces` and roles say."),
+    ] = "",
+    preset: Annotated[str, typer.Option(help="`owner`, `adult`, `child` or `guest`: all of it at once.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Write what the preset makes without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preset would make.")] = False,
+) -> None:
+    """Add one person to users.json; a running daemon follows within two seconds.
+
+    With a preset a table shows first what the person will be able to do, or what changes for one who is listed.
+    """
+    loaded = load(context)
+    if preset:
+        if role:
+            raise typer.BadParameter("a preset brings its role; leave one of the two out", param_hint="--role")
+        changes = {**({"allowedTools": tool} if tool else {}), **({"workspace": workspace} if workspace else {})}
+        _add_by_preset(loaded, Wanted(key, preset_named(preset), name, changes), yes=yes, dry_run=dry_run)
+        return
+    if yes or dry_run:
+        raise typer.BadParameter("needs --preset", param_hint="--yes" if yes else "--dry-run")
+    path = loaded.config.users_path
+    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool, workspace=workspace)
+    added = Users.read(path).get(key)
+    if added:
+        for warning in spelling(loaded, [added]):
+            say(f"warning: {warning}")
+        print(f"{shown_path(path)}: added")
+        show("\n".join(person_lines(added, loaded.config, rights_of(loaded, [added])[key])))
+
+
+def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) -> None:
+    plans = planned(loaded.config, [wanted])
+    show("\n".join(asyncio.run(table(loaded, plans))))
+    if dry_run:
+        return
+    if not (yes or agreed("Write this? [y/N] ")):
+        say("nothing was written; `--yes` writes without asking")
+        raise typer.Exit(1)
+    for line in write(loaded, plans):
+        print(line)
+    if plans.roles and running_pid(loaded.config):
+        names = ", ".join(plans.roles)
+        print(
+            f"Next: {daemon_command('restart')}: until then the running daemon does not know the role {names}, "
+            "and allows nothing"
+        )
+
+
+def agreed(question: str) -> bool:
+    """Return whether the next line of standard input says yes."""
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False

@@ -1,0 +1,86 @@
+"""`goclaw web`: a one-time link to the web page of the running daemon, opened in the browser where there is one."""
+
+import asyncio
+import html
+import os
+import sys
+import webbrowser
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated
+
+import aiohttp
+import typer
+
+from goclaw.clients.tui.client import own_socket
+from goclaw.common.auth.web_logins import LINK_SECONDS, OFF
+from goclaw.common.config.schema import Config
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.files import replace_file
+from goclaw.common.core.wire import LINK_PATH
+from goclaw.errors import StateError
+from goclaw.program.cli.base import say
+from goclaw.program.cli.options import load
+
+SECONDS = 30.0
+"""Time for the daemon's answer."""
+LEADS_FILE = "web-link.html"
+"""File of the state folder that leads the browser to the page."""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def open_page(
+    context: typer.Context,
+    user: Annotated[str, typer.Option(help="Log in as this person of users.json; not given: as the owner.")] = "",
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link, for a browser elsewhere.")] = False,
+) -> None:
+    """Open the web page, logged in by a one-time link. It is printed, too; where there is no browser, only that."""
+    config = load(context).config
+    if not config.http.web:
+        raise StateError(OFF)
+    url = asyncio.run(_link(config, user))
+    print(url)
+    who = f"as {user}" if user else "with all rights of the owner"
+    say(f"it logs one browser in {who}, within {LINK_SECONDS:g} s; pass it on to no one")
+    if not no_open and has_browser():
+        try:
+            webbrowser.open(_lead(config.state_dir / LEADS_FILE, url).as_uri())
+        except (OSError, webbrowser.Error) as error:
+            say(f"no browser could be opened: {error}; open the link yourself")
+
+
+async def _link(config: Config, user: str) -> str:
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    address = f"http://goclaw{LINK_PATH}"
+    try:
+        async with (
+            aiohttp.ClientSession(connector=own_socket(config.socket_path), timeout=timeout) as http,
+            http.post(address, params={"user": user} if user else None) as response,
+        ):
+            said = await response.text()
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise StateError(f"no GoClaw daemon answers; start one with {daemon_command('start')}") from error
+    if response.status != HTTPStatus.OK:
+        known = response.status in (HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN)
+        raise StateError(said if known else f"the daemon is older than this command; {daemon_command('restart')}")
+    return said
+
+
+def has_browser() -> bool:
+    """Whether a browser with a window can be opened here: one in text would take the terminal."""
+    if os.environ.get("BROWSER") or sys.platform == "darwin":
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _lead(path: Path, url: str) -> Path:
+    """Write a page that leads to the link: on a command line other users of the machine could read it, and be first."""
+    shown = html.escape(url)
+    replace_file(
+        path,
+        '<!doctype html><meta charset="utf-8"><title>GoClaw</title>'
+        f'<meta http-equiv="refresh" content="0; url={shown}"><p><a href="{shown}">GoClaw</a>\n',
+    )
+    return path

@@ -1,0 +1,351 @@
+"""Restoration of a backup: it is checked, made ready beside the present state, and swapped with that.
+
+Nothing of the present state is touched before the whole archive was read, checked and made ready; nothing of it is
+ever deleted. Outside the state folder only places are written that this machine's configuration names, or that the
+caller allows: a backup may be of any origin.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from goclaw.common.config.load import Loaded
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import open_state
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.files import lies_inside
+from goclaw.common.core.plugin_folder import FOLDER as PLUGIN_FOLDER
+from goclaw.common.core.plugin_folder import RECORD
+from goclaw.common.core.records import record
+from goclaw.common.workspace import move_notes
+from goclaw.common.workspace.approved_files import place_of
+from goclaw.durable.store.open import postgres
+from goclaw.durable.store.sqlite.backup import check_database
+from goclaw.durable.store.sqlite.migrations import migrate
+from goclaw.errors import ConfigError, StateError
+from goclaw.program.ops.backup.archive import (
+    CONFIG,
+    DATABASE,
+    MEDIA,
+    NOTES,
+    PLUGINS,
+    PROMPT_FILES,
+    REGISTRIES,
+    SECRETS,
+    TOOLS,
+    USERS,
+    WORKSPACE,
+    WORKSPACES,
+    Manifest,
+    read_archive,
+)
+from goclaw.program.ops.backup.collect import agent_folders, listed_users
+from goclaw.program.ops.backup.settle import Settled, remember_replaced, settle
+from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
+from goclaw.tools.registries.file import check_catalog
+
+Reload = Callable[[Path, Path], Config]
+"""The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
+
+
+@record
+class RestoreSelection:
+    """Parts to be restored besides the conversations."""
+
+    settings: bool = True
+    """Configuration, users.json and secrets."""
+    workspace: bool = True
+    outside: bool = False
+    """Also places outside the state folder that only the backup names."""
+
+
+@record
+class Restored:
+    """The result of a restore."""
+
+    manifest: Manifest
+    parts: Sequence[str]
+    """Parts that were restored."""
+    notes: Sequence[str]
+    """Parts that were not, or stayed as they were."""
+    settled: Settled
+    waiting: int | None
+    """Messages of the replaced state that had no answer yet; None when it could not be read."""
+    kept: Sequence[Path]
+    """Folders in which what was replaced lies now, under names with `mark` in them."""
+    mark: str
+
+
+def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted: RestoreSelection) -> Restored:
+    """Put what the archive holds in the place of the present state, which moves aside.
+
+    Raises:
+        ConfigError: the configuration in the backup cannot be used.
+        StateError: a daemon runs; the archive is damaged, hostile or of a newer GoClaw, or names places that are not
+            allowed; the disk is full. Nothing has changed then.
+    """
+    with open_state(loaded.config):
+        for left in leftovers(loaded.config.state_dir):
+            remove(left)
+        work = _Restoring(loaded, clock.now(), reload, wanted)
+        try:
+            return work.run(archive)
+        except OSError as error:
+            words = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            end = "nothing has changed"
+            if pending(loaded.config.state_dir):
+                end = "the restore is half done, and the next `goclaw` command goes on with it"
+            raise StateError(f"the backup could not be restored: {words}; {end}") from error
+        finally:
+            if not pending(loaded.config.state_dir):
+                work.ready.discard()
+
+
+class _Restoring:
+    """One restore, under the lock of the state folder."""
+
+    def __init__(self, loaded: Loaded, now: float, reload: Reload, wanted: RestoreSelection) -> None:
+        self.ready = StagedRestore(now)
+        self._loaded = loaded
+        self._here = loaded.config
+        self._now = now
+        self._reload = reload
+        self._wanted = wanted
+        self._parts: list[str] = []
+        self._rows = self._replaced_rows = Path()
+        """The database that is restored, where it goes into Postgres, and a copy of what it replaces there."""
+        self._notes: list[str] = []
+
+    def run(self, archive: Path) -> Restored:
+        """Check everything, lay it ready, then swap."""
+        unpacked = self.ready.new_folder(self._here.state_dir / "unpacked")
+        manifest = read_archive(archive, unpacked)
+        _refuse_foreign(archive, unpacked, manifest)
+        settled, waiting = self._lay_database(unpacked / DATABASE, manifest)
+        self._lay_media(unpacked / MEDIA)
+        self._lay_registries(unpacked / REGISTRIES)
+        self._lay_notes(unpacked, manifest)
+        future, users = self._here, self._here.users_path
+        if self._wanted.settings:
+            future = self._lay_config(unpacked, manifest)
+            users = self._lay_users(unpacked / USERS, future)
+            self._lay_secrets(unpacked / SECRETS)
+            self._lay_plugins(unpacked)
+        else:
+            self._notes.append("configuration, users.json and secrets stay as they are")
+        if self._wanted.workspace:
+            self._lay_workspaces(unpacked, manifest, future, users)
+        if isinstance(place := self._here.store_place, PostgresPlace):
+            # One transaction, and before the files: a restore that is killed between the two is run once more.
+            self._replace_rows(place)
+        swap(self._here.state_dir, self.ready.moves)
+        return Restored(manifest, self._parts, self._notes, settled, waiting, self.ready.kept(), self.ready.mark)
+
+    def _lay_database(self, new: Path, manifest: Manifest) -> tuple[Settled, int | None]:
+        old, index = self._here.database_path, self._here.state_dir / "memory.db"
+        is_file = not self._here.store
+        if not is_file:
+            old = self._copied_rows(new.parent / "replaced.db")
+        new.chmod(0o600)
+        check_database(new)
+        # Now and not at the next start: if it cannot be brought up to date, nothing must change.
+        migrate(new)
+        try:
+            settled = settle(new, manifest.made_at, self._now)
+            waiting = remember_replaced(new, old, self._now)
+        except (sqlite3.Error, ValueError) as error:
+            raise StateError(f"the database in the backup cannot be used: {error}") from error
+        # The logs first: one belongs to the file that it was written for, and to no other.
+        for path in (old, index) if is_file else (index,):
+            self.ready.empty(path.with_name(f"{path.name}-wal"))
+            self.ready.empty(path.with_name(f"{path.name}-shm"))
+        # The index is made anew from the files of the workspace.
+        self.ready.empty(index)
+        if is_file:
+            self.ready.put(new, old)
+        else:
+            self._rows, self._replaced_rows = new, old
+        self._parts.append("conversations")
+        return settled, waiting
+
+    def _copied_rows(self, copy: Path) -> Path:
+        """Copy what Postgres has now into a file; the file is not there where it has nothing yet."""
+        place = self._here.store_place
+        if isinstance(place, PostgresPlace) and postgres().exists(place):
+            postgres().copy_to_file(place, copy)
+        return copy
+
+    def _replace_rows(self, place: PostgresPlace) -> None:
+        """Put the rows of the backup into Postgres; those that were there are kept as a file of SQLite."""
+        kept = self._here.database_path.with_name(f"{self._here.database_path.name}{self.ready.mark}")
+        if self._replaced_rows.exists():
+            self._replaced_rows.rename(kept)
+            self._notes.append(f"what was in Postgres before is kept as {kept}, a file of SQLite")
+        try:
+            postgres().replace_with_file(place, self._rows)
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
+
+    def _lay_media(self, new: Path) -> None:
+        _make_private(new)
+        pictures = sum(1 for path in new.iterdir() if not path.suffix)
+        self.ready.put(new, self._here.state_dir / "blobs" / "media")
+        self._parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
+
+    def _lay_registries(self, new: Path) -> None:
+        """Make the registries ready; a backup without registries leaves the present ones."""
+        if not new.exists():
+            return
+        new.chmod(0o600)
+        check_catalog(new)
+        place = self._here.state_dir / REGISTRIES
+        # As with the logs of the database: of a write that was cut it would undo what another file never had.
+        self.ready.empty(place.with_name(f"{place.name}-journal"))
+        self.ready.put(new, place)
+        self._parts.append("registries")
+
+    def _lay_notes(self, unpacked: Path, manifest: Manifest) -> None:
+        """Make private notes ready, those that an earlier version kept in workspaces, too, if they are restored."""
+        new = unpacked / NOTES
+        if not new.exists() and not self._wanted.workspace:
+            return  # the present ones stay
+        own = [unpacked / name for name in manifest.own_workspaces]
+        move_notes(new, [*own, unpacked / WORKSPACE])
+        count = sum(path.is_file() for path in new.rglob("*"))
+        self.ready.put(new, self._here.state_dir / NOTES)
+        if count:
+            self._parts.append("1 private note" if count == 1 else f"{count:,} private notes")
+
+    def _lay_config(self, unpacked: Path, manifest: Manifest) -> Config:
+        """Make the configuration ready; return the one that will be in force."""
+        new, without = unpacked / CONFIG, ", ".join(manifest.config_without)
+        if not new.exists():
+            self._notes.append("configuration: the backup has none")
+            return self._here
+        if without and self._loaded.path:
+            self._notes.append(f"{CONFIG} stays as it is: the one in the backup came without its secrets ({without})")
+            return self._here
+        new.chmod(0o600)
+        fresh = self.ready.put(new, self._loaded.path or self._here.state_dir / CONFIG)
+        try:
+            future = self._reload(fresh, unpacked / SECRETS)
+        except ConfigError as error:
+            hint = "the configuration in the backup cannot be used here; `--keep-settings` restores the rest"
+            raise ConfigError(*error.problems, hint) from error
+        if os.path.realpath(future.state_dir) != os.path.realpath(self._here.state_dir):
+            raise StateError(
+                f"the configuration in the backup wants the state folder {future.state_dir}, not "
+                f"{self._here.state_dir}: add `--state-dir` with the one that you mean, or `--keep-settings`"
+            )
+        if future.store != self._here.store:
+            raise StateError(
+                "the configuration in the backup keeps its database in another place (`store`) than the one here: "
+                "set `store` here as you mean it and add `--keep-settings`"
+            )
+        self._parts.append(CONFIG)
+        if without:
+            self._notes.append(f"secrets: {CONFIG} came without {without}; put them into the environment or `secrets/`")
+        return future
+
+    def _lay_users(self, new: Path, future: Config) -> Path:
+        """Make users.json ready; return the path of the one that will be in force."""
+        if not new.exists():
+            return future.users_path
+        self._refuse_outside(future.users_path)
+        new.chmod(0o600)
+        self._parts.append(USERS)
+        return self.ready.put(new, future.users_path)
+
+    def _lay_secrets(self, new: Path) -> None:
+        if new.exists():
+            _make_private(new)
+            self.ready.put(new, self._here.state_dir / SECRETS)
+            self._parts.append("secrets")
+
+    def _lay_plugins(self, unpacked: Path) -> None:
+        """Make plugins ready: one-file plugins, and the record of packages, which the next start installs."""
+        if (new := unpacked / PLUGINS).exists():
+            new.chmod(0o600)
+            place = self._here.state_dir / PLUGIN_FOLDER / RECORD
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            self.ready.put(new, place)
+            self._parts.append("plugins, which the next start installs")
+        if (new := unpacked / TOOLS).exists():
+            _make_private(new)
+            self.ready.put(new, self._here.state_dir / TOOLS)
+            self._parts.append("one-file plugins")
+
+    def _lay_workspaces(self, unpacked: Path, manifest: Manifest, future: Config, users: Path) -> None:
+        roots, refused = agent_folders(future, listed_users(users)[0])
+        self._notes += refused
+        places = {root.user: root.path for root in roots}
+        for name, user in (("", ""), *manifest.own_workspaces.items()):
+            new = unpacked / (name or WORKSPACE)
+            if not new.is_dir():
+                continue
+            if user not in places:
+                self._notes.append(f"workspace of {user or 'all'}: it has no folder of its own here")
+                continue
+            self._refuse_outside(places[user])
+            count = len(manifest.within(name or WORKSPACE))
+            self.ready.put_folder(new, places[user])
+            approved = (name or WORKSPACE).replace("/", "-")
+            self._lay_approved_files(unpacked / PROMPT_FILES / approved, places[user])
+            self._parts.append(f"workspace {places[user]} ({count:,} {'file' if count == 1 else 'files'})")
+
+    def _lay_approved_files(self, new: Path, workspace: Path) -> None:
+        """Make the approved prompt files of a workspace ready; without them the restored files are approved."""
+        place = place_of(self._here.state_dir / PROMPT_FILES, workspace)
+        if new.is_file():
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            new.chmod(0o600)
+            self.ready.put(new, place)
+        elif place.exists():
+            self.ready.empty(place)
+
+    def _refuse_outside(self, place: Path) -> None:
+        """Refuse a place that neither lies in the state folder nor is named by what is in force here."""
+        here, _ = agent_folders(self._here, listed_users(self._here.users_path)[0])
+        named = [self._here.users_path, *(root.path for root in here)]
+        real = Path(os.path.realpath(place))
+        if lies_inside(real, self._here.state_dir) or real in {Path(os.path.realpath(path)) for path in named}:
+            return
+        if not self._wanted.outside:
+            raise StateError(
+                f"the backup wants to write to {place}, which lies outside the state folder and which no configuration "
+                "here names. Add `--outside` if you trust the backup, or leave it out with `--no-workspace` or "
+                "`--keep-settings`. Nothing has changed"
+            )
+
+
+def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
+    """Refuse an archive that is whole but holds other things than a backup does, or in other places.
+
+    Raises:
+        StateError: it does.
+    """
+    files = {DATABASE, REGISTRIES, CONFIG, USERS, PLUGINS}
+    folders = {MEDIA, NOTES, PROMPT_FILES, SECRETS, WORKSPACE, WORKSPACES, TOOLS}
+    odd = [path.name for path in unpacked.iterdir() if path.name not in (folders if path.is_dir() else files)]
+    # A link may be anything that the agent could have made itself: an entry of a workspace, never a workspace.
+    odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]
+    odd += [name for name in manifest.own_workspaces if Path(name).parts[:-1] != (WORKSPACES,)]
+    if odd or not (unpacked / DATABASE).is_file():
+        what = f"it holds {odd[0][:200]!r}" if odd else "it holds no database"
+        raise StateError(f"{archive}: no backup of GoClaw: {what}")
+
+
+def _is_entry_of_workspace(name: str) -> bool:
+    top, *rest = Path(name).parts
+    return len(rest) >= {WORKSPACE: 1, WORKSPACES: 2}.get(top, len(rest) + 1)
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder if it is missing, and close it and its files to other users."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o700)
+    for path in folder.iterdir():
+        path.chmod(0o600 if path.is_file() else 0o700)

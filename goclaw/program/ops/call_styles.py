@@ -1,0 +1,30 @@
+"""Keeps how a model calls tools, as a trial has shown: the daemon reads text calls of a model that writes them."""
+
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import open_state
+from goclaw.durable.store.open import open_database
+from goclaw.durable.store.settings import Settings
+from goclaw.errors import GoclawError
+from goclaw.llm.served import TEXT_CALLS, CallStyle
+
+
+async def keep_calls(config: Config, spec: str, calls: CallStyle) -> bool:
+    """Keep the result of a trial in the database, and make the database if it is missing.
+
+    Args:
+        config: the configuration.
+        spec: the model.
+        calls: the result; UNTRIED leaves an earlier one.
+
+    Returns:
+        False where it is not kept: nothing was found out, or a daemon works on the state folder.
+    """
+    if calls is CallStyle.UNTRIED:
+        return False
+    try:
+        with open_state(config):
+            async with open_database(config.store_place) as database:
+                await Settings(database).learn(f"{TEXT_CALLS}:{spec}", calls)
+    except GoclawError:
+        return False
+    return True

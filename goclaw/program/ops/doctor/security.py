@@ -1,0 +1,277 @@
+"""Weak settings and files: for `goclaw doctor` and for `goclaw config check`, from one place. Changes nothing.
+
+People, the process, and files and folders that people or programs other than GoClaw could read or change, each with
+what helps; the configuration's own weaknesses are in `weak_settings`.
+"""
+
+import asyncio
+import os
+import stat
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from glob import escape
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.tokens import read_tokens
+from goclaw.common.auth.users import User, Users
+from goclaw.common.auth.workplaces import places_of
+from goclaw.common.config.load import Loaded
+from goclaw.common.config.packaged import plugin_paths
+from goclaw.common.config.policies import ADMIN
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import PROMPT_FILES, check_apart
+from goclaw.common.core.files import lies_inside, readable_by_others, shown_path
+from goclaw.common.core.plugins import GROUP
+from goclaw.common.workspace import ApprovedFiles
+from goclaw.errors import ConfigError, SandboxUnavailable, StateError
+from goclaw.program.ops.doctor.base import Finding, Verdict, weak
+from goclaw.program.ops.doctor.weak_settings import weak_settings
+from goclaw.tools.execution.sandbox.layout import refuse_system
+
+MAX_NAMED = 20
+"""Files of one kind that are named; more of them add nothing."""
+_COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
+"""Names of copies that editors, people and GoClaw's own migrations leave beside a file."""
+_ARCHIVES = ("goclaw*.tar.gz", "goclaw*.tgz")
+"""Names of backups as on docs/backup.md."""
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+async def check_security(loaded: Loaded) -> list[Finding]:
+    """Return weaknesses, else one finding that there are no weaknesses."""
+    return await asyncio.to_thread(_looked_at, loaded)
+
+
+def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
+    """Yield everything that works but protects less than it could, each with what helps."""
+    yield from weak_settings(loaded)
+    yield from weak_files(loaded.config, users, loaded.path)
+    yield from _people(loaded.config, users)
+    yield from _prompt_files(loaded.config)
+    yield from _process(loaded.config)
+
+
+def _looked_at(loaded: Loaded) -> list[Finding]:
+    try:
+        users = Users.read(loaded.config.users_path).all()
+    except ConfigError:
+        users = ()  # the check of the users says so
+    return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weak spot found")]
+
+
+def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    yield from _unlimited(config, users)
+    yield from _sharing(config, users)
+    yield from _doors(config, users)
+    telegram = [user for user in users if user.key.startswith("telegram:")]
+    on = config.telegram.token is not None and config.telegram.enabled is not False
+    if on and not telegram:
+        yield weak(
+            "Telegram is on, but users.json lists no Telegram user: every message there will be ignored",
+            "`goclaw users add telegram:<numeric id>`; `goclaw logs` shows who wrote",
+        )
+    admins = [user.key for user in telegram if ADMIN in user.roles and user.groups]
+    if on and config.telegram.groups and admins:
+        yield weak(
+            f"admins may speak in groups ({', '.join(admins)}): others' words there reach turns with their rights",
+            '`"groups": false` in their entries of users.json: they are heard in private then',
+        )
+
+
+def _prompt_files(config: Config) -> Iterator[Finding]:
+    for change in ApprovedFiles(config.state_dir / PROMPT_FILES).waiting():
+        yield weak(
+            f"{change.root / change.name} was changed, several people share the workspace: the approved text goes on",
+            "`goclaw prompt-files list` shows the change, `goclaw prompt-files approve` approves it",
+        )
+
+
+def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    """Yield findings on tokens, and on access without an entry written by hand."""
+    try:
+        tokens = read_tokens(config.tokens_path)
+    except ConfigError as error:
+        yield weak(f"{error}; no token is valid meanwhile", f"`chmod 600 {config.tokens_path}`, or mend it", "problem")
+        tokens = {}
+    known = {user.key for user in users}
+    for name, token in sorted(tokens.items()):
+        if token.user not in known:
+            yield weak(
+                f"the token {name} is for {token.user}, who is not in users.json", f"`goclaw token revoke {name}`"
+            )
+        elif token.until is None:
+            yield weak(
+                f"the token {name} ({token.user}) never expires: anyone who finds it keeps access",
+                f"`goclaw token revoke {name}`, then `goclaw token add {name} --user {token.user} --days 90`",
+            )
+    role = config.roles.get(config.pairing.role)
+    if config.pairing.enabled and config.pairing.allowed_tools is None and (role is None or role.tools is None):
+        yield weak(
+            "a person admitted by pairing may use every tool",
+            "set `pairing.allowed_tools`, or `pairing.role` to a role with `tools`",
+        )
+
+
+def _unlimited(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    access = Access(Users(users), config)
+    for user in users:
+        if ADMIN not in user.roles and access.has_every_tool(user):
+            yield weak(
+                f"users.json {user.key} has no allowedTools: this user may use every tool",
+                'list what they need: `"allowedTools": ["read", "memory_search"]`',
+            )
+
+
+def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    """Yield people whose tools work in one folder; the owner has the configured one, and sees all anyway."""
+    folders: dict[Path, list[str]] = defaultdict(list)
+    for key, place in places_of(config, users).items():
+        folders[place.root].append(key)
+    for folder, people in folders.items():
+        if len(people) > 1:
+            yield weak(
+                f"{', '.join(people)} share the workspace {shown_path(folder)}: each sees and changes all files",
+                'if they should not: `workspaces: per-person`, or `"workspace": "own"` in their entries of users.json',
+            )
+
+
+def is_root() -> bool:
+    """Whether the account may do everything on the machine."""
+    return os.geteuid() == 0
+
+
+def _process(config: Config) -> Iterator[Finding]:
+    if is_root():
+        yield weak(
+            "this account is root: whatever gets past GoClaw has the whole machine",
+            "run it as a user of its own (`goclaw service install` there, or the container)",
+        )
+    packaged = sorted({f"{point.name} ({point.value.partition(':')[0]})" for point in entry_points(group=GROUP)})
+    plugins = [*packaged, *map(str, plugin_paths(config.state_dir, config.plugins))]
+    if plugins:
+        yield weak(
+            f"plugins run inside the daemon with all its rights: {', '.join(plugins)}",
+            "uninstall those that you did not choose",
+        )
+
+
+def weak_files(config: Config, users: Sequence[User], config_file: Path | None) -> Iterator[Finding]:
+    """Yield weaknesses in the location of files, and in other users' access to them."""
+    yield from _modes(config)
+    ours = {config.state_dir, config.users_path.parent, config.workspace_path}
+    yield from _ways_in({*ours, config_file.parent} if config_file else ours)
+    yield from _copies([config.database_path, config.users_path, *([config_file] if config_file else ())])
+    own = (place.root for place in places_of(config, users).values())
+    workspaces = list(dict.fromkeys([config.workspace_path, *own]))
+    yield from _archives([config.state_dir, Path.home(), *workspaces], workspaces)
+    for workspace in workspaces:
+        yield from _workspace(config, workspace)
+
+
+def _modes(config: Config) -> Iterator[Finding]:
+    state = config.state_dir
+    for path, rights, words, private in (
+        (state, 0o077, "others can look into the state folder", "700"),
+        (config.users_path, 0o022, "others can change who may do what", "600"),
+    ):
+        mode = _mode(path)
+        if mode & rights:
+            verdict: Verdict = "problem" if mode & 0o022 else "warning"
+            yield weak(f"{shown_path(path)}: {words} (mode {mode:o})", f"`chmod {private} {shown_path(path)}`", verdict)
+    # Only where the folder lets them in are these in reach.
+    for path in (config.database_path, state / "goclaw.db-wal", state / "logs", state / "blobs"):
+        if mode := readable_by_others(path):
+            yield weak(
+                f"{shown_path(path)}: others can read what was said (mode {mode:o})",
+                f"`chmod go-rwx {shown_path(state)} {shown_path(path)}`",
+            )
+
+
+def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
+    """Yield folders on the way that others can rename, and so replace what is below."""
+    for folder in sorted({above for one in folders for above in (one, *one.absolute().parents)}):
+        try:
+            found = folder.stat()
+        except OSError:
+            continue
+        if found.st_mode & _WRITABLE_BY_OTHERS and not found.st_mode & stat.S_ISVTX:
+            mode = stat.S_IMODE(found.st_mode)
+            yield weak(
+                f"{folder}: others can replace what lies in it (mode {mode:o})", f"`chmod go-w {folder}`", "problem"
+            )
+        elif found.st_uid not in (0, os.geteuid()):
+            yield weak(
+                f"{folder} belongs to another user (uid {found.st_uid}), who can replace what lies in it",
+                f"move it, or `chown {os.geteuid()} {folder}` if that is right",
+                "problem",
+            )
+
+
+def _copies(files: Sequence[Path]) -> Iterator[Finding]:
+    for original in files:
+        for copy in _found([original.parent], [pattern.format(escape(original.name)) for pattern in _COPIES]):
+            yield weak(
+                f"{shown_path(copy)} is an old copy of {original.name}, with all that was taken out of it since",
+                f"when all is well: `rm {shown_path(copy)}`",
+            )
+
+
+def _archives(folders: Iterable[Path], workspaces: Sequence[Path]) -> Iterator[Finding]:
+    for file in _found(folders, _ARCHIVES):
+        if any(lies_inside(file, workspace) for workspace in workspaces):
+            yield weak(
+                f"{shown_path(file)} lies in a workspace: the agent can read all conversations in this backup",
+                "move it out of the workspace",
+            )
+        elif mode := readable_by_others(file):
+            yield weak(
+                f"{shown_path(file)}: others can read this backup (mode {mode:o})", f"`chmod 600 {shown_path(file)}`"
+            )
+
+
+def _workspace(config: Config, workspace: Path) -> Iterator[Finding]:
+    shown = shown_path(workspace)
+    try:
+        check_apart(config.state_dir, workspace)
+        refuse_system(workspace)
+    except (StateError, SandboxUnavailable) as error:
+        yield weak(str(error), "choose a folder that holds nothing but the agent's files", "problem")
+        return
+    if lies_inside(Path.home(), workspace):
+        yield weak(
+            f"the workspace {shown} holds a whole home: keys, shell files and mail are the agent's to read and write",
+            "give the agent a folder of its own (`workspace`)",
+        )
+    if workspace.is_symlink():
+        yield weak(
+            f"the workspace {shown} is a symbolic link: changing the link moves the agent",
+            f"name the folder itself: {os.path.realpath(workspace)}",
+        )
+    mode = _mode(workspace)
+    if mode & stat.S_IWOTH and not lies_inside(workspace, Path(tempfile.gettempdir())):
+        yield weak(f"{shown}: everybody can change the agent's files (mode {mode:o})", f"`chmod o-w {shown}`")
+
+
+def _found(folders: Iterable[Path], patterns: Sequence[str]) -> Iterator[Path]:
+    """Yield regular files of these names directly in these folders, each once."""
+    seen: set[Path] = set()
+    for folder in folders:
+        for pattern in patterns:
+            try:
+                files = sorted(folder.glob(pattern))[:MAX_NAMED]
+            except OSError:
+                continue
+            for file in files:
+                if file not in seen and file.is_file() and not file.is_symlink():
+                    seen.add(file)
+                    yield file
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0

@@ -1,0 +1,290 @@
+"""Checks of what others reach here and of registries: the HTTP listener, the MCP server, our registry, publications.
+
+A port answers, or could be had. For MCP, whether clients can come in (`mcp.server`) and servers can ask (`sampling`):
+each server of `mcp.servers` is tried with the tools (`doctor.tools`). Registries: whether those that are configured
+answer, what was fetched is sound, and ours can be served.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+
+from goclaw.common.auth.tokens import read_tokens
+from goclaw.common.config.listening import EVERYWHERE, hindrances, in_url, is_loopback, listens, public_address
+from goclaw.common.config.load import Loaded
+from goclaw.common.config.registries import RegistrySettings, RetrySettings
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import running_pid
+from goclaw.common.core import catalog
+from goclaw.common.core.clock import RealClock, ago
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.plugins import load
+from goclaw.common.net import open_client
+from goclaw.errors import ConfigError, StateError
+from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.mcp.backend import McpPart
+from goclaw.gateway.servers.mcp.declarations import looked_at
+from goclaw.llm.base import ModelPorts
+from goclaw.llm.open import open_chain
+from goclaw.program.ops.doctor.base import Finding, Verdict, weak
+from goclaw.tools.registries.base import RegistryError
+from goclaw.tools.registries.catalog_store import FILE, CatalogStore
+from goclaw.tools.registries.client import RegistryClient
+from goclaw.tools.registries.file import check_catalog
+
+UNUSED_HOST = "goclaw-doctor.invalid"
+"""A host name that no client uses: a listener of ours refuses it, and logs nothing."""
+ASKED_SECONDS = 5.0
+
+
+async def check_listener(config: Config) -> list[Finding]:
+    """Ask the running daemon; without one try the port."""
+    host, port = config.http.host, config.http.port
+    if not listens(config):
+        return [Finding("http", "ok", "the listener is off: nothing needs it")]
+    if port == 0:
+        return [Finding("http", "ok", f"{host}, a free port; the log names it")]
+    if running_pid(config) is None:
+        return [await asyncio.to_thread(try_port, host, port)]
+    try:
+        async with open_client() as http, http.get(f"http://{reachable(host)}:{port}/readyz") as response:
+            state = await response.json(content_type=None)
+    except (aiohttp.ClientError, ValueError, OSError) as error:
+        return [Finding("http", "problem", f"{host} port {port} does not answer: {error}", daemon_command("restart"))]
+    if response.status == HTTPStatus.OK:
+        return [Finding("http", "ok", f"{host} port {port}: ready")]
+    reasons = "; ".join(map(str, state.get("problems", ()))) if isinstance(state, dict) else ""
+    return [Finding("http", "warning", f"{host} port {port}: not ready: {reasons or response.status}")]
+
+
+def try_port(host: str, port: int, check: str = "http", key: str = "http.port") -> Finding:
+    """Check that the daemon could listen there; `key` is where another port is chosen. Blocks."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return Finding(check, "ok", f"{host} port {port} is free for the listener")
+    except OSError as error:
+        remedy = f"choose another `{key}`, or end the program that has it"
+        return Finding(check, "problem", f"the listener cannot have {host} port {port}: {error.strerror}", remedy)
+
+
+async def is_ours(http: aiohttp.ClientSession, host: str, port: int, path: str) -> bool:
+    """Whether what answers there is a listener of ours.
+
+    Raises:
+        aiohttp.ClientError, OSError, TimeoutError: nothing answers.
+    """
+    async with (
+        asyncio.timeout(ASKED_SECONDS),
+        http.get(f"http://{reachable(host)}:{port}{path}", headers={"Host": UNUSED_HOST}) as response,
+    ):
+        is_marked = all(response.headers.get(name) == value for name, value in HEADERS.items())
+        return response.status == HTTPStatus.MISDIRECTED_REQUEST and is_marked
+
+
+def reachable(host: str) -> str:
+    """Return the host of the URL under which this machine itself reaches a listener."""
+    return in_url(EVERYWHERE.get(host, host))
+
+
+async def check_mcp(loaded: Loaded) -> list[Finding]:
+    """Check the listener and sampling; no findings where neither is configured."""
+    config, found = loaded.config, list[Finding]()
+    if config.mcp.server.enabled:
+        found += [*await _mcp_listener(config), *await asyncio.to_thread(lambda: list(_mcp_clients(config)))]
+    return [*found, *await _mcp_sampling(config)]
+
+
+async def _mcp_listener(config: Config) -> list[Finding]:
+    """Check that it listens, or could."""
+    host, port = config.mcp.server.host, config.mcp.server.port
+    try:
+        await asyncio.to_thread(load, catalog.SERVERS["mcp"], McpPart)
+    except ConfigError as error:
+        return [
+            _mcp_finding(
+                "problem", f"clients cannot come in: {error}", "install GoClaw anew: a library of it is missing"
+            )
+        ]
+    if port == 0:
+        return [_mcp_finding("ok", f"{host}, a free port; the log and `goclaw status` name it")]
+    if running_pid(config) is None:
+        return [await asyncio.to_thread(try_port, host, port, "mcp", "mcp.server.port")]
+    return [await _ask_mcp(host, port)]
+
+
+async def _ask_mcp(host: str, port: int) -> Finding:
+    """Check that the server there is ours."""
+    try:
+        async with open_client() as http:
+            ours = await is_ours(http, host, port, "/mcp")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        why = str(error) or "it took too long"
+        return _mcp_finding(
+            "problem",
+            f"{host} port {port} does not answer: {why}",
+            f"{daemon_command('restart')}; `goclaw logs` says why",
+        )
+    if ours:
+        return _mcp_finding("ok", f"{host} port {port}: clients may come in")
+    remedy = "choose another `mcp.server.port`, or end the program that has it"
+    return _mcp_finding("problem", f"another program answers at {host} port {port}", remedy)
+
+
+def _mcp_clients(config: Config) -> Iterator[Finding]:
+    """Yield findings on clients, allowed host names and additions of packages."""
+    settings = config.mcp.server
+    others = "" if is_loopback(settings.host) else ", and yet the port is open to other machines"
+    try:
+        tokens = read_tokens(config.tokens_path)
+    except ConfigError:
+        tokens = {}  # `security` says what is wrong with the file
+    now = RealClock().now()
+    if not any(token.until is None or token.until > now for token in tokens.values()):
+        remedy = "`goclaw token add NAME --user KEY`"
+        yield _mcp_finding("warning", f"no access token is valid, so that no client can come in{others}", remedy)
+    if others and not settings.names:
+        words = "clients on other machines can call it by its address only: any other name is refused"
+        yield _mcp_finding(
+            "warning", words, "put the name that they use, a reverse proxy's as well, into `mcp.server.hosts`"
+        )
+    for title, declared, fault in looked_at():
+        if declared is None:
+            remedy = "update or uninstall the package; everything else works without it"
+            yield _mcp_finding("warning", f"{title}: {fault}", remedy)
+
+
+async def _mcp_sampling(config: Config) -> list[Finding]:
+    """Find models that should answer servers, and cannot be opened."""
+    wanted = {
+        f"mcp.servers.{name}.sampling.models": server.sampling.models
+        for name, server in config.mcp.servers.items()
+        if server.enabled and server.sampling and server.sampling.enabled and server.sampling.models
+    }
+    found = list[Finding]()
+    if not wanted:
+        return found
+    async with open_client() as http:
+        ports = ModelPorts(http, _no_image, RealClock())
+        for key, models in wanted.items():
+            try:
+                open_chain(models, config, ports)
+            except ConfigError as error:
+                found.append(
+                    _mcp_finding("problem", f"{key}: {error}", f"mend `{key}`; the server is refused until then")
+                )
+    return found
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")
+
+
+def _mcp_finding(verdict: Verdict, text: str, remedy: str = "") -> Finding:
+    return Finding("mcp", verdict, text, remedy)
+
+
+REGISTRY_SECONDS = 10.0
+"""Time limit of one registry: half of that of the whole check."""
+
+
+async def check_registries(loaded: Loaded) -> list[Finding]:
+    """Return a finding for each registry and for the file of all; nothing without registries."""
+    config, path = loaded.config, loaded.config.state_dir / FILE
+    found = await asyncio.to_thread(lambda: list(_catalog(path)))
+    if any(finding.verdict == "problem" for finding in found):
+        return found
+    async with open_client() as http:
+        asked = [
+            _ask_registry(name, settings, CatalogStore(path), http) for name, settings in config.registries.items()
+        ]
+        found += await asyncio.gather(*asked)
+        if "registry_server" in config.model_fields_set and config.registry_server.port:
+            found.append(await _own_registry(config, http))
+    return found
+
+
+def weak_registries(config: Config) -> Iterator[Finding]:
+    """Yield weaknesses in the use and service of registries."""
+    for name, line in config.tools.from_registry.items():
+        key = f"tools.from_registry.{name}"
+        if line.enabled and not line.version and line.packages:
+            yield weak(
+                f"{key}.packages is true without a version: the publisher of the next version can run code as you",
+                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+            )
+        if line.enabled and not line.version and line.headers:
+            yield weak(
+                f"{key}.headers go to whatever address the newest version names",
+                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+            )
+    if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
+        return
+    host = config.registry_server.host
+    yield weak(
+        f"registry_server.host is {host}: the registry is open to other machines, and it speaks no TLS",
+        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/registries.md)",
+    )
+    if config.registry_server.open:
+        yield weak(
+            "registry_server.open is true: anyone who reaches the registry may read everything published there",
+            "take `registry_server.open` out, unless all of it is for everybody",
+        )
+
+
+def _catalog(path: Path) -> Iterator[Finding]:
+    if not path.exists():
+        return
+    try:
+        check_catalog(path)
+    except StateError as error:
+        remedy = "`goclaw restore` a backup, or move it away: what was published here has to be published again then"
+        yield Finding("registries", "problem", str(error), remedy)
+
+
+async def _ask_registry(
+    name: str, settings: RegistrySettings, catalog: CatalogStore, http: aiohttp.ClientSession
+) -> Finding:
+    clock = RealClock()
+    known = await asyncio.to_thread(catalog.sync, name)
+    fetched = f"fetched {ago(clock.now() - known.synced_at)}" if known.synced_at else "not fetched yet"
+    once = settings.model_copy(
+        update={
+            "retry": RetrySettings(max=0),
+            "timeout": min(settings.timeout, REGISTRY_SECONDS),
+            "auth": settings.auth,
+        }
+    )
+    try:
+        await RegistryClient(name, once, http, clock).try_out()
+    except RegistryError as error:
+        return Finding("registries", "warning", f"{error} ({fetched})", "what was fetched stays in use meanwhile")
+    if known.problem:
+        return Finding("registries", "warning", f"{name}: {known.problem}", "`goclaw registry sync` fetches it anew")
+    return Finding("registries", "ok", f"{name} answers; {fetched}")
+
+
+async def _own_registry(config: Config, http: aiohttp.ClientSession) -> Finding:
+    """Check that our own is served, or could be."""
+    host, port = config.registry_server.host, config.registry_server.port
+    try:
+        ours = await is_ours(http, host, port, "/v1/")
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        ours = False
+    if ours:
+        return Finding("registries", "ok", f"our own is served at {host} port {port}")
+    return await asyncio.to_thread(try_port, host, port, "registries", "registry_server.port")
+
+
+async def check_publishing(loaded: Loaded) -> list[Finding]:
+    """Return a finding for each hindrance, else one with the address; no findings without publications."""
+    config = loaded.config
+    if not config.publications:
+        return []
+    if found := list(hindrances(config)):
+        return [Finding("publishing", "warning", f"{place}: {why}", "docs/registries.md") for place, why in found]
+    sets = ", ".join(f"{each.name} to {' and '.join(each.settings.publish_to)}" for each in config.publications)
+    return [Finding("publishing", "ok", f"{sets}; others are told {public_address(config)}")]

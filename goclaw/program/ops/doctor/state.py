@@ -1,0 +1,129 @@
+"""Checks of the state folder: whether it can be written, and whether the database is sound, also beside a daemon."""
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import SET_ASIDE, check_apart, running_pid, unusable
+from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.container import daemon_command
+from goclaw.common.health.resources import REMEDY, amount, measure
+from goclaw.durable.store.open import postgres
+from goclaw.durable.store.sqlite.migrations import MIGRATIONS
+from goclaw.durable.store.sqlite.recovery import Salvage, examine_file, marked, rescued, set_aside
+from goclaw.errors import StateError
+from goclaw.program.ops.doctor.base import Finding
+
+LOOK_SECONDS = 15.0
+"""Time limit for finding damage: some ten gigabytes that are in memory, less from the disk."""
+LARGE_LOG = 200_000_000
+"""Bytes of the write-ahead log; usually some megabytes, unless an old view of the database is read for long."""
+AN_EMPTY_PAGE = bytes(4096)
+
+
+def check_state(config: Config) -> list[Finding]:
+    """Check the use of the folder, and that a file can be written to it."""
+    check_apart(config.state_dir, config.workspace_path)
+    pid = running_pid(config)
+    running = f"a daemon runs (pid {pid})" if pid else "no daemon runs"
+    if config.state_dir.is_dir():
+        try:
+            _write_once(config.state_dir)
+        except OSError as error:
+            return [Finding("state", "problem", f"{unusable(config.state_dir, error)}; {running}")]
+    return [Finding("state", "ok", f"{config.state_dir}; {running}")]
+
+
+def check_disk(config: Config) -> list[Finding]:
+    """Report used and free space."""
+    use = measure(config)
+    if use.warning:
+        return [Finding("disk", "warning", f"{use.summary}: {use.warning}", REMEDY)]
+    return [Finding("disk", "ok", use.summary)]
+
+
+def check_database(config: Config) -> list[Finding]:
+    """Check the database that is in use, and those that were set aside."""
+    path = config.database_path
+    if isinstance(place := config.store_place, PostgresPlace):
+        return [*_on_postgres(place), *_conflicts(config), *map(_aside, set_aside(path)), *_rescued(path)]
+    return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_rescued(path)]
+
+
+def _write_once(folder: Path) -> None:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
+        file.write(AN_EMPTY_PAGE)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _on_postgres(place: PostgresPlace) -> Iterator[Finding]:
+    try:
+        found = postgres().examine(place)
+    except StateError as error:
+        yield Finding("database", "problem", str(error))
+        return
+    yield Finding("database", "ok", found.words)
+    for weakness, remedy in found.weaknesses:
+        yield Finding("database", "warning", weakness, remedy)
+
+
+def _conflicts(config: Config) -> Iterator[Finding]:
+    folder = config.state_dir / SET_ASIDE
+    if found := [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]:
+        words = f"{folder} has {len(found)} files of which the database had another version: {', '.join(found[:3])}"
+        yield Finding("database", "warning", words, "take over what is missing, then remove the folder")
+
+
+def _in_use(path: Path) -> Finding:
+    if not path.exists():
+        return Finding("database", "ok", f"{path} will be made at the first start")
+    restart, restore = daemon_command("restart"), daemon_command("restore FILE")
+    remedy = f"{restart} sets it aside and goes on with all that can be read, or a backup brings it back: {restore}"
+    try:
+        found = examine_file(path, LOOK_SECONDS)
+        if found:
+            return Finding("database", "problem", f"{path}: {found}", remedy)
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as error:
+        return Finding("database", "problem", f"{path}: {error}", remedy)
+    if version > 1 + len(MIGRATIONS):
+        return Finding("database", "problem", f"{path} is of a newer GoClaw", "install that version")
+    if why := marked(path):
+        return Finding("database", "problem", f"{path}: damage was met while it was in use ({why})", remedy)
+    words = "sound" if found == "" else f"no damage found within {LOOK_SECONDS:g} s; `goclaw backup` looks at all of it"
+    return Finding("database", "ok", f"{path}: {words}, schema {version}")
+
+
+def _log(path: Path) -> Iterator[Finding]:
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and (size := log.stat().st_size) > LARGE_LOG:
+        yield Finding(
+            "database", "warning", f"{log} has {amount(size)}", "a program that reads the database for long (a backup?)"
+        )
+
+
+def _aside(salvage: Salvage) -> Finding:
+    return Finding(
+        "database",
+        "warning",
+        salvage.summary,
+        f"GoClaw goes on with that. To have an older state whole: {daemon_command('stop')}, "
+        f"{daemon_command('restore FILE')}, {daemon_command('start')}. When you are content: `rm {salvage.aside}*`",
+    )
+
+
+def _rescued(path: Path) -> Iterator[Finding]:
+    for file in rescued(path):
+        yield Finding(
+            "database",
+            "warning",
+            f"{file} is what the daemon still had of a database that was deleted or replaced while it ran",
+            f"to go on with it: {daemon_command('stop')}, `mv {file} {path}`, {daemon_command('start')}; "
+            "else remove it",
+        )

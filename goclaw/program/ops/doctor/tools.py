@@ -1,0 +1,101 @@
+"""Checks of the tools and the hooks.
+
+Every source of tools is opened, every plugin loaded, as the daemon does it. The operator's hooks must be callable: a
+guard that cannot run guards nothing.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.users import Users
+from goclaw.common.config.load import Loaded
+from goclaw.common.core.clock import RealClock
+from goclaw.common.core.container import daemon_command
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.common.core.redact import mask
+from goclaw.common.specs import ToolSpec
+from goclaw.errors import HookFailed
+from goclaw.program.ops.doctor.base import Finding
+from goclaw.tools.hooks.commands import program_of
+from goclaw.tools.hooks.open import of_packages
+from goclaw.tools.toolkit.parts import parts_of
+from goclaw.tools.toolkit.registry import Registry
+from goclaw.tools.toolkit.sources import SETTLED_SECONDS, open_sources
+
+OWNER = Actor("tui:doctor", "cli", owner=True)
+"""The actor for whom tools are listed: one who sees all of them."""
+
+
+@record
+class ToolReport:
+    """The result of opening all sources once."""
+
+    findings: Sequence[Finding]
+    usable: Sequence[ToolSpec]
+    """Those that the main agent may use when the owner speaks."""
+
+
+async def open_tools(loaded: Loaded) -> ToolReport:
+    """Open every source, as the daemon does it: how many tools there are, and what of them does not work."""
+    config = loaded.config
+    async with open_sources(config, RealClock(), parts_of(loaded.packaged)) as sources:
+        await sources.settled(SETTLED_SECONDS)
+        count, faults = len(sources.tools()), sources.faults
+        registry = Registry([sources], Access(Users(), config))
+        usable = registry.offered_to(OWNER, config.agents.main.tools, planning=False)
+    findings = [
+        Finding("tools", "ok", f"{count} tools"),
+        *(Finding("tools", "warning", f"{what}: {why}", _remedy(what)) for what, why in sorted(faults.items())),
+    ]
+    return ToolReport(findings, usable)
+
+
+def _remedy(what: str) -> str:
+    if what.startswith("tools.cli."):
+        return f"mend `{what}` in the configuration, or remove it"
+    if what.startswith("mcp.servers."):
+        return f"mend `{what.partition(':')[0]}`; `goclaw mcp list` says more; everything else works (docs/mcp.md)"
+    if what.startswith("tools.from_registry."):
+        return f"`goclaw registry sync`, or mend `{what.partition(':')[0]}`; everything else works (docs/registries.md)"
+    if what.startswith("agents."):
+        return f"mend `{what}` in the configuration; without it everything else works (docs/agents.md)"
+    if what.startswith("plugin file "):
+        return "`goclaw declare check FILE` names every fault; everything else works without it (docs/plugins.md)"
+    if what.startswith("plugin ") and "." not in what.partition(" (")[0]:
+        name = what.removeprefix("plugin ")
+        return (
+            f"`goclaw plugin restore`, `goclaw plugin update {name}` or `goclaw plugin remove {name}`; all else works"
+        )
+    return f"update or uninstall the package, then {daemon_command('restart')}; everything else works without it"
+
+
+async def check_hooks(loaded: Loaded) -> list[Finding]:
+    """Return a line for each hook that cannot be called, and one that counts the others; nothing without hooks."""
+    return await asyncio.to_thread(lambda: list(_hook_findings(loaded)))
+
+
+def _hook_findings(loaded: Loaded) -> Iterator[Finding]:
+    config, works = loaded.config, []
+    for index, hook in enumerate(config.hooks):
+        try:
+            program_of(hook, config.workspace_path)
+        except HookFailed as error:
+            remedy = f"mend `hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
+            yield Finding("hooks", "problem", mask(f"{hook.label}: {error}"), remedy)
+        else:
+            works.append(f"{mask(hook.label)} ({', '.join(hook.on)})")
+            script = next(iter(hook.command[1:]), "")
+            if script.startswith("/") and not Path(script).exists():
+                place = f"`hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
+                words = mask(f"{hook.label}: there is no {script}")
+                yield Finding("hooks", "warning", words, f"put it there, or mend {place}")
+    for name, registered, trouble in of_packages():
+        if trouble:
+            yield Finding("hooks", "problem", trouble, "update or uninstall the package that brings it")
+        else:
+            works.append(f"{name} ({', '.join(sorted(registered.points))}, of a package)")
+    if works:
+        yield Finding("hooks", "ok", "; ".join(works))

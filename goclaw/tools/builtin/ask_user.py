@@ -1,0 +1,111 @@
+"""The `ask_user` tool."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from goclaw.common.core.events import Question
+from goclaw.common.specs import Example, SideEffect
+from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.results import Result
+from goclaw.tools.toolkit.scheduling import ResourceUse
+
+MAX_OPTIONS = 6
+"""A list that can be read at a glance (goa-tool-system, `ask_user_question`)."""
+NO_ANSWER = "no answer"
+
+
+class AskedQuestion(BaseModel):
+    """One question of a call."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: Annotated[str, Field(description="The question", min_length=1, max_length=2_000)]
+    title: Annotated[str, Field(description="A short label for it", max_length=80)] = ""
+    summary: Annotated[str, Field(description="What the person should know to answer", max_length=2_000)] = ""
+    options: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=200)]],
+        Field(description="Up to 6 choices", max_length=MAX_OPTIONS),
+    ] = []
+    required: Annotated[bool, Field(description="Whether a cancelled question is an error")] = False
+    allow_free_text: Annotated[bool, Field(description="Whether an answer beside the options is taken")] = True
+
+
+class Answered(Result):
+    """One question with its answer."""
+
+    question: str
+    answer: Annotated[str | None, Field(description="None: there was none")]
+
+
+class Answers(Result):
+    """What the user said, question by question."""
+
+    answers: tuple[Answered, ...]
+
+    def text(self) -> str:
+        return "\n\n".join(
+            f"{each.question}\n{NO_ANSWER if each.answer is None else each.answer}" for each in self.answers
+        )
+
+
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(orders=("the user's answers",))
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    own_timeout=True,
+    foreign=False,
+    title="Question to the user",
+    tags=("conversation",),
+    access=_access,
+    call_hint="Asking: {{ questions[0].question | truncate(120) }}",
+    result_hint=(
+        "{% if answers | count == 1 %}{{ answers[0].answer or 'no answer' }}"
+        "{% else %}{{ answers | count }} answers{% endif %}"
+    ),
+    examples=(
+        Example(
+            "Offer two choices",
+            {
+                "questions": [
+                    {
+                        "title": "Target branch",
+                        "summary": "Two release branches are active",
+                        "question": "Which branch should I target?",
+                        "options": ["main", "release-2.x"],
+                    }
+                ]
+            },
+            output="Which branch should I target?\nmain",
+        ),
+    ),
+)
+async def ask_user(
+    ctx: ToolContext,
+    questions: Annotated[
+        list[AskedQuestion], Field(description="Asked one after the other", min_length=1, max_length=10)
+    ],
+) -> Answers:
+    """Ask the user when what they want is unclear and a guess would cost them something. Waits for the answers.
+
+    Never ask what a look into the workspace can tell, and never ask for passwords.
+    """
+    answers = []
+    for asked in questions:  # one after the other: a later one often rests on what was said before
+        answers.append(Answered(question=asked.question, answer=await ctx.ask(_as_event(asked))))
+    return Answers(answers=tuple(answers))
+
+
+def _as_event(asked: AskedQuestion) -> Question:
+    return Question(
+        id="",
+        kind="question",
+        asker="",
+        title=asked.title or "A question",
+        text="\n\n".join(part for part in (asked.summary, asked.question) if part),
+        options=tuple(asked.options),
+        free_text=asked.allow_free_text or not asked.options,
+        required=asked.required,
+    )

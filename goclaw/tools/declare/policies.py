@@ -1,0 +1,146 @@
+"""Run policies in the words of the source document; they compile to an agent's `policy` of the configuration."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from goclaw.common.config.agents import MissingFields, RunPolicySettings
+from goclaw.tools.declare.options import Option, collected, refuse_leftovers
+
+Time = str | float
+"""`2m`, `45s`, `1h30m`, or seconds."""
+
+
+class PolicyOption(Option):
+    """Stands in `run_policy`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("run_policy",)
+
+
+class CapOption(Option):
+    """Stands in `default_caps`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("default_caps",)
+
+
+class TimingOption(Option):
+    """Stands in `timing`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("timing",)
+
+
+class HistoryOption(Option):
+    """Stands in `history`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("history",)
+
+
+class CacheOption(Option):
+    """Stands in `cache`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("cache",)
+
+
+def run_policy(*options: PolicyOption) -> RunPolicySettings:
+    """Declare the run policy of an agent.
+
+    Raises:
+        ValueError: something is said twice or stands elsewhere, or two things exclude each other.
+    """
+    found = _said(options, PolicyOption, "run_policy")
+    return RunPolicySettings.model_validate({**found.pop("default_caps", {}), **found})
+
+
+def default_caps(*caps: CapOption) -> PolicyOption:
+    """Set the limits of a turn."""
+    return PolicyOption("default_caps", _said(caps, CapOption, "default_caps"))
+
+
+def max_tool_calls(number: int) -> CapOption:
+    """Tool calls in one turn."""
+    return CapOption("max_tool_calls", number)
+
+
+def max_consecutive_failed_tool_calls(number: int) -> CapOption:
+    """Tool calls that fail one after the other."""
+    return CapOption("max_consecutive_failed_tool_calls", number)
+
+
+def max_tokens(number: int) -> CapOption:
+    """Set the tokens of one turn."""
+    return CapOption("max_tokens", number)
+
+
+def max_cost(dollars: float) -> CapOption:
+    """US dollars of one turn."""
+    return CapOption("max_cost", dollars)
+
+
+def time_budget(time: Time) -> PolicyOption:
+    """Set the time limit of a turn; excludes `timing`."""
+    return PolicyOption("time_budget", time)
+
+
+def timing(*parts: TimingOption) -> PolicyOption:
+    """Set the time limits in detail."""
+    return PolicyOption("timing", _said(parts, TimingOption, "timing"))
+
+
+def budget(time: Time) -> TimingOption:
+    """Set the time limit of the whole turn."""
+    return TimingOption("budget", time)
+
+
+def plan(time: Time) -> TimingOption:
+    """Set the time limit of one answer of the model."""
+    return TimingOption("plan", time)
+
+
+def tools(time: Time) -> TimingOption:
+    """Set the time limit of one call of a tool that declares none of its own."""
+    return TimingOption("tools", time)
+
+
+def history(part: HistoryOption) -> PolicyOption:
+    """Set which turns the model is shown, by one policy."""
+    return PolicyOption("history", _said([part], HistoryOption, "history"))
+
+
+def keep_recent_turns(number: int) -> HistoryOption:
+    """Keep the last so many turns."""
+    return HistoryOption("keep_recent_turns", number)
+
+
+def compress(trigger_at: int, keep_recent: int, *, model: str | None = None) -> HistoryOption:
+    """Put a summary in place of older turns; `model` writes it, else `models.summary`."""
+    return HistoryOption("compress", {"trigger_at": trigger_at, "keep_recent": keep_recent, "model": model})
+
+
+def cache(*points: CacheOption) -> PolicyOption:
+    """Mark where the prompt stays the same; positions not named are not marked."""
+    said = _said(points, CacheOption, "cache")
+    return PolicyOption("cache", {"after_system": False, "after_tools": False, **said})
+
+
+def after_system() -> CacheOption:
+    """Behind the system prompt."""
+    return CacheOption("after_system", True)
+
+
+def after_tools() -> CacheOption:
+    """Behind the tools."""
+    return CacheOption("after_tools", True)
+
+
+def interrupts_allowed(allowed: bool) -> PolicyOption:
+    """Set whether `/pause` may hold a turn."""
+    return PolicyOption("interrupts_allowed", allowed)
+
+
+def on_missing_fields(action: MissingFields) -> PolicyOption:
+    """Set the treatment of a call that lacks arguments."""
+    return PolicyOption("on_missing_fields", action)
+
+
+def _said(options: Sequence[Option], kind: type[Option], form: str) -> dict[str, Any]:
+    refuse_leftovers(options, kind, form, form)
+    return collected(options, form)

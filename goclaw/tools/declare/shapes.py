@@ -1,0 +1,221 @@
+"""The shapes of arguments, results and artifacts: a model of yours, a plain type, a JSON Schema, or fields."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field as item
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
+from pydantic.fields import FieldInfo
+
+from goclaw.common.config.exports import ARGUMENT
+from goclaw.common.core.records import record
+from goclaw.tools.declare.options import ToolOption
+from goclaw.tools.toolkit.json_schema import STRICT, Injected, model_of, result_of, without_titles
+from goclaw.tools.toolkit.results import BoundedResult, Result
+
+NUMBER = "x-field-number"
+"""Under which key a schema keeps the numbers of fields."""
+_OF_JSON = {
+    "string": "str",
+    "str": "str",
+    "integer": "int",
+    "int": "int",
+    "number": "float",
+    "float": "float",
+    "boolean": "bool",
+    "bool": "bool",
+    "array": "list[str]",
+    "object": "dict[str, str]",
+}
+"""Names of types, as JSON Schema and Python have them, and what Python writes."""
+_UNSAID = object()
+
+
+@record
+class Attribute:
+    """A field of a shape."""
+
+    name: str
+    kind: Any
+    description: str = ""
+    number: int | None = None
+    default: Any = _UNSAID
+    rules: Mapping[str, Any] = item(default_factory=dict)
+
+
+@record
+class Required:
+    """The fields that have to be given."""
+
+    names: tuple[str, ...]
+
+
+Part = Attribute | Required | type | Mapping[str, Any]
+
+
+def attribute(
+    name: str,
+    kind: Any,
+    description: str = "",
+    *,
+    default: Any = _UNSAID,
+    enum: Sequence[Any] = (),
+    minimum: float | None = None,
+    maximum: float | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    pattern: str | None = None,
+    examples: Sequence[Any] = (),
+) -> Attribute:
+    """Declare a field: name, Python type, description. Without `required` and `default` it may be None.
+
+    Raises:
+        ValueError: `kind` is no type that a JSON Schema can be made of.
+    """
+    if fault := _kind_fault(kind):
+        raise ValueError(f"{name}: {fault}")
+    bounds = {"ge": minimum, "le": maximum, "min_length": min_length, "max_length": max_length, "pattern": pattern}
+    rules: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
+    if examples:
+        rules["examples"] = list(examples)
+    return Attribute(name, Literal[tuple(enum)] if enum else kind, description, None, default, rules)
+
+
+def _kind_fault(kind: Any) -> str:
+    """Return why a field cannot be of this kind, with the remedy; empty if it can."""
+    shown = repr(kind)[:80]
+    if isinstance(kind, str):
+        remedy = f"write {_OF_JSON[kind]}, without quotes" if kind in _OF_JSON else "write the type without quotes"
+        return f"{shown} is a text, not a type: {remedy}"
+    with suppress(PydanticUserError, TypeError):
+        if TypeAdapter(kind).pydantic_complete:
+            return ""
+    return f"{shown} is not a type that a field can have: use str, int, float, bool, list[str] … or a pydantic model"
+
+
+def field(number: int, name: str, kind: Any, description: str = "", **rules: Any) -> Attribute:
+    """Declare a field with a permanent number, kept in the schema as `x-field-number`."""
+    if number < 1:
+        raise ValueError(f"{name}: a field's number is 1 or more, not {number}")
+    made = attribute(name, kind, description, **rules)
+    return Attribute(made.name, made.kind, made.description, number, made.default, made.rules)
+
+
+def required(*names: str) -> Required:
+    """These fields have to be given."""
+    return Required(names)
+
+
+def args(*parts: Part) -> ToolOption:
+    """Set a tool's arguments: fields, or a pydantic model, or one plain type, or a JSON Schema as it is."""
+    return ToolOption("args", parts)
+
+
+def returns(*parts: Part) -> ToolOption:
+    """Set a tool's result, in the same forms."""
+    return ToolOption("returns", parts)
+
+
+def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = None) -> type[BaseModel]:
+    """Return the model of a shape.
+
+    Raises:
+        ValueError: it does not hold together; the message names the shape.
+    """
+    if (schema := written(parts)) is not None:
+        return result_of(schema, name, name, bounded=base is BoundedResult) if base else model_of(schema, name, name)
+    if len(parts) == 1 and isinstance(parts[0], type):
+        if issubclass(parts[0], BaseModel):
+            return parts[0]
+        return _made(name, {"value": (parts[0], ...)}, base)
+    fields = [part for part in parts if isinstance(part, Attribute)]
+    needed = {each for part in parts if isinstance(part, Required) for each in part.names}
+    if len(fields) + sum(isinstance(part, Required) for part in parts) != len(parts):
+        raise ValueError(f"{name}: a type stands alone, or there are fields")
+    names = [each.name for each in fields]
+    numbers = [each.number for each in fields if each.number is not None]
+    for what, values in (("field", names), ("field number", numbers)):
+        if twice := [value for at, value in enumerate(values) if value in values[:at]]:
+            raise ValueError(f"{name}: the {what} {twice[0]} is there twice")
+    if unknown := sorted(needed - set(names)):
+        raise ValueError(f"{name}: required names {', '.join(unknown)}, which is no field")
+    return _made(name, {each.name: _field(each, each.name in needed, name) for each in fields}, base)
+
+
+def written(parts: Sequence[Part]) -> Mapping[str, Any] | None:
+    """Return the shape's JSON Schema where it was given as one."""
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else None
+
+
+def result_from(parts: Sequence[Part], name: str, *, bounded: bool) -> Any:
+    """Return the type of a result: str for plain text, else a model; a bounded one has the fields for bounds."""
+    if not parts or parts == (str,):
+        return str
+    if len(parts) == 1 and isinstance(parts[0], type) and not issubclass(parts[0], BaseModel):
+        return parts[0]
+    return model_from(parts, name, BoundedResult if bounded else Result)
+
+
+def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> type[BaseModel]:
+    """Return the model with fields that the model never sees: hooks fill them in."""
+    if unknown := sorted(set(names) - set(model.model_fields)):
+        raise ValueError(f"{where}: inject names {', '.join(unknown)}, which is no argument")
+    if not names:
+        return model
+    fields: dict[str, Any] = {}
+    for name, info in model.model_fields.items():
+        is_injected = name in names
+        fields[name] = (
+            (Annotated[info.annotation, Injected()], _default_of(info)) if is_injected else (info.annotation, info)
+        )
+    return create_model(model.__name__, __config__=STRICT, **fields)
+
+
+def schema_from(model: type[BaseModel]) -> dict[str, Any]:
+    """Return its JSON Schema in one piece, as the configuration has it."""
+    schema: dict[str, Any] = without_titles(model.model_json_schema())
+    known = schema.pop("$defs", {})
+    for key in ("description", "additionalProperties"):
+        schema.pop(key, None)
+    found: dict[str, Any] = _inlined(schema, known)
+    return {**found, "properties": found.get("properties", {})}
+
+
+def _default_of(info: FieldInfo) -> Any:
+    return ... if info.is_required() else info.default
+
+
+def _inlined(node: Any, known: Mapping[str, Any]) -> Any:
+    match node:
+        case {"$ref": str(reference)}:
+            inner = {key: value for key, value in known[reference.rpartition("/")[2]].items() if key != "description"}
+            return _inlined({**inner, **{key: value for key, value in node.items() if key != "$ref"}}, known)
+        case dict():
+            return {key: _inlined(value, known) for key, value in node.items()}
+        case list():
+            return [_inlined(each, known) for each in node]
+    return node
+
+
+def _made(name: str, fields: dict[str, Any], base: type[BaseModel] | None) -> type[BaseModel]:
+    for each in fields:
+        if not ARGUMENT.fullmatch(each) or hasattr(BaseModel, each):
+            raise ValueError(f"{name}: no field can be called {each!r}; choose another name")
+    made: type[BaseModel] = (
+        create_model(name, __base__=base, **fields) if base else create_model(name, __config__=STRICT, **fields)
+    )
+    return made
+
+
+def _field(each: Attribute, needed: bool, where: str) -> tuple[Any, Any]:
+    if needed and each.default is not _UNSAID:
+        raise ValueError(f"{where}.{each.name}: what is required has no default")
+    given: dict[str, Any] = dict(each.rules)
+    if each.description:
+        given["description"] = each.description
+    if each.number is not None:
+        given["json_schema_extra"] = {NUMBER: each.number}
+    if each.default is not _UNSAID:
+        return each.kind, Field(each.default, validate_default=True, **given)
+    return (each.kind, Field(**given)) if needed else (each.kind | None, Field(None, **given))

@@ -1,0 +1,347 @@
+"""All background tasks of the daemon: started within bounds, found by their owners only, ended with the daemon.
+
+`TasksOnDisk` records them as rows of the database.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+from goclaw.common.config.tools import TasksSettings
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.supervise import result_of, see_through
+from goclaw.durable.store.blobs import Blobs
+from goclaw.durable.store.tasks import TaskRows
+from goclaw.errors import DiskError, ToolError
+from goclaw.tools.execution.sandbox.base import Sandbox
+from goclaw.tools.execution.tasks.base import Job, Owner, TaskInfo, TaskRecord, TaskState, TaskWork, UnknownTask
+from goclaw.tools.execution.tasks.running import RunningCommand, RunningJob, RunningTask, last_of
+
+log = logging.getLogger(__name__)
+
+
+MAX_ENDED = 64
+"""Ended tasks whose last output stays in memory; of older ones it is read from its file."""
+IN_MEMORY = 128 << 10
+"""Bytes of the last output of each."""
+WRITE_SECONDS = 10.0
+"""The time for a task to read its input, in seconds."""
+PIECE = 4096
+"""Bytes that a pipe takes whole or not at all (PIPE_BUF), so that it is known how much was taken."""
+
+Tell = Callable[[TaskInfo, TaskWork | Job], Awaitable[None]]
+"""Tell the people of a session that a task ended."""
+
+
+async def _ignore_end(info: TaskInfo, work: TaskWork | Job) -> None:
+    """Ignore the end of a task."""
+
+
+class TaskRoom:
+    """Implements `execution.tasks.base.Tasks`. Open it with `open_tasks`."""
+
+    def __init__(
+        self, blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord, refusal: str = ""
+    ) -> None:
+        self._refusal = refusal
+        self._blobs = blobs
+        self._clock = clock
+        self._settings = settings
+        self._record = record
+        self._tasks: dict[str, RunningTask] = {}
+        """In the order of their start; ended ones stay for a while."""
+        self._lives: set[asyncio.Task[None]] = set()
+        self.unreported: dict[str, TaskInfo] = {}
+        """Ended tasks of whose end the model does not know."""
+        self.tell: Tell = _ignore_end
+
+    def count(self, session: str | None = None) -> int:
+        """Return the number of running tasks, of a session or of all."""
+        return sum(session in (None, task.info.owner.session) for task in self._tasks.values() if task.info.running)
+
+    async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
+        return await self._start(RunningCommand(self._new_id(), work, self._clock.now, sandbox))
+
+    async def begin(self, job: Job) -> TaskInfo:
+        return await self._start(RunningJob(self._new_id(), job, self._clock.now))
+
+    async def _start(self, task: RunningTask) -> TaskInfo:
+        if self._refusal:
+            raise ToolError(self._refusal)
+        self._refuse_too_many(task.work.owner)
+        self._tasks[task.info.id] = task
+        life = asyncio.create_task(self._live(task), name=f"background task {task.info.id}")
+        self._lives.add(life)
+        life.add_done_callback(self._gone)
+        try:
+            await result_of(task.started)
+        except asyncio.CancelledError:
+            life.cancel()
+            raise
+        return task.info
+
+    async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
+        task = self._tasks.get(task_id)
+        if task is None or task.info.owner != owner:
+            return await self._on_record(task_id, owner)
+        task.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await task.news.wait()
+        except TimeoutError:
+            pass  # it goes on
+        finally:
+            task.waiting -= 1
+        return await self._known(task.info)
+
+    async def tail(self, task_id: str, owner: Owner, most: int) -> str:
+        task = self._tasks.get(task_id)
+        if task is not None and task.info.owner == owner and task.output is not None:
+            data = task.output.tail()
+            if not task.ended.is_set():
+                task.news.clear()
+        else:
+            info = await self._on_record(task_id, owner)
+            data = await self._blobs.use_spill(info.output, owner.person, lambda file: last_of(file, 4 * most))
+        return data.decode(errors="replace")[-most:]
+
+    async def write(self, task_id: str, owner: Owner, data: bytes, *, end: bool) -> None:
+        task = self._tasks.get(task_id)
+        if task is None or task.info.owner != owner:
+            info = await self._on_record(task_id, owner)
+            raise ToolError(f"{task_id} is {info.state}: it reads nothing any more")
+        if task.process is None:
+            raise ToolError(f"{task_id} is {task.info.state}: it reads nothing any more")
+        process, taken = task.process, 0
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                for begin in range(0, len(data), PIECE):
+                    await process.write(data[begin : begin + PIECE])
+                    taken = min(begin + PIECE, len(data))
+        except BrokenPipeError:
+            raise ToolError(
+                f"{task_id} has no open standard input: {taken:,} of {len(data):,} bytes were written"
+            ) from None
+        except TimeoutError:
+            raise ToolError(
+                f"{task_id} does not read: {taken:,} of {len(data):,} bytes were written in {WRITE_SECONDS:g} s"
+            ) from None
+        if end:
+            process.close_input()
+
+    async def stop(self, task_id: str, owner: Owner) -> TaskInfo:
+        task = self._tasks.get(task_id)
+        if task is None or task.info.owner != owner:
+            return await self._on_record(task_id, owner)
+        await self._stop(task)
+        return await self._known(task.info)
+
+    async def forget(self, session: str) -> None:
+        await self._stop_each([task for task in self._tasks.values() if _session_of(task) == session])
+        for ids in (self._tasks, self.unreported):
+            for task_id in [task_id for task_id, task in ids.items() if _session_of(task) == session]:
+                del ids[task_id]
+
+    async def stop_all(self, owner: Owner) -> int:
+        return await self._stop_each([task for task in self._tasks.values() if task.info.owner == owner])
+
+    def running(self, owner: Owner) -> int:
+        return sum(task.info.running for task in self._tasks.values() if task.info.owner == owner)
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        here = {task.info.id: task.info for task in self._tasks.values() if task.info.owner == owner}
+        written = {info.id: info for info in await self._record.of(owner)}
+        return sorted((written | here).values(), key=lambda info: info.began_at)
+
+    async def news(self, owner: Owner) -> Sequence[TaskInfo]:
+        found = [info for info in self.unreported.values() if info.owner == owner]
+        if found:
+            await self._tell(found)
+        return found
+
+    async def restore(self) -> None:
+        """Mark the tasks recorded as running as lost: the daemon that ran them is gone."""
+        if lost := await self._record.lose(self._clock.now()):
+            log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
+        self.unreported = {info.id: info for info in await self._record.unreported()}
+
+    async def close(self) -> None:
+        """End everything, with its processes. What ran stays on record as running, and so is lost."""
+        for life in self._lives:
+            life.cancel()
+        if self._lives:
+            await see_through(_ends(set(self._lives)), "end of background tasks")
+
+    def _refuse_too_many(self, owner: Owner) -> None:
+        settings = self._settings
+        if self.count(owner.session) >= settings.per_session:
+            own = [task.info for task in self._tasks.values() if task.info.running and task.info.owner == owner]
+            named = "".join(f"; {info.id} runs `{info.label[:60]}`" for info in own[:8])
+            raise ToolError(
+                f"{settings.per_session} background tasks run in this conversation, more may not "
+                f"(tools.tasks.per_session): wait for one with task_output or end one with task_stop{named}"
+            )
+        if self.count() >= settings.total:
+            raise ToolError("too many background tasks run on this machine (tools.tasks.total): try again later")
+
+    def _new_id(self) -> str:
+        while True:
+            task_id = f"task-{secrets.token_hex(4)}"
+            if task_id not in self._tasks:
+                return task_id
+
+    async def _live(self, task: RunningTask) -> None:
+        try:
+            await task.run(self._blobs, self._record, self._settings.output_mb << 20, IN_MEMORY)
+            if task.has_started:
+                await task.put_on_record(self._record)
+        finally:
+            if not task.has_started or task.info.running:
+                self._tasks.pop(task.info.id, None)
+            is_awaited = task.waiting > 0 or task.stopping
+            if not task.info.running:
+                self.unreported[task.info.id] = task.info
+            task.ended.set()
+            task.news.set()
+        if task.has_started:
+            log.info("background task %s %s", task.info.id, task.info.state)
+            self._forget_old()
+            if not is_awaited:
+                await self.tell(task.info, task.work)
+
+    def _gone(self, life: asyncio.Task[None]) -> None:
+        self._lives.discard(life)
+        if not life.cancelled() and (error := life.exception()):
+            log.error("%s failed", life.get_name(), exc_info=error)
+
+    def _forget_old(self) -> None:
+        ended = [task_id for task_id, task in self._tasks.items() if not task.info.running]
+        for task_id in ended[:-MAX_ENDED]:
+            del self._tasks[task_id]
+
+    async def _stop(self, task: RunningTask) -> None:
+        if task.is_at_work:
+            task.stopping = True
+            await task.end()
+            await task.ended.wait()
+
+    async def _stop_each(self, tasks: Sequence[RunningTask]) -> int:
+        running = [task for task in tasks if task.info.running]
+        await asyncio.gather(*(self._stop(task) for task in running))
+        return len(running)
+
+    async def _on_record(self, task_id: str, owner: Owner) -> TaskInfo:
+        for info in await self._record.of(owner):
+            if info.id == task_id:
+                return await self._known(info)
+        raise UnknownTask(task_id)
+
+    async def _known(self, info: TaskInfo) -> TaskInfo:
+        """Return the task, marked as known to the model."""
+        if not info.running and not info.told:
+            await self._tell([info])
+        return info
+
+    async def _tell(self, infos: Sequence[TaskInfo]) -> None:
+        for info in infos:
+            self.unreported.pop(info.id, None)
+            if info.id in self._tasks:
+                task = self._tasks[info.id]
+                task.info = replace(task.info, told=True)
+        try:
+            await self._record.tell([info.id for info in infos])
+        except DiskError as error:
+            log.warning("that a task's end is known is not on record, it will be told again: %s", error)
+
+
+def _session_of(task: RunningTask | TaskInfo) -> str:
+    return (task.info if isinstance(task, RunningTask) else task).owner.session
+
+
+async def _ends(lives: set[asyncio.Task[None]]) -> None:
+    await asyncio.wait(lives)
+
+
+class NoRecord:
+    """Where there is no database: a tool that a person runs by hand."""
+
+    async def add(self, info: TaskInfo) -> None:
+        """Do nothing."""
+
+    async def remove(self, task_id: str) -> None:
+        """Do nothing."""
+
+    async def end(self, info: TaskInfo) -> None:
+        """Do nothing."""
+
+    async def lose(self, at: float) -> int:
+        return 0
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        return ()
+
+    async def unreported(self) -> Sequence[TaskInfo]:
+        return ()
+
+    async def tell(self, task_ids: Sequence[str]) -> None:
+        """Do nothing."""
+
+
+@asynccontextmanager
+async def open_tasks(
+    blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord | None = None, refusal: str = ""
+) -> AsyncIterator[TaskRoom]:
+    """Open the room, with the tasks lost by the last daemon; running ones are ended when the block ends.
+
+    `record`: where tasks are written down; None: nowhere. `refusal`: why nothing may be started, if nothing may.
+    """
+    room = TaskRoom(blobs, clock, settings, record or NoRecord(), refusal)
+    await room.restore()
+    try:
+        yield room
+    finally:
+        await room.close()
+
+
+class TasksOnDisk:
+    """Implements `execution.tasks.base.TaskRecord`."""
+
+    def __init__(self, rows: TaskRows) -> None:
+        self._rows = rows
+
+    async def add(self, info: TaskInfo) -> None:
+        await self._rows.add(**_columns(info))
+
+    async def remove(self, task_id: str) -> None:
+        await self._rows.remove(task_id)
+
+    async def end(self, info: TaskInfo) -> None:
+        columns = _columns(info)
+        await self._rows.end(info.id, **{name: columns[name] for name in ("state", "ended_at", "code", "note", "told")})
+
+    async def lose(self, at: float) -> int:
+        return await self._rows.lose(at)
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        return [_task_info(row) for row in await self._rows.of(owner.session, owner.person)]
+
+    async def unreported(self) -> Sequence[TaskInfo]:
+        return [_task_info(row) for row in await self._rows.unreported()]
+
+    async def tell(self, task_ids: Sequence[str]) -> None:
+        await self._rows.tell(task_ids)
+
+
+def _columns(info: TaskInfo) -> dict[str, Any]:
+    columns = asdict(info)
+    owner = columns.pop("owner")
+    return {**columns, **owner, "state": info.state.value}
+
+
+def _task_info(row: dict[str, Any]) -> TaskInfo:
+    owner = Owner(row.pop("session"), row.pop("person"))
+    return TaskInfo(**{**row, "owner": owner, "state": TaskState(row["state"]), "told": bool(row["told"])})

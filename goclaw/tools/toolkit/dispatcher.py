@@ -1,0 +1,486 @@
+"""Runs one tool call, in this order, each step a function of its own:
+
+known and authorized → validated → hooks before → consent → its turn among the others → begun → run within its time →
+bounded and masked → hooks after.
+
+Whatever happens, a call gets exactly one `ToolResult`; only a crash of the process and cancellation leave none.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from pydantic import BaseModel
+from structlog.contextvars import bound_contextvars
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.core.events import Actor, ToolFinished, ToolStarted
+from goclaw.common.core.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
+from goclaw.common.core.redact import mask, printable, storable
+from goclaw.common.health.stuck_tasks import UnresponsiveTasks
+from goclaw.common.specs import Risk, ToolSpec
+from goclaw.errors import (
+    MAX_NAME,
+    DeliveryError,
+    DiskError,
+    GoclawError,
+    InvalidInput,
+    MissingArguments,
+    OutcomeUnknown,
+    StateError,
+    ToolError,
+    UnknownTool,
+)
+from goclaw.llm.tool_calls import trimmed_schema
+from goclaw.tools.execution.sandbox.select import settle
+from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
+from goclaw.tools.toolkit.approval_request import denied, grounds_of, wanted
+from goclaw.tools.toolkit.argument_repair import near_names
+from goclaw.tools.toolkit.arguments import validate, with_own_names
+from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
+from goclaw.tools.toolkit.consent import CallDenied, Consent
+from goclaw.tools.toolkit.registry import Registry, unwrapped
+from goclaw.tools.toolkit.results import Result, WrongResult, file_of
+from goclaw.tools.toolkit.scheduling import Scheduler, Slot, access_of, resolved
+from goclaw.tools.toolkit.scope import CallScope, Watch
+from goclaw.tools.toolkit.services import Reminder
+from goclaw.tools.toolkit.templates import engine_ready, hint
+
+log = logging.getLogger(__name__)
+
+RESULT_LIMIT = 100_000
+"""Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
+
+_SOURCES = {
+    "mcp": SourceKind.MCP,
+    "web": SourceKind.WEB,
+    "filesystem": SourceKind.FILE,
+    "memory": SourceKind.FILE,
+}
+"""Where tools with such a tag have from what they tell; the first one counts."""
+
+KEPT_BACK = "a hook of the operator keeps this result back"
+
+MAX_OF_A_VALUE = 1_000
+"""Characters of an argument that are looked at for the audit log, which keeps fewer."""
+
+
+class Dispatcher:
+    """The one way to run a tool."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        environment: ToolEnvironment,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.registry = registry
+        self.unresponsive = UnresponsiveTasks(environment.clock)
+        """Tools that ignore that they were told to end."""
+        self._access = access
+        self._environment = environment
+        self._hooks = hooks or Hooks()
+        self._scheduler = Scheduler()
+
+    def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
+        """Whether the call may be repeated after a crash. A call that will be refused anyway may."""
+        tool = self.registry.find(self.registry.meant(call, actor).name, actor)
+        return tool is None or tool.spec.idempotent
+
+    async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+        """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
+        said, call = unwrapped(call).name, self.registry.meant(call)
+        if self.registry.named(call.name) is None:
+            call = self.registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
+        began = self._environment.clock.monotonic()
+        watch = Watch(scope, self._access, self.registry, began, call, scope.slot or Slot(), said)
+        try:
+            with bound_contextvars(call=call.id[:MAX_NAME], tool=call.name[:MAX_NAME]):
+                return await self._call(call, watch)
+        finally:
+            watch.slot.end()
+
+    async def _call(self, call: ToolCall, watch: Watch) -> ToolResult:
+        reason, as_declared = "", True
+        try:
+            content, failed = await self._run(watch), False
+        except StateError as error:
+            if self._must_wait(error, call, watch):
+                raise
+            content, failed = error_text(str(error)), True
+        except CallDenied as error:
+            watch.refused = watch.denied = True
+            content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
+        except GoclawError as error:
+            content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
+            watch.missed = _missed(error, watch)
+            watch.lacking = error.names if isinstance(error, MissingArguments) else ()
+            if isinstance(error, InvalidInput):
+                watch.provenance = None  # GoClaw's own words about the call: a hint in marks is one that models leave
+        except asyncio.CancelledError:
+            self._record(call, watch, "stopped")
+            raise
+        except WrongResult as error:
+            log.error("tool %s returned something other than it declares: %s", watch.call.name, error)
+            content, failed, as_declared = await self._undeclared(error, watch), False, False
+        except Exception:
+            log.exception("tool failed unexpectedly")
+            content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
+        self._record(watch.call, watch, reason or (content if failed else ""))
+        whole = with_schemas(content, watch.missed) if watch.scope.explains and watch.missed else content
+        content = await self._after(whole, failed, watch)
+        if not failed and not watch.refused and as_declared and content == whole:
+            watch.give()
+        return await self._told(content, failed, watch)
+
+    def _must_wait(self, error: StateError, call: ToolCall, watch: Watch) -> bool:
+        """Whether the call waits with its turn until the disk takes what it is given.
+
+        It does where nothing was done yet, where it may be done again, and where what failed is a step of the turn.
+        """
+        if watch.tool and watch.tool.runs_steps:
+            return True
+        return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, watch.scope.actor))
+
+    async def _told(self, content: str, failed: bool, watch: Watch) -> ToolResult:
+        """Announce that the call finished, and make its result."""
+        call, scope, seconds = watch.call, watch.scope, self._environment.clock.monotonic() - watch.began
+        self._started(watch)
+        artifacts = await self._kept(watch)
+        watch.emit(
+            ToolFinished(
+                *(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts),
+                denied=watch.denied,
+            )
+        )
+        log.info("tool %s %s in %.1f s", call.name[:MAX_NAME], "failed" if failed else "finished", seconds)
+        return ToolResult(
+            call.id,
+            call.name,
+            content,
+            failed,
+            foreign=watch.provenance is not None,
+            provenance=watch.provenance,
+            hint=watch.hint,
+            call_hint=watch.call_hint,
+            artifacts=artifacts,
+            images=watch.pictures,
+            reminds=watch.reminds,
+            ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
+            malformed=bool(watch.missed),
+            denied=watch.denied,
+            lacking=watch.lacking,
+        )
+
+    def _started(self, watch: Watch) -> None:
+        if watch.started:
+            return
+        watch.started = True
+        call, scope = watch.call, watch.scope
+        if watch.tool and watch.arguments:
+            watch.call_hint = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
+        watch.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
+
+    async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
+        """Write artifacts to the disk. One that cannot be written is missing, and the log says so."""
+        kept = []
+        for kind, data in watch.attached:
+            try:
+                form = file_of(kind, data)
+                content = mask(storable(form.text)).encode()
+                blob = await self._environment.blobs.put(content, form.mime)
+            except (DiskError, ValueError) as error:  # no JSON holds half a character
+                log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
+                continue
+            kept.append(Artifact(kind, blob, form.mime, form.name, len(content)))
+        return tuple(kept)
+
+    def _record(self, call: ToolCall, watch: Watch, error: str) -> None:
+        scope = watch.scope
+        decision = watch.decision or self._access.authorize(scope.actor, "tool.use", call.name)
+        spec = watch.listed
+        ran = "ok" if not error else "failed"
+        self._environment.audit(
+            AuditEntry(
+                "tool.use",
+                call.name,
+                scope.actor,
+                scope.session,
+                decision.allowed and spec is not None,
+                decision.rule if spec else "no such tool",
+                ran if watch.began_to_act else f"not run: {error}",
+                _brief(call.input),
+                scope.turn,
+                spec.tags if spec else frozenset(),
+            )
+        )
+
+    async def _bounded(self, content: str, actor: Actor) -> str:
+        """Return the result for the model; of one over the limit its beginning and the place of the whole."""
+        if len(content) <= RESULT_LIMIT:
+            return content
+        try:
+            async with self._environment.blobs.open_spill(actor.key) as spill:
+                await spill.write(content.encode())
+        except DiskError as error:
+            log.warning("the whole of a long result is not kept: %s", error)
+            more = len(content) - RESULT_LIMIT
+            return f"{content[:RESULT_LIMIT]}\n[cut: {more:,} more characters; there is no room to keep them]"
+        return f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {spill.note}]"
+
+    async def _run(self, watch: Watch) -> str:
+        """Do everything up to the text that the model reads, and return the text."""
+        tool = self._known(watch)
+        scope = watch.scope
+        watch.call = await scope.services.complete(tool.spec, watch.call, scope.step)
+        # What hooks fill in is missing yet: such a call is validated when they were asked.
+        given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
+        tool, arguments = await self._before(tool, given, watch)
+        await engine_ready()
+        watch.tool, watch.arguments = tool, arguments
+        context = await self._context(watch)
+        access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
+        watch.slot.declare(await resolved(access, context.workspace))
+        consent = await self._obtain_consent(tool, arguments, context, watch)
+        async with self._scheduler.running(watch.slot):
+            await self._look_again(consent, tool, arguments, context, watch)
+            if not tool.spec.idempotent:
+                await scope.services.intend(scope.step)
+            # As late as can be: `intend` waits for the disk.
+            await self._look_again(consent, tool, arguments, context, watch)
+            value = await self._within_its_time(tool, arguments, context, watch)
+        watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
+        watch.value, watch.reminds = value, bool(tool.spec.reminder)
+        watch.pictures = value.pictures() if isinstance(value, Result) else ()
+        return await self._bounded(mask(storable(tool.result.text(value))), scope.actor)
+
+    async def _undeclared(self, error: WrongResult, watch: Watch) -> str:
+        """Return a result that is not as declared, with a line that says so: the tool has had its effect."""
+        text = watch.tool.result.text(error.value) if watch.tool else ""
+        note = f"[{watch.call.name} ran, but its result is not what it declares: {error}]"
+        return f"{await self._bounded(mask(storable(text)), watch.scope.actor)}\n{storable(note)[:RESULT_LIMIT]}"
+
+    def _known(self, watch: Watch) -> Tool:
+        """Return the tool, if the actor may use it; its fixed arguments replace those in the call.
+
+        Raises:
+            UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be told apart.
+        """
+        call = watch.call
+        tool = self.registry.named(call.name)
+        watch.listed = tool.spec if tool else None
+        if tool:  # rules, hooks and people know one name of each argument
+            call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
+        decision = watch.decision = self._access.authorize(watch.scope.actor, "tool.use", call.name, call.input)
+        if tool and decision.allowed and not self._access.select(watch.scope.selections, tool.spec):
+            decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
+        if tool is None or not decision.allowed:
+            watch.refused = tool is not None
+            raise UnknownTool(watch.said)
+        if decision.input is not None:
+            watch.call = replace(call, input=dict(decision.input))
+        return tool
+
+    async def _before(self, tool: Tool, arguments: BaseModel | None, watch: Watch) -> tuple[Tool, BaseModel]:
+        """Ask the hooks; what they change is authorized and validated as if the model had said it.
+
+        Raises:
+            ToolError: one of them forbids the call.
+        """
+        answer = HookAnswer()
+        if "pre_tool" in self._hooks.points:
+            answer = await self._hooks.fire(_event("pre_tool", tool, watch))
+            if answer.deny:
+                watch.refused = True
+                raise ToolError(f"denied by hook: {answer.deny}")
+            self._remind(answer, watch.scope)
+            if answer.input is not None:
+                watch.call = replace(watch.call, input=dict(answer.input))
+                tool, arguments = self._known(watch), None
+        return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
+
+    async def _after(self, content: str, failed: bool, watch: Watch) -> str:
+        """Fire the hooks after the call; they may withhold the result from the model."""
+        point: Point = "post_tool_failure" if failed or watch.refused else "post_tool"
+        if watch.tool is None or point not in self._hooks.points:
+            return content
+        answer = await self._hooks.fire(_event(point, watch.tool, watch, content))
+        self._remind(answer, watch.scope)
+        if not answer.suppress:
+            return content
+        watch.pictures = ()
+        return error_text(KEPT_BACK) if failed else f"[{KEPT_BACK}]"
+
+    def _remind(self, answer: HookAnswer, scope: CallScope) -> None:
+        if answer.context:
+            scope.services.reminders.add(Reminder(f"hook: {answer.context}", answer.context))
+
+    async def _within_its_time(self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch) -> Any:
+        """Run the tool within its time, and return the declared result."""
+        self._started(watch)
+        watch.began_to_act, watch.provenance = True, provenance_of(tool.spec)
+        watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
+        usual = watch.scope.seconds or self._environment.config.tools.timeout
+        limit = None if tool.own_timeout else tool.spec.timeout or usual
+        try:
+            async with asyncio.timeout(limit):
+                work = tool.call(context, arguments)
+                name = f"tool {tool.spec.name} of {watch.scope.turn}"
+                value = await (work if tool.runs_steps else self.unresponsive.run(work, name))
+        except TimeoutError:
+            after = "" if limit is None else f" after {limit:g} s"
+            raise ToolError(f"{tool.spec.name} timed out{after}") from None
+        except DeliveryError as error:
+            raise ToolError(f"not delivered: {error}") from error
+        finally:
+            watch.over = True
+        return tool.result.checked(value)
+
+    async def _context(self, watch: Watch) -> ToolContext:
+        scope = watch.scope
+        home = await self._environment.workspace(scope.actor, scope.session)
+        return ToolContext(
+            actor=scope.actor,
+            session=scope.session,
+            call_id=watch.call.id,
+            address=scope.address,
+            environment=self._environment,
+            workspace=scope.workspace or home,
+            port=watch,
+            compress=scope.compress,
+            own_workspace=home,
+            turn=scope.turn,
+            step=watch.step,
+        )
+
+    async def _obtain_consent(
+        self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch
+    ) -> Consent | None:
+        """Ask a person for approval where the call needs it; None: it needs none.
+
+        Raises:
+            CallDenied: the answer was no, or there was no answer.
+        """
+        risk = _risk(tool, arguments, context)
+        if not self._must_ask(tool, risk, watch):
+            return None
+        await settle(context.sandbox)
+        grounds = await grounds_of(tool, arguments, watch.call, context)
+        asked = wanted(tool, arguments, watch.call, risk, context, grounds)
+        if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
+            asked = replace(asked, pattern=(), labels=())
+        consent = await watch.scope.services.approve(asked)
+        if consent.refusal:
+            raise denied(tool, arguments, consent.refusal)
+        watch.consenter = consent.by
+        return consent
+
+    async def _look_again(
+        self,
+        consent: Consent | None,
+        tool: Tool,
+        arguments: BaseModel,
+        context: ToolContext,
+        watch: Watch,
+    ) -> None:
+        """Check again that the call still is what was approved: half an hour may have gone by.
+
+        Raises:
+            ToolError: it is not, or a right was taken away, which the approver cannot give.
+        """
+        call = watch.call
+        if consent is None:
+            if self._must_ask(tool, _risk(tool, arguments, context), watch):
+                raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
+            return
+        if self._known(watch) is not tool:
+            raise UnknownTool(watch.said)
+        changed, watch.call = watch.call.input != call.input, call
+        await settle(context.sandbox)  # after a restart nothing is proven yet
+        risk = _risk(tool, arguments, context)
+        self._must_ask(tool, risk, watch)
+        now = wanted(tool, arguments, call, risk, context, await grounds_of(tool, arguments, call, context))
+        # Last, with nothing awaited between this and the run.
+        if lapsed := consent.lapsed():
+            raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
+        if changed or now.digest != consent.digest:
+            raise ToolError(
+                f"not run: what {call.name} rests on (a file, the configuration) changed after it was shown for "
+                "approval. Call it again to have it asked anew"
+            )
+
+    def _must_ask(self, tool: Tool, risk: Risk, watch: Watch) -> bool:
+        """Whether the call needs a person's approval.
+
+        Raises:
+            ToolError: the call is refused, and no approval can allow it.
+        """
+        scope = watch.scope
+        answer = self._access.consent(scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
+        if answer == "refuse":
+            watch.refused = True
+            rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
+            raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
+        return answer == "ask"
+
+
+def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
+    """Return the risk of this very call."""
+    return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
+
+
+def _missed(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
+    """Return the tools that a call may have meant whose form alone is wrong; none: something else is wrong, too.
+
+    A tool that is not for the actor is treated as one that does not exist.
+    """
+    if isinstance(error, InvalidInput) and watch.listed and not watch.began_to_act:
+        return [watch.listed]
+    if isinstance(error, UnknownTool):
+        usable = {spec.name: spec for spec in watch.usable()}
+        return [usable[name] for name in near_names(watch.said, list(usable))]
+    return []
+
+
+def _event(point: Point, tool: Tool, watch: Watch, text: str = "") -> HookEvent:
+    spec, scope, call = tool.spec, watch.scope, watch.call
+    return HookEvent(point, scope.session, scope.actor, spec.name, spec.tags, call.id, call.input, text)
+
+
+def _brief(arguments: Mapping[str, Any]) -> str:
+    """Return the beginning of a call's arguments."""
+    return " ".join(f"{name}={str(value)[:MAX_OF_A_VALUE]}" for name, value in islice(arguments.items(), 20))
+
+
+def _hint(template: str, values: Mapping[str, Any]) -> str:
+    """Return a line for people without control characters: files and models choose its words."""
+    return mask(printable(storable(hint(template, values))))
+
+
+def error_text(message: str) -> str:
+    """Return an error as the model and `goclaw tool run` get it: `{"error": "…"}`, masked."""
+    return json.dumps({"error": mask(message)}, ensure_ascii=False)
+
+
+def with_schemas(content: str, tools: Sequence[ToolSpec]) -> str:
+    """Return an error's text with the schemas of the tools that the call may have meant."""
+    schemas = {tool.name: trimmed_schema(tool.schema) for tool in tools}
+    return json.dumps({**json.loads(content), "schemas": schemas}, ensure_ascii=False)
+
+
+def outcome_unknown(call: ToolCall) -> ToolResult:
+    """Return the result of a call that a crash cut and that must not run twice."""
+    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
+
+
+def provenance_of(spec: ToolSpec) -> Provenance | None:
+    """Return the source of a tool's content; None: GoClaw itself."""
+    if not spec.foreign:
+        return None
+    return Provenance(next((kind for tag, kind in _SOURCES.items() if tag in spec.tags), SourceKind.TOOL))

@@ -1,0 +1,127 @@
+"""The effective rights of a person: for `goclaw users`, `goclaw config check` and `/whoami`, from one place.
+
+Nothing is concluded from roles or lists here: each tool and command is put to `Access.authorize`, and each tool that
+is allowed to `Access.consent`, as a turn does it. So what people read is what happens.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.daily_budget import DailyBudget
+from goclaw.common.auth.users import NO_HOURS, User
+from goclaw.common.core.catalog import COMMANDS
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.common.specs import Risk, SideEffect, ToolSpec
+from goclaw.tools.toolkit.base import Tool
+from goclaw.tools.toolkit.registry import Registry
+
+CallAnswer = Literal["run", "ask", "refuse", "depends"]
+"""The answer to calls of a tool: `Answer`, or `depends` where the call itself decides."""
+NONE = "none"
+
+
+@record
+class EffectiveRights:
+    """The rights of one person as they are now. Names are sorted."""
+
+    tools: tuple[str, ...]
+    """Every tool that the person may use."""
+    asks: tuple[str, ...]
+    """Those of them of which every call waits for a person's yes."""
+    may_ask: tuple[str, ...]
+    """Those of them of which it depends on the call."""
+    refused: tuple[str, ...]
+    """Those of them of which every call is refused: in plan mode, or by `policy.stricter`."""
+    answers: bool
+    """Whether the person may answer what is asked for their own calls."""
+    writes_files: bool
+    """Whether one of the tools changes files of the workspace."""
+    commands: tuple[str, ...] | None
+    """The slash commands; None: every one that is not an admin's alone."""
+    budget: DailyBudget
+    quiet_hours: str
+    """`22:00-07:00`; empty: none."""
+
+    def lines(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield name and text of what holds, for people.
+
+        Args:
+            folder: what to call the workspace.
+        """
+        yield "Tools", in_words(self.tools)
+        if self.tools:
+            who = "" if self.answers else ", and somebody else answers"
+            yield "Asks first", f"{in_words(self.asks)}{who if self.asks else ''}"
+        if self.may_ask:
+            yield "Asks by call", in_words(self.may_ask)
+        if self.refused:
+            yield "Refused now", in_words(self.refused)
+        yield "Writes files", f"in {folder}" if self.writes_files else "nowhere"
+        yield "Daily budget", str(self.budget)
+        yield "Quiet hours", self.quiet_hours or NONE
+        if self.commands is not None:
+            yield "Commands", in_words(self.commands)
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return a list of names, as every text about rights has it."""
+    return ", ".join(names) or NONE
+
+
+def effective_rights(registry: Registry, access: Access, actor: Actor, user: User | None) -> EffectiveRights:
+    """Return the rights of a person.
+
+    Args:
+        registry: the tools that there are.
+        access: the rules, over the same tools.
+        actor: the person.
+        user: the person's entry of users.json, if any.
+    """
+    specs = sorted(registry.visible_to(actor), key=lambda spec: spec.name)
+    answers = {spec.name: _answer(registry.named(spec.name), spec, access, actor) for spec in specs}
+
+    def those(answer: CallAnswer) -> tuple[str, ...]:
+        return tuple(name for name, found in answers.items() if found == answer)
+
+    denied = [name for name in COMMANDS if not access.authorize(actor, "command.run", name).allowed]
+    quiet = (user.quiet_hours if user else "") or access.config.quiet_hours or ""
+    return EffectiveRights(
+        tools=tuple(answers),
+        asks=those("ask"),
+        may_ask=those("depends"),
+        refused=those("refuse"),
+        answers=access.authorize(actor, "question.answer", actor.key).allowed,
+        writes_files=any(map(writes_files, specs)),
+        commands=tuple(sorted(set(COMMANDS) - set(denied))) if denied else None,
+        budget=access.daily_budget(actor.key),
+        quiet_hours="" if quiet == NO_HOURS else quiet,
+    )
+
+
+def writes_files(spec: ToolSpec) -> bool:
+    """Whether a tool changes files of the workspace: the file tools that write, and what runs commands there."""
+    if "shell" in spec.tags:
+        return spec.side_effect is SideEffect.SPAWNS
+    return "write" in spec.tags and "filesystem" in spec.tags
+
+
+def _answer(tool: Tool | None, spec: ToolSpec, access: Access, actor: Actor) -> CallAnswer:
+    """Return what becomes of the calls of an allowed tool, in the mode that is configured.
+
+    Where they differ it depends; that some are refused is said when they are made.
+    """
+    usual = tool.usual_risk(access.config) if tool else spec.risk
+    if tool is None or usual is not None:
+        return access.consent(actor, spec, usual or spec.risk)
+    answers = {access.consent(actor, spec, each) for each in risks_up_to(tool.highest_risk)}
+    if len(answers) == 1:
+        return answers.pop()
+    return "depends" if "ask" in answers else "run"
+
+
+def risks_up_to(most: Risk) -> list[Risk]:
+    """Return the risks that calls can have whose arguments decide it; `contained` follows from the configuration."""
+    ladder: list[Risk] = [risk for risk in Risk if risk is not Risk.CONTAINED]
+    return ladder[: ladder.index(most) + 1] if most in ladder else [*Risk]

@@ -1,0 +1,373 @@
+"""Loading of one-file plugins: who may write them, their execution, the parts that they declare, and each fault.
+
+A fault has the place `file:line:column`. `check_file` finds all of them: it executes statement by statement, and of one
+that fails its inner calls, so that one fault hides no other.
+"""
+
+import ast
+import os
+import stat
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from itertools import count
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+from goclaw.common.auth.users import Users
+from goclaw.common.auth.workplaces import places_of
+from goclaw.common.config.packaged import FileParts, FilesPart
+from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
+from goclaw.common.core.files import decode, lies_inside
+from goclaw.common.core.plugins import API_VERSION, WRITTEN_FOR, api_misfit, fault_of, third_party
+from goclaw.common.core.records import record
+from goclaw.errors import ConfigError, GoclawError
+from goclaw.tools.toolkit.base import Tool, check_name
+from goclaw.tools.toolkit.parts import AgentPart, ToolsetPart
+
+MAX_BYTES = 1_000_000
+"""Of a file; what is larger is no source."""
+NO_PACKAGES = "what needs packages that GoClaw lacks is a package itself (`goclaw plugin add`, docs/plugins.md)"
+NO_PARTS = (
+    "declares no tool, toolset or agent; make one with `@tool` (goclaw.toolkit.base) or `tool(…)` (goclaw.declare), "
+    "and bind it to a name"
+)
+_NUMBERS = count(1)
+_IN_FORCE: dict[Path, "_Loaded"] = {}
+"""The last good version of each file."""
+Names = dict[str, Any]
+
+
+@record
+class Problem:
+    """A fault in a file."""
+
+    line: int
+    column: int
+    message: str
+
+    def shown(self, path: Path | str) -> str:
+        """Return it with its place: `garden.py:3:5: message`."""
+        return f"{path}:{self.line}:{self.column}: {self.message}"
+
+
+@record
+class _Loaded:
+    """A version of a file that was executed."""
+
+    content: str
+    parts: FileParts
+    module: str
+    """Its name in `sys.modules`."""
+
+
+class FileFault(GoclawError):
+    """A file cannot be used; the message has the first fault and its place."""
+
+
+@runtime_checkable
+class _Declaration(Protocol):
+    """A tool of `goclaw.tools.declare` that is in no toolset."""
+
+    name: str
+
+    @property
+    def does(self) -> object: ...
+
+    def built(self, tags: tuple[str, ...] = ()) -> Tool: ...
+
+
+@record
+class _Source:
+    """A file that was read and parsed."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+    code: CodeType
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Line and column of each name that is bound at its top level, but for imports."""
+
+
+def load_file(path: Path, config: Config) -> FileParts:
+    """Execute a file and return its parts; one that reads as its last good version did is not executed again.
+
+    Raises:
+        FileFault: it cannot be used; what it declared before stays as it was.
+    """
+    if refusal := refused(path, config):
+        raise FileFault(refusal)
+    try:
+        source = _read(path)
+        before = _IN_FORCE.get(path)
+        if before and before.content == source.text:
+            return before.parts
+        module = _module(path)
+        sys.modules[module.__name__] = module
+        try:
+            exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refused` says whose
+            parts = _parts(vars(module), source)
+        except BaseException:
+            del sys.modules[module.__name__]
+            raise
+    except (Exception, SystemExit) as error:
+        raise FileFault(_problem(error, path).shown(path.name)) from error
+    _IN_FORCE[path] = _Loaded(source.text, parts, module.__name__)
+    if before:
+        sys.modules.pop(before.module, None)
+    return parts
+
+
+def check_file(path: Path, config: Config) -> list[Problem]:
+    """Execute a file statement by statement; return every fault, in the order of the file. None: it can be used."""
+    problems = [Problem(1, 1, refusal)] if (refusal := refused(path, config)) else []
+    try:
+        source = _read(path)
+    except (Exception, SystemExit) as error:
+        return [*problems, _problem(error, path)]
+    module = _module(path)
+    sys.modules[module.__name__] = module
+    try:
+        found = _Check(source, vars(module)).problems()
+    finally:
+        del sys.modules[module.__name__]
+    return sorted([*problems, *found], key=lambda each: (each.line, each.column))
+
+
+def refused(path: Path, config: Config) -> str:
+    """Return why a file is not executed, whatever is in it: others, or the agent, may change it. Empty: it may be."""
+    real = Path(os.path.realpath(path))
+    folders = {real.parent, path.absolute().parent}
+    try:
+        for place in (real, *sorted(folders)):
+            found = place.stat()
+            if found.st_uid not in (0, os.geteuid()):
+                owner = f"belongs to another user (uid {found.st_uid}), who may change it"
+                return f"{place} {owner}: `chown {os.geteuid()} {place}`"
+            if found.st_mode & 0o022:
+                mode = stat.S_IMODE(found.st_mode)
+                return f"others may change {place} (mode {mode:o}): `chmod go-w {place}`"
+        for place in {above for folder in folders for above in folder.parents}:
+            mode = stat.S_IMODE(place.stat().st_mode)
+            if mode & 0o002 and not mode & stat.S_ISVTX:
+                return f"others may exchange what is in {place} (mode {mode:o}): `chmod o-w {place}`"
+    except OSError as error:
+        return f"{error.filename or path}: {error.strerror}"
+    for workspace in _workspaces(config):
+        if lies_inside(path, workspace):
+            return f"lies in the workspace {workspace}, where the agent may change it: move it elsewhere"
+    return ""
+
+
+def _workspaces(config: Config) -> Iterator[Path]:
+    yield config.workspace_path
+    yield config.people_path
+    with suppress(ConfigError):  # a broken users.json is reported elsewhere
+        yield from {place.root for place in places_of(config, Users.read(config.users_path).all()).values()}
+
+
+def _read(path: Path) -> _Source:
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"larger than {MAX_BYTES:,} bytes; is it the right file?")
+    text = decode(content, path.name)
+    tree = ast.parse(text, str(path))
+    return _Source(path, text, tree, compile(tree, str(path), "exec", dont_inherit=True), dict(_places(tree)))
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the names that top-level statements bind, but for imports."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement.name, (statement.lineno, statement.col_offset + 1)
+        elif not isinstance(statement, ast.Import | ast.ImportFrom):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, (node.lineno, node.col_offset + 1)
+
+
+def _module(path: Path) -> ModuleType:
+    # A name of its own for each version: pydantic and dataclasses look up the module of a class.
+    module = ModuleType(f"goclaw_plugin_{next(_NUMBERS)}_{path.stem}")
+    module.__file__ = str(path)
+    return module
+
+
+def _problem(error: BaseException, path: Path) -> Problem:
+    """Return where in the file an error came from, and what it says."""
+    if isinstance(error, _Misplaced):
+        return error.problem
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return Problem(error.lineno or 1, error.offset or 1, error.msg)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    message = " ".join(fault_of(error).split())
+    if isinstance(error, ImportError):
+        message = f"{message}; {NO_PACKAGES}"
+    if not frames:
+        return Problem(1, 1, message.removeprefix(f"{path.name}: "))
+    return Problem(frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, message)
+
+
+class _Misplaced(Exception):
+    """A declaration that is sound by itself, and does not go with its file."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+def _parts(names: Names, source: _Source) -> FileParts:
+    """Return the parts of an executed file; raises the first fault."""
+    tools, configured, problems = _collected(names, source)
+    if problems:
+        raise _Misplaced(problems[0])
+    return FileParts(tuple(tools.values()), tuple(configured))
+
+
+def _collected(
+    names: Names, source: _Source, *, may_be_empty: bool = False
+) -> tuple[dict[str, Tool], list[AgentPart | ToolsetPart], list[Problem]]:
+    """Return the tools by name, the agents and toolsets, and what does not fit."""
+    tools: dict[str, Tool] = {}
+    configured: list[AgentPart | ToolsetPart] = []
+    problems: list[Problem] = []
+    if misfit := api_misfit(names.get(WRITTEN_FOR, API_VERSION)):
+        problems.append(Problem(*source.places.get(WRITTEN_FOR, (1, 1)), misfit))
+    seen: set[int] = set()
+    public = [(name, names[name]) for name in source.places if not name.startswith("_") and name in names]
+    # A declared tool that a toolset takes is the toolset's.
+    for name, value in sorted(public, key=lambda each: isinstance(each[1], _Declaration)):
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        try:
+            own = _tools_of(value, tools)
+        except Exception as error:  # a declaration of the file's: whatever is wrong with it is said with its place
+            problems.append(Problem(*source.places[name], " ".join(fault_of(error).split())))
+            continue
+        if isinstance(value, AgentPart | ToolsetPart):
+            configured.append(value)
+        for tool in own:
+            fault = "is declared twice in this file" if tools.get(tool.spec.name, tool) is not tool else ""
+            if fault := fault or _name_fault(tool.spec.name):
+                problems.append(Problem(*source.places[name], f"tool {tool.spec.name} {fault}"))
+            tools.setdefault(tool.spec.name, tool)
+    if not (tools or configured or problems or may_be_empty):
+        problems.append(Problem(1, 1, NO_PARTS))
+    return tools, configured, problems
+
+
+def _tools_of(value: object, known: Mapping[str, Tool]) -> Sequence[Tool]:
+    match value:
+        case Tool():
+            return (value,)
+        case ToolsetPart():
+            return value.tools
+        case AgentPart():
+            return [tool for toolset in value.toolsets for tool in toolset.tools]
+        case _Declaration() if value.does and value.name not in known:
+            return (value.built(),)
+    return ()
+
+
+def _name_fault(name: str) -> str:
+    try:
+        check_name(name)
+    except ValueError as error:
+        return str(error)
+    gated = {each for gate in catalog.GATED_TOOLS.values() for each in gate}
+    if name in catalog.TOOLS or name in gated:
+        return "has the name of one that is built in; choose another one"
+    if name in third_party("tools"):
+        return "has the name of one of an installed package; choose another one"
+    return ""
+
+
+class _Check:
+    """Executes a file as far as it goes, and keeps every fault."""
+
+    def __init__(self, source: _Source, names: Names) -> None:
+        self._source = source
+        self._names = names
+        self._lost: set[str] = set()
+        """Names that statements which failed would have bound: what lacks them is no fault of its own."""
+        self._problems: list[Problem] = []
+
+    def problems(self) -> list[Problem]:
+        for statement in self._source.tree.body:
+            self._execute(statement)
+        has_failed = bool(self._problems and self._lost)
+        self._problems += _collected(self._names, self._source, may_be_empty=has_failed)[2]
+        return self._problems
+
+    def _execute(self, statement: ast.stmt) -> None:
+        wrapped = ast.Module([statement], [])
+        try:
+            exec(compile(wrapped, str(self._source.path), "exec", dont_inherit=True), self._names)  # noqa: S102 -- see above
+        except (Exception, SystemExit) as error:
+            self._lost.update(_bound(statement))
+            before = len(self._problems)
+            if not self._inner(statement) and not self._follows(error):
+                self._problems[before:] = [_problem(error, self._source.path)]
+
+    def _inner(self, node: ast.AST) -> bool:
+        """Evaluate the calls inside a statement that failed; whether one of them is at fault, and named."""
+        found = False
+        for call in _inner_calls(node):
+            try:
+                code = compile(ast.Expression(call), str(self._source.path), "eval", dont_inherit=True)
+                made = eval(code, self._names)  # noqa: S307 -- see above
+            except (Exception, SystemExit) as error:
+                if not self._inner(call) and not self._follows(error):
+                    self._problems.append(_problem(error, self._source.path))
+                found = True
+            else:
+                found = self._is_unsound(made, call) or found
+        return found
+
+    def _is_unsound(self, made: object, call: ast.Call) -> bool:
+        """Whether a declared tool, which is sound by its own words, cannot be built: so its toolset says no more."""
+        if isinstance(made, _Declaration) and made.does:
+            try:
+                made.built()
+            except Exception as error:  # see `_collected`
+                message = " ".join(fault_of(error).split())
+                self._problems.append(Problem(call.lineno, call.col_offset + 1, message))
+                return True
+        return False
+
+    def _follows(self, error: BaseException) -> bool:
+        """Whether an error only says that a name is missing whose own statement failed."""
+        return isinstance(error, NameError) and error.name in self._lost
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
+    else:
+        yield from (
+            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+
+
+def _inner_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the outermost calls below a node that stand at the top level of the file: not in a function's body."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.comprehension):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and isinstance(child, ast.stmt):
+            continue
+        if isinstance(child, ast.Call):
+            yield child
+        elif not isinstance(child, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            yield from _inner_calls(child)
+
+
+PART = FilesPart(load_file)

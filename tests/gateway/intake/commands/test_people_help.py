@@ -1,0 +1,105 @@
+"""`/help`, `/start`, `/whoami`, `/tool`: the small ones."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from goclaw.common.auth.users import User
+from goclaw.common.core import catalog
+from goclaw.common.core.events import Actor
+from goclaw.common.specs import SideEffect
+from goclaw.gateway.intake.commands.people import GROUPS
+from goclaw.llm.demo import DemoModel
+from goclaw.tools.toolkit.base import ToolContext, tool
+from tests.harness import World
+
+ANNA = Actor("telegram:5", "telegram", name="Anna")
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def echo(ctx: ToolContext, text: str) -> str:
+    """Say it again."""
+    return f"echo: {text}"
+
+
+async def test_help_lists_every_command_of_the_catalogue(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        head, *lines = (await core.command("/help")).splitlines()
+    assert head == "Available commands:"
+    lines = [line for line in lines if line.startswith("/")]
+    names = [line.split(" - ")[0][1:] for line in lines]
+    assert names[:6] == ["help", "status", "stop", "clear", "compact", "model"]
+    assert sorted(names) == sorted(catalog.COMMANDS)
+    summaries = dict(line.split(" - ", 1) for line in lines)
+    # The words of the tools contract.
+    assert summaries["/status"] == "Show session status and compaction health"
+    assert summaries["/compact"] == "Force context compaction immediately"
+    assert summaries["/clear"] == "Clear conversation history and reset session"
+    assert summaries["/help"] == "Show available commands"
+
+
+async def test_help_groups_the_commands_under_headings(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        first, *others = (await core.command("/help")).split("\n\n")
+    assert [block.splitlines()[0] for block in others] == list(GROUPS), "every command of the catalogue has its group"
+    assert first.count("\n/") == 6 and "Approvals\n/mode - Show or change the permission mode" in "\n".join(others)
+
+
+async def test_help_shows_commands_of_agents_under_a_heading_of_their_own(tmp_path: Path) -> None:
+    agents = {"kinds": {"poet": {"description": "Writes verse"}}, "routes": [{"agent": "poet", "command": "verse"}]}
+    async with World(tmp_path, agents=agents).running() as core:
+        assert (await core.command("/help")).endswith("\n\nOther\n/verse - Ask poet")
+
+
+async def test_help_names_only_what_this_person_may_use(tmp_path: Path) -> None:
+    roles = {"guest": {"commands": ["help", "status", "whoami"]}}
+    world = World(tmp_path, users=[User("telegram:5", roles=frozenset({"guest"}))], roles=roles)
+    async with world.running() as core:
+        text = await core.command("/help", actor=ANNA, session="telegram:5")
+    assert re.findall("^/[a-z]+", text, re.MULTILINE) == [
+        "/help",
+        "/status",
+        "/whoami",
+    ]
+
+
+async def test_help_shows_what_is_for_admins_to_admins_alone(tmp_path: Path) -> None:
+    users = [User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))]
+    async with World(tmp_path, users=users).running() as core:
+        shown = [
+            "/pair - " in await core.command("/help", actor=Actor(key, "telegram"), session=key)
+            for key in ("telegram:5", "telegram:7")
+        ]
+    assert shown == [False, True]
+
+
+@pytest.mark.parametrize(("name", "greeting"), [("Anna", "Hello Anna!"), ("", "Hello there!")])
+async def test_start_greets_and_points_to_help(tmp_path: Path, name: str, greeting: str) -> None:
+    world = World(tmp_path, users=[User("telegram:5")])
+    async with world.running() as core:
+        text = await core.command("/start", actor=Actor("telegram:5", "telegram", name=name), session="telegram:5")
+    assert text.startswith(greeting) and "/help" in text
+
+
+async def test_whoami_shows_key_session_and_rights(tmp_path: Path) -> None:
+    world = World(tmp_path, users=[User("telegram:5", session="team")])
+    async with world.running() as core:
+        text = await core.command("/whoami", actor=ANNA, session="telegram:5")
+    assert text == "You are telegram:5.\nSession: team\nRole: user"
+
+
+async def test_tool_runs_a_real_tool_on_the_demo_model(tmp_path: Path) -> None:
+    world = World(tmp_path, model=DemoModel(), tools=[echo])
+    async with world.running() as core:
+        await core.say('/tool echo {"text": "hi"}')
+        await core.settled()
+        await core.say('/tool nothing {"text": "hi"}')
+        await core.settled()
+    assert "echo: hi" in world.texts()[0]
+    assert "unknown tool: nothing" in world.texts()[1]
+
+
+async def test_tool_is_nothing_for_a_real_model(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        assert (await core.command("/tool echo {}")).startswith("/tool works with the demo model only.")

@@ -1,0 +1,115 @@
+"""`goclaw plugin`: what it prints, and when what changed is in force; a start restores what is due."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goclaw.common.config.schema import Config
+from goclaw.common.config.state import open_state
+from goclaw.common.core.plugin_folder import FOLDER, RECORD, InstalledPlugin, PluginRecord, read_record, write_record
+from goclaw.program.cli.base import Options
+from goclaw.program.cli.loading import load_given
+from goclaw.program.cli.program import run
+from tests.program.ops.plugins.conftest import state
+from tests.program.ops.plugins.projects import project
+from tests.tools.toolkit.one_file import TOOL, own, put
+
+__all__ = ["state"]
+
+pytestmark = [pytest.mark.promise("P-plugins-stay"), pytest.mark.timeout(120)]
+
+
+@pytest.fixture(autouse=True)
+def _here(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_keys: None) -> None:
+    monkeypatch.setenv("GOCLAW_STATE_DIR", str(state))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_plugin_is_added_listed_and_removed(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = project(tmp_path / "garden")
+    assert run(["plugin", "list"]) == 0
+    assert "no plugin was added" in capsys.readouterr().err
+    with open_state(Config(state_dir=state)):  # as a daemon does
+        assert run(["plugin", "add", "./garden"]) == 0
+    output = capsys.readouterr()
+    assert output.out == "added garden-tools 1.0: tools.garden\n"
+    assert output.err == "goclaw: the daemon that runs has it after `goclaw restart`\n"
+    assert run(["plugin", "list"]) == 0
+    assert capsys.readouterr().out == f"garden-tools 1.0: tools.garden\n  from {source}\n"
+    assert run(["plugin", "list", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["name"], listed["source"], listed["fault"]) == ("garden-tools", str(source), "")
+    assert run(["tool", "run", "garden"]) == 0
+    assert capsys.readouterr().out == "from a package\n"
+    assert run(["plugin", "remove", "garden-tools"]) == 0
+    output = capsys.readouterr()
+    assert output.out == "removed garden-tools 1.0\n" and "no daemon runs, and the next start has it" in output.err
+    assert run(["plugin", "remove", "garden-tools"]) == 1
+    assert capsys.readouterr().err == "goclaw: no plugin is called garden-tools; there are: none\n"
+
+
+def recorded(state: Path, source: Path) -> None:
+    """A record of another Python, whose folder is gone: as after an upgrade."""
+    (state / FOLDER).mkdir(mode=0o700)
+    plugin = InstalledPlugin("garden-tools", str(source), "1.0", str(source), parts=("tools.garden",))
+    write_record(state, PluginRecord("site-of-before", "another Python", (plugin,)))
+
+
+@pytest.mark.slow
+def test_a_start_restores_what_was_installed_for_another_python(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(state, project(tmp_path / "garden"))
+    assert run(["plugin", "list"]) == 0
+    assert "for other packages of GoClaw or another Python" in capsys.readouterr().out
+    loaded = load_given(Options(), restoring=True)
+    assert loaded.packaged.faults == {}
+    assert "restoring plugins" in capsys.readouterr().err
+    assert run(["tool", "run", "garden"]) == 0
+    assert capsys.readouterr().out == "from a package\n"
+    load_given(Options(), restoring=True)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-plugins-stop-nothing")
+def test_a_plugin_that_cannot_be_restored_is_left_out_and_stops_no_start(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(state, tmp_path / "gone")
+    loaded = load_given(Options(), restoring=True)
+    ((what, why),) = loaded.packaged.faults.items()
+    assert what == "plugin garden-tools" and str(tmp_path / "gone") in why and "tried again" in why
+    assert f"warning: {what}: {why}" in capsys.readouterr().err
+    assert run(["plugin", "restore"]) == 1
+    assert [plugin.name for plugin in read_record(state).plugins] == ["garden-tools"]
+
+
+@pytest.mark.promise("P-plugins-stop-nothing")
+def test_a_broken_record_is_named_and_stops_no_command(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (state / FOLDER).mkdir(mode=0o700)
+    for content in ("{", "[]", '{"plugins": [{"nothing": 1}]}', '{"plugins": [], "folder": "../elsewhere"}'):
+        (state / FOLDER / RECORD).write_text(content)
+        assert run(["plugin", "list"]) == 1
+        assert f"{state / FOLDER / RECORD}: " in capsys.readouterr().err
+        assert list(load_given(Options()).packaged.faults) == [f"plugin {RECORD}"]
+
+
+@pytest.mark.promise("P-plugins-one-file")
+def test_declare_check_prints_every_fault_and_has_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = own(tmp_path / "mine")
+    good = put(folder / "good.py", TOOL.format(name="garden", says="x"))
+    bad = put(folder / "bad.py", "import nothing_of_that_name\n\nnot_defined()\n")
+    assert run(["declare", "check", str(good)]) == 0
+    assert capsys.readouterr().err == "goclaw: 1 file without a fault\n"
+    assert run(["declare", "check", str(good), str(bad)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["mine/bad.py:1:1", "mine/bad.py:3:1"]
+    assert run(["declare", "check", "--json", str(bad)]) == 1
+    assert [(each["line"], each["column"]) for each in json.loads(capsys.readouterr().out)] == [(1, 1), (3, 1)]
+    assert run(["declare", "check", "missing.py"]) == 1
+    assert "No such file" in capsys.readouterr().out
