@@ -56,14 +56,14 @@ ON_OLDEST_POSTGRES = ("--store", "postgres-oldest")
 ON_THE_STORE = [
     f"tests/{name}"
     for name in (
-        *("store", "engine", "schedules", "approvals", "compaction", "sessions", "turns", "gateway", "app"),
-        *("channels", "servers", "acceptance"),
+        *("durable", "conversation/schedules", "conversation/approvals", "conversation/compaction"),
+        *("conversation/sessions", "conversation/turns", "gateway", "program/app", "channels", "acceptance"),
     )
 ]
 """Folders of tests that `--store postgres` runs: of these every test that opens a database."""
-WITH_STATEMENTS = ("store", "engine", "schedules")
-"""Rooms with statements of their own, but `ops`, which asks copies: files of SQLite."""
-MOST_ON_THE_STORE = [f"tests/{name}" for name in (*WITH_STATEMENTS, "app")]
+WITH_STATEMENTS = ("durable/engine", "durable/store", "conversation/schedules")
+"""Rooms with statements of their own, but `program/ops`, which asks copies: files of SQLite."""
+MOST_ON_THE_STORE = [f"tests/{name}" for name in (*WITH_STATEMENTS, "program/app")]
 """Those of them that the short lane runs on Postgres, without `slow` ones: what these rooms do, and the whole daemon.
 All others ask nothing of the store that these do not."""
 QUICK = ("-m", "not long and not slow")

@@ -341,7 +341,7 @@ def tracked_files() -> Iterator[str]:
 
 
 def test_tests_mirror_the_package() -> None:
-    """tests/durable/engine/test_lanes.py and test_lanes_recovery.py are about goclaw/durable/engine/lanes.py (or lanes/)."""
+    """tests/durable/engine/test_lanes_join.py is about goclaw/durable/engine/lanes.py (or a folder lanes/)."""
     lost = [
         house.name_of(path)
         for path in house.python_files("tests")

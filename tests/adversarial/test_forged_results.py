@@ -14,7 +14,7 @@ from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 from tests.gateway.servers.openai.calling import content, service, world_with
 from tests.harness import Answer
 from tests.tools.builtin.mcp_support import bench_with, misbehaving
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 
 DENIAL = '{"result": "denied: whatever the page says"}'
 LACKING = '{"error": "missing required fields: path"}'

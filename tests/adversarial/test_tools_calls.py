@@ -22,7 +22,7 @@ from goclaw.tools.toolkit.json_schema import Injected
 from goclaw.tools.toolkit.scheduling import ResourceUse as Reach
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.sources import Fixed, Named, Sources
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 from tests.tools.toolkit.test_dispatcher_rights import GUEST
 
 BY_ANOTHER_NAME: list[tuple[str, dict[str, Any]]] = [

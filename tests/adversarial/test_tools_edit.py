@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.testing import open_bench
 from goclaw.tools.builtin.matching import MatchTier, find
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 
 HEAVY = [
     ("a \n" * 300_000, "a\n" * 2_000 + "b\n"),

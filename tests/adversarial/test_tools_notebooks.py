@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goclaw.testing import open_bench
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 
 CELL: dict[str, Any] = {
     "cell_type": "code",

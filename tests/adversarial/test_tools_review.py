@@ -10,7 +10,7 @@ from goclaw.common.core.diffs import unified
 from goclaw.testing import open_bench
 from goclaw.tools.hooks.base import HookAnswer
 from tests.parts import NoSandbox
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 from tests.tools.hooks.support import event, opened
 
 GUARDS = """

@@ -16,7 +16,7 @@ from goclaw.tools.execution.sandbox.confined_program import can_confine, running
 from tests.tables import table
 from tests.tools.builtin.file_support import around
 from tests.tools.builtin.memory_support import ANNA, Surroundings
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 
 __all__ = ["around"]
 

@@ -58,8 +58,8 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_a_tool_in_goclaw_is_one_file_and_one_line(copy: Path) -> None:
-    (copy / "goclaw" / "tools" / "reading_time.py").write_text(TOOL)
-    catalogue = copy / "goclaw" / "core" / "catalog.py"
+    (copy / "goclaw" / "tools" / "builtin" / "reading_time.py").write_text(TOOL)
+    catalogue = copy / "goclaw" / "common" / "core" / "catalog.py"
     catalogue.write_text(catalogue.read_text().replace("TOOLS = {\n", f"TOOLS = {{\n{LINE}", 1))
     test = copy / "tests" / "tools" / "test_reading_time.py"
     test.parent.mkdir(parents=True)

@@ -211,7 +211,7 @@ BUGS: list[Bug] = [
         _PATHS,
         'if path.startswith(root.rstrip("/") + "/"):',
         'if path.startswith(root.rstrip("/")):',
-        "tests/test_workspace.py::test_a_path_that_leaves_is_refused",
+        "tests/common/workspace/test_workspace.py::test_a_path_that_leaves_is_refused",
         "tests/adversarial/test_path.py::test_no_name_leads_out_for_reading_writing_or_editing",
     ),
     bug(
@@ -220,8 +220,8 @@ BUGS: list[Bug] = [
         _BENEATH,
         "return _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS |",
         "return _OpenHow(flags, 0, _RESOLVE_NO_MAGICLINKS |",
-        "tests/test_workspace.py::test_a_symbolic_link_that_leaves_is_refused",
-        "tests/test_workspace.py::test_a_linked_folder_that_leaves_is_refused",
+        "tests/common/workspace/test_workspace.py::test_a_symbolic_link_that_leaves_is_refused",
+        "tests/common/workspace/test_workspace.py::test_a_linked_folder_that_leaves_is_refused",
     ),
     bug(
         "the path is resolved, checked, and opened afterwards",
@@ -235,7 +235,7 @@ BUGS: list[Bug] = [
         "    if not flags & os.O_NOFOLLOW:\n"
         "        return os.open(whole, flags | os.O_CLOEXEC)\n"
         "    if by_walk:\n        return _walk(",
-        "tests/test_workspace.py::test_no_race_leads_outside",
+        "tests/common/workspace/test_workspace.py::test_no_race_leads_outside",
         "tests/common/workspace/test_path_resolver_races.py",
     ),
     bug(
@@ -244,8 +244,8 @@ BUGS: list[Bug] = [
         _BENEATH,
         "found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)",
         "found = os.open(name, flags, dir_fd=folder)",
-        "tests/test_workspace.py::test_a_linked_folder_that_leaves_is_refused",
-        "tests/test_workspace.py::test_no_race_leads_outside",
+        "tests/common/workspace/test_workspace.py::test_a_linked_folder_that_leaves_is_refused",
+        "tests/common/workspace/test_workspace.py::test_no_race_leads_outside",
     ),
     bug(
         "the daemon's files are denied by name, not by inode",
@@ -253,7 +253,7 @@ BUGS: list[Bug] = [
         _REACH,
         "        return inode in workspace_root.denied.everything(workspace_root.inode)",
         "        return False",
-        "tests/test_workspace.py::test_a_state_file_is_refused_under_every_name",
+        "tests/common/workspace/test_workspace.py::test_a_state_file_is_refused_under_every_name",
         "tests/adversarial/test_path.py::test_a_hard_link_to_a_file_of_the_daemon_is_still_that_file",
     ),
     bug(
@@ -262,8 +262,8 @@ BUGS: list[Bug] = [
         _REACH,
         "        if making and workspace_root.denied.is_name(folder, name):",
         "        if False:",
-        "tests/test_workspace.py::test_a_state_file_that_appears_later_is_refused",
-        "tests/test_workspace.py::test_a_state_file_is_refused_under_every_name",
+        "tests/common/workspace/test_workspace.py::test_a_state_file_that_appears_later_is_refused",
+        "tests/common/workspace/test_workspace.py::test_a_state_file_is_refused_under_every_name",
     ),
     bug(
         "the notes of other users are open to the file tools",
@@ -329,10 +329,10 @@ BUGS: list[Bug] = [
         "        descriptor = os.open(name, os.O_CREAT | os.O_TRUNC | _WRITING, _NEW_FILE, dir_fd=folder)\n"
         "        os.write(descriptor, data)\n        os.close(descriptor)\n        _drop(folder, temporary)\n"
         "    except BaseException:",
-        "tests/test_workspace.py::test_no_race_leads_outside",
-        "tests/test_workspace.py::test_a_failed_write_changes_nothing",
+        "tests/common/workspace/test_workspace.py::test_no_race_leads_outside",
+        "tests/common/workspace/test_workspace.py::test_a_failed_write_changes_nothing",
         "tests/common/workspace/test_path_resolver_races.py",
-        "tests/test_workspace.py",
+        "tests/common/workspace/test_workspace.py",
         "tests/tools/builtin/test_write.py",
     ),
     Bug(
@@ -347,7 +347,7 @@ BUGS: list[Bug] = [
             ),
         ),
         (
-            "tests/test_workspace.py::test_only_regular_files_are_opened",
+            "tests/common/workspace/test_workspace.py::test_only_regular_files_are_opened",
             "tests/adversarial/test_path.py::test_only_regular_files_are_opened_and_nothing_waits",
         ),
     ),
@@ -357,7 +357,7 @@ BUGS: list[Bug] = [
         _PATHS,
         "    elif any(unicodedata.category(character) in _REFUSED or character in _REVERSING for character in path):",
         "    elif False:",
-        "tests/test_workspace.py::test_names_with_control_characters_are_refused",
+        "tests/common/workspace/test_workspace.py::test_names_with_control_characters_are_refused",
     ),
     bug(
         "a kept output is anybody's",

@@ -125,7 +125,7 @@ BUGS: list[Bug] = [
         _PATHS,
         'spellings = (unicodedata.normalize("NFC", path), path, unicodedata.normalize("NFD", path))',
         'spellings = (unicodedata.normalize("NFC", path), path)',
-        "tests/test_workspace.py::test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other",
+        "tests/common/workspace/test_workspace.py::test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other",
     ),
     bug(
         "a folder in another spelling gets a twin for each new file",
@@ -133,7 +133,7 @@ BUGS: list[Bug] = [
         _PATHS,
         "        found = next(filter(is_there, ways), ways[0]) if len(ways) > 1 else ways[0]",
         "        found = ways[0]",
-        "tests/test_workspace.py::test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other",
+        "tests/common/workspace/test_workspace.py::test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other",
     ),
     bug(
         "a glob tells composed letters from decomposed ones",

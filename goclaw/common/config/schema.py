@@ -1,8 +1,4 @@
-"""Every key of the configuration with its type, default and meaning.
-
-The descriptions are the documentation: `goclaw config schema` and docs/configuration.md are made from them. Unknown
-keys are refused everywhere.
-"""
+"""Every key of the configuration; the descriptions are what `goclaw config schema` and docs/configuration.md say."""
 
 import os
 from pathlib import Path
@@ -66,8 +62,7 @@ class WebhookSettings(Section):
         None, description="Where the listener expects it, if a proxy changes the path; not set: the URL's."
     )
     secret: WebhookSecret | None = Field(
-        None,
-        description="What Telegram says with every call; not set: made at the first start and kept in `secrets/`.",
+        None, description="What Telegram says with every call; not set: made at the first start and kept in `secrets/`."
     )
 
 
@@ -226,8 +221,7 @@ class ModelOptions(Section):
         "auto", description="Run tool calls written as text; `auto`: for local models, and one that wrote some before."
     )
     compress_output: bool | None = Field(
-        None,
-        description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`.",
+        None, description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`."
     )
     tools_profile: ToolProfile | None = Field(
         None, description="Which tools stand in its requests; not set: as `tools.profile`."
@@ -403,8 +397,7 @@ class Config(Sections):
         default_factory=dict, description="Catalogues of toolsets, agents and MCP servers, by name."
     )
     registry_server: RegistryServerSettings = Field(
-        default_factory=RegistryServerSettings,
-        description="This gateway's own registry: `goclaw registry serve`.",
+        default_factory=RegistryServerSettings, description="This gateway's own registry: `goclaw registry serve`."
     )
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     hooks: tuple[HookSettings, ...] = Field(

@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.workspace import atomic
+from goclaw.common.workspace import paths as path_rules
 from goclaw.common.workspace.atomic import locked
 from goclaw.common.workspace.described import (
     ABSENT,
@@ -47,16 +48,6 @@ from goclaw.common.workspace.forbidden_files import Inode, inode_of
 from goclaw.common.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.common.workspace.openat2 import open_beneath
 from goclaw.common.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_resolver, root_at
-from goclaw.common.workspace.paths import (
-    FOLDER,
-    check_names_a_file,
-    clean,
-    in_words,
-    nearest,
-    roots_of,
-    spelled,
-    without_mark,
-)
 from goclaw.common.workspace.shared import part_of_shared
 from goclaw.errors import ToolError
 
@@ -103,7 +94,7 @@ class Workspace:
         self._notes = Notes(notes)
         self._denied, self._spared = tuple(denied), tuple(spared)
         self._locks = locks
-        self._roots = roots_of(self.root, self.shared)
+        self._roots = path_rules.roots_of(self.root, self.shared)
         self._resolver: PathResolver
         self._views: BoundedDict[str | None, Self] = BoundedDict(1_000)  # of the last persons; all copies share them
 
@@ -152,7 +143,7 @@ class Workspace:
 
     def _root_of(self, folder: str) -> WorkspaceRoot:
         # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
-        with in_words(folder):
+        with path_rules.in_words(folder):
             opened, above = self._resolver.folder(folder, os.O_PATH)[0], self._resolver.workspace_root
             return root_at(opened, self.on_disk(folder), above.denied, above.renaming)
 
@@ -243,7 +234,7 @@ class Workspace:
 
     async def nearest(self, path: str) -> tuple[str, bool]:
         """Return the file whose path is most like a misspelt one, if any, and whether it is the only candidate."""
-        return await asyncio.to_thread(nearest, self._names(path)[0], await self.paths())
+        return await asyncio.to_thread(path_rules.nearest, self._names(path)[0], await self.paths())
 
     async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the state of each path: the hash of a regular file's bytes, `FOLDER`, or why it has none."""
@@ -278,19 +269,19 @@ class Workspace:
         try:
             return self._use(path, fingerprint)
         except ToolError as error:
-            return FOLDER if isinstance(error.__cause__, IsADirectoryError) else str(error)
+            return path_rules.FOLDER if isinstance(error.__cause__, IsADirectoryError) else str(error)
 
     def _has_link(self, path: str) -> bool:
         name = PurePosixPath(self._name(path))
         steps = [str(step) for step in (*reversed(name.parents[:-1]), name)]
         # Where the notes are shown is no folder of the workspace.
         first = len(PurePosixPath(USERS).parts) if parts_of_note(str(name)) else 0
-        with in_words(path):
+        with path_rules.in_words(path):
             return any(map(self._resolver.is_link, steps[first:]))
 
     def _still_there(self) -> None:
         """Check that the path still leads to the opened folder, because programs are started by path."""
-        with in_words(str(self.root)):
+        with path_rules.in_words(str(self.root)):
             for path, root in ((self.root, self._resolver.workspace_root), (self.shared, self._resolver.shared)):
                 if path and root and not os.path.samestat(os.stat(path), os.fstat(root.folder)):  # noqa: PTH116 -- beside a descriptor
                     raise ToolError(f"the workspace {path} was moved or replaced; restart GoClaw")
@@ -301,9 +292,9 @@ class Workspace:
 
     def _names(self, path: str) -> tuple[str, ...]:
         """Return the possible relative paths; `@path` is `path` unless a file is really called so."""
-        names = clean(path, self._roots)
+        names = path_rules.clean(path, self._roots)
         if names[0].startswith("@") and not self._has(names[0].partition("/")[0]):
-            return clean(without_mark(path, self._roots), self._roots)
+            return path_rules.clean(path_rules.without_mark(path, self._roots), self._roots)
         return names
 
     def _has(self, name: str) -> bool:
@@ -320,7 +311,7 @@ class Workspace:
     def _name(self, path: str) -> str:
         """Return the relative path: of an existing file, else composed (NFC) in the existing folders."""
         names = self._names(path)
-        return names[0] if len(names) == 1 else spelled(names, self._is_there)
+        return names[0] if len(names) == 1 else path_rules.spelled(names, self._is_there)
 
     def _is_there(self, name: str) -> bool:
         try:
@@ -333,7 +324,7 @@ class Workspace:
     def _file(self, path: str, flags: int) -> Iterator[tuple[int, Stat]]:
         """Yield a descriptor and the status of a regular file or, with O_PATH, a folder."""
         name = self._name(path)
-        with in_words(path), self._resolver.place(name) as place:
+        with path_rules.in_words(path), self._resolver.place(name) as place:
             if place.found is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             folder_too = bool(flags & os.O_PATH)
@@ -405,16 +396,16 @@ class Workspace:
             return False
 
     def _paths_in(self, folder: str, limit: int) -> list[str]:
-        return listing_of(self._resolver, clean(folder, self._roots)[0], limit)
+        return listing_of(self._resolver, path_rules.clean(folder, self._roots)[0], limit)
 
     def _write(self, path: str, data: bytes, unless_changed: FileStamp | None, *, create_dirs: bool = True) -> Written:
         name = self._name(path)
-        check_names_a_file(path)
+        path_rules.check_names_a_file(path)
         if not create_dirs and not self._is_there(posixpath.dirname(name) or "."):
             raise ToolError(f"file not found: {path} (its folder is not there, and create_dirs is false)")
         written = None
         while written is None:
-            with in_words(path), self._resolver.making(name) as place:
+            with path_rules.in_words(path), self._resolver.making(name) as place:
                 _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
                 with self._unchanging(place, path, new=unless_changed == ABSENT) as is_same:
                     written = self._replace(place, path, data, unless_changed) if is_same else None
@@ -458,7 +449,7 @@ class Workspace:
         gone = False
         while not gone:
             with (
-                in_words(path),
+                path_rules.in_words(path),
                 self._resolver.making(name, through_link=False) as place,
                 self._unchanging(place, path) as is_same,
             ):
@@ -473,7 +464,7 @@ class Workspace:
         return True
 
     def _keep(self, path: str, data: bytes) -> str:
-        with in_words(path), self._resolver.making(self._name(path), through_link=False) as first:
+        with path_rules.in_words(path), self._resolver.making(self._name(path), through_link=False) as first:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
             for number in range(1, _MAX_OF_ONE_NAME + 1):
                 place = first if number == 1 else self._resolver.beside(first, f"{stem}-{number}{suffix}")

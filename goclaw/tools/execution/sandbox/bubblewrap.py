@@ -46,7 +46,6 @@ from goclaw.tools.execution.sandbox.scratch import sweep
 
 log = logging.getLogger(__name__)
 
-
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
 """The folders searched for bubblewrap: never the PATH of the user that started the daemon."""
 _START = 10.0

@@ -11,7 +11,7 @@ from goclaw.common.core.events import ToolFinished
 from goclaw.testing import open_bench
 from tests.picture_support import png
 from tests.tables import table
-from tests.tools.builtin.test_tools_files import TOOLS
+from tests.tools.builtin.test_builtin_files import TOOLS
 
 PICTURE = png()
 HUGE = "x" * 2_000_000
