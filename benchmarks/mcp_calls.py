@@ -22,7 +22,7 @@ from goclaw.tools.toolkit.base import ConnectingSource
 from goclaw.tools.toolkit.sources import SourcePart
 
 CALLS, WARM_UP = 1_000, 50
-SERVER = ["-S", str(ROOT / "tests" / "mcp" / "misbehaving.py")]
+SERVER = ["-S", str(ROOT / "tests" / "tools" / "mcp" / "misbehaving.py")]
 GIVEN = {"text": "hello"}
 
 

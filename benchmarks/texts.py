@@ -101,7 +101,7 @@ def python() -> list[str]:
     """Our code, and that of others."""
     library = Path(sysconfig.get_path("stdlib"))
     chosen = [
-        *sorted((ROOT / "goclaw" / "engine").glob("*.py"))[:6],
+        *sorted((ROOT / "goclaw" / "durable" / "engine").glob("*.py"))[:6],
         *(library / name for name in ("http/client.py", "email/message.py", "unittest/case.py", "logging/config.py")),
     ]
     return [piece for path in chosen for piece in cut(path.read_text("utf-8"))[1:4]]

@@ -134,7 +134,7 @@ async def open_copy(html: str) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_get("/", index)
-    app.router.add_static("/web", Path(str(files("goclaw") / "web_ui")))
+    app.router.add_static("/web", Path(str(files("goclaw") / "clients" / "web_ui")))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

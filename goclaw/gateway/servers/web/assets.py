@@ -20,7 +20,7 @@ import goclaw
 from goclaw.common.config.listening import WEB
 from goclaw.common.core.records import record
 
-FOLDER = Path(goclaw.__file__).parent / "web_ui"
+FOLDER = Path(goclaw.__file__).parent / "clients" / "web_ui"
 INDEX = "index.html"
 PLACE = b'<script id="here" type="application/json">'
 """Where the index takes data for its scripts. A block of data is run by no browser (HTML, 4.12.1)."""

@@ -99,7 +99,7 @@ class Package:
             found = _VERSION.search(_text(package / "__init__.py"))
             if not found:
                 raise StateError(f"{requirement}: has no version of GoClaw")
-            texts = (_text(package / "CHANGELOG.md"), _text(package / "store" / "sqlite" / "migrations.py"))
+            texts = (_text(package / "CHANGELOG.md"), _text(package / "durable" / "store" / "sqlite" / "migrations.py"))
         version = found["version"]
         exact = requirement if self._origin or ref else self._named(f"=={version}")
         return Release(version, exact), Source(version, *texts)
