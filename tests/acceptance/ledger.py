@@ -124,7 +124,9 @@ def close_chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
         found.answered_once += all(copies.plain[piece] + copies.marked[piece] == 1 for piece in wanted)
         found.marked += any(copies.marked[piece] for piece in wanted)
         found.marked_twice_shown += any(copies.marked[piece] and copies.plain[piece] for piece in wanted)
-        if not here or here == [f"{CAPTION} {name}"] or (name in cut and len(here) < len(wanted)):
+        # The model names, beside the message that it answers, those before it that a /stop left without an answer.
+        only_named = f"{name} {END}" not in here and bool(chat.commands["/stop"])
+        if not here or here == [f"{CAPTION} {name}"] or ((name in cut or only_named) and len(here) < len(wanted)):
             missing.append(name)
         elif len(here) < len(wanted):
             found.lost.append(f"{name}: {len(wanted) - len(here)} pieces of {len(wanted)}")

@@ -59,3 +59,11 @@ def test_a_message_without_its_whole_answer_is_lost(texts: tuple[str, ...]) -> N
 
 def test_an_answer_that_comes_again_without_a_mark_is_found() -> None:
     assert books_of(M1, M1, M2).unmarked_duplicates == [f"{GROUP}: answer m1", f"{GROUP}: m1 (end)"]
+
+
+@pytest.mark.parametrize(("stops", "lost"), [(1, []), (0, ["m1: 1 pieces of 2"])])
+def test_a_message_that_a_stop_left_without_an_answer_may_be_named_by_the_next_one(stops: int, lost: list[str]) -> None:
+    found, chat = Outcome(), Chat(GROUP, Habits((5,), ("plain",)), said=[("m1", "plain"), ("m2", "plain")])
+    chat.commands["/stop"] = stops
+    close_chat(found, chat, seen_in("answer m1 m2\n\nm2 line 0 of two.", "m2 line 1 of two. (end)"))
+    assert found.lost == lost and found.stopped == stops
