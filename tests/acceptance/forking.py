@@ -41,7 +41,15 @@ MODULES = (
     *(f"goclaw.program.cli.{name}" for name in COMMANDS),
     *("uvloop", "encodings.idna", "encodings.utf_8_sig"),
 )
-PACKAGES = ("channels", "config", "execution", "gateway", "memory", "toolkit", "tools")
+PACKAGES = (
+    "channels",
+    "common.config",
+    "tools.execution",
+    "gateway.intake",
+    "memory",
+    "tools.toolkit",
+    "tools.builtin",
+)
 """Packages whose modules are imported when a part is first used."""
 WORKER = ".worker"
 """The embedder's process, which loads torch or onnxruntime."""
