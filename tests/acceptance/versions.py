@@ -148,7 +148,7 @@ class Repository:
         changelog.write_text(changelog.read_text().replace("## ", f"{section}## ", 1))
 
     def _add_step(self) -> None:
-        path = self.folder / "goclaw" / "store" / "sqlite" / "migrations.py"
+        path = self.folder / "goclaw" / "durable" / "store" / "sqlite" / "migrations.py"
         text = path.read_text()
         found = re.search(r"^MIGRATIONS: Sequence\[str\] = \((?P<steps>[^)]*)\)", text, re.MULTILINE)
         assert found

@@ -101,7 +101,7 @@ def test_a_line_of_the_wrong_kind_is_refused_with_both_kinds() -> None:
 
 
 def test_a_line_that_leads_nowhere_is_refused_by_its_path() -> None:
-    with pytest.raises(ConfigError, match=r"goclaw\.tools\.nothing:tool: cannot be loaded"):
+    with pytest.raises(ConfigError, match=r"goclaw\.tools\.builtin\.nothing:tool: cannot be loaded"):
         load("goclaw.tools.builtin.nothing:tool", Tool)
 
 

@@ -51,8 +51,8 @@ def test_a_line_for_people_is_as_structlog_draws_it(colours: bool) -> None:
 def test_a_line_of_the_file_has_its_names_in_a_fixed_order() -> None:
     line = json_line(event_of(RECORDS[0]))
     assert line == (
-        b'{"event":"turn started","level":"info","logger":"goclaw.engine.lanes","kind":"message","turn":"telegram:1",'
-        b'"timestamp":"2026-09-21T14:13:20.012+00:00"}\n'
+        b'{"event":"turn started","level":"info","logger":"goclaw.durable.engine.lanes","kind":"message",'
+        b'"turn":"telegram:1","timestamp":"2026-09-21T14:13:20.012+00:00"}\n'
     )
     assert list(orjson.loads(json_line(event_of(failed()))))[-1] == "exception"
 

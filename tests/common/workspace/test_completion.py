@@ -45,10 +45,10 @@ def make(workspace: Workspace, *names: str) -> None:
 HOUSE = [
     "README.md",
     "docs/terminal.md",
-    "goclaw/program/app.py",
-    "goclaw/clients/tui/app.py",
-    "goclaw/clients/tui/widgets/status_bar.py",
-    "tests/clients/tui/test_app.py",
+    "goclaw/app.py",
+    "goclaw/tui/app.py",
+    "goclaw/tui/widgets/status_bar.py",
+    "tests/tui/test_app.py",
     "wrapper.sh",
 ]
 
@@ -57,25 +57,14 @@ HOUSE = [
     "begun, expected",
     [
         ("", ["README.md", "docs/", "goclaw/", "tests/", "wrapper.sh"]),
-        ("app", ["goclaw/program/app.py", "goclaw/clients/tui/app.py", "wrapper.sh", "tests/clients/tui/test_app.py"]),
-        ("APP.PY", ["goclaw/program/app.py", "goclaw/clients/tui/app.py", "tests/clients/tui/test_app.py"]),
-        (
-            "goclaw/t",
-            [
-                "goclaw/clients/tui/",
-                "goclaw/clients/tui/app.py",
-                "goclaw/clients/tui/widgets/",
-                "goclaw/clients/tui/widgets/status_bar.py",
-            ],
-        ),
-        (
-            "goclaw/clients/tui/",
-            ["goclaw/clients/tui/app.py", "goclaw/clients/tui/widgets/", "goclaw/clients/tui/widgets/status_bar.py"],
-        ),
+        ("app", ["goclaw/app.py", "goclaw/tui/app.py", "wrapper.sh", "tests/tui/test_app.py"]),
+        ("APP.PY", ["goclaw/app.py", "goclaw/tui/app.py", "tests/tui/test_app.py"]),
+        ("goclaw/t", ["goclaw/tui/", "goclaw/tui/app.py", "goclaw/tui/widgets/", "goclaw/tui/widgets/status_bar.py"]),
+        ("goclaw/tui/", ["goclaw/tui/app.py", "goclaw/tui/widgets/", "goclaw/tui/widgets/status_bar.py"]),
         ("./docs/", ["docs/terminal.md"]),
-        ("tui/te", ["tests/clients/tui/test_app.py"]),
-        ("stba", ["goclaw/clients/tui/widgets/status_bar.py"]),
-        ("gtwsb", ["goclaw/clients/tui/widgets/status_bar.py"]),
+        ("tui/te", ["tests/tui/test_app.py"]),
+        ("stba", ["goclaw/tui/widgets/status_bar.py"]),
+        ("gtwsb", ["goclaw/tui/widgets/status_bar.py"]),
         ("termi", ["docs/terminal.md"]),
         ("nothing", []),
         ("../", []),

@@ -9,17 +9,17 @@ from goclaw.tools.toolkit.base import Tool
 
 ROOT = Path(goclaw.__file__).parent
 WAYS_IN = {
-    "toolkit/dispatcher.py": {"tool.call", "watch.call"},
-    "toolkit/bench.py": {"self.dispatcher.call"},
-    "turns/turn.py": {"self._services.dispatcher.call"},
-    "turns/tool_requests.py": {"self.dispatcher.call"},
-    "cli/tool.py": {"self.dispatcher.call"},
-    "servers/mcp/tools.py": {"self._backend.dispatcher.call"},
+    "tools/toolkit/dispatcher.py": {"tool.call", "watch.call"},
+    "tools/toolkit/bench.py": {"self.dispatcher.call"},
+    "conversation/turns/turn.py": {"self._services.dispatcher.call"},
+    "conversation/turns/tool_requests.py": {"self.dispatcher.call"},
+    "program/cli/tool.py": {"self.dispatcher.call"},
+    "gateway/servers/mcp/tools.py": {"self._backend.dispatcher.call"},
     # The call that an approval and a watch are about: data.
-    "toolkit/scope.py": {"self.call"},
-    "servers/mcp/approving.py": {"wanted.call"},
-    "approvals/approvals.py": {"wanted.call"},
-    "approvals/question_messages.py": {"wanted.call"},
+    "tools/toolkit/scope.py": {"self.call"},
+    "gateway/servers/mcp/approving.py": {"wanted.call"},
+    "conversation/approvals/approvals.py": {"wanted.call"},
+    "conversation/approvals/question_messages.py": {"wanted.call"},
 }
 """Every use of an attribute `call`: who asks the dispatcher, and the dispatcher's one line that runs a tool."""
 
@@ -46,7 +46,7 @@ def test_nobody_runs_the_function_behind_a_tool_but_the_tool() -> None:
     for path, tree in sources().items():
         past = {use for use in uses(tree, "run") if "tool" in use.split(".")[-2].lower()}
         assert not past, f"{path} runs {past} past the dispatcher"
-    assert uses(sources()["toolkit/base.py"], "run") == {"self.run"}
+    assert uses(sources()["tools/toolkit/base.py"], "run") == {"self.run"}
 
 
 def test_a_file_of_tools_gives_others_helpers_and_no_tool() -> None:
