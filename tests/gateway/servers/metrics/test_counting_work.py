@@ -67,9 +67,9 @@ async def test_a_turn_of_the_core_calls_hardly_more_when_it_is_counted(tmp_path:
     on_folder.mkdir()
     off = await calls_of_a_turn(off_folder, counted=False)
     on = await calls_of_a_turn(on_folder, counted=True)
-    own = sum(count for path, count in on.items() if path.startswith("/servers/metrics/"))
+    own = sum(count for path, count in on.items() if path.startswith("/gateway/servers/metrics/"))
     assert 0 < own <= (MORE - 1) * off.total(), "what counting itself does"
-    assert on["/core/bus.py"] == off["/core/bus.py"] and on["writes"] == off["writes"] > 0
+    assert on["/common/core/bus.py"] == off["/common/core/bus.py"] and on["writes"] == off["writes"] > 0
     assert not [path for path in off if "metrics" in path]
 
 
