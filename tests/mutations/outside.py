@@ -62,7 +62,7 @@ BUGS: list[Bug] = [
         "an IPv6 address that stands for an IPv4 one is not looked into",
         "class ssrf: mapped and translated addresses",
         "goclaw/common/net/guard.py",
-        "    forms: list[Address] = list(_embedded(address))",
+        "    forms: list[Address] = list(_find_ipv4(address))",
         "    forms: list[Address] = []",
         "tests/common/net/test_guard_addresses.py",
     ),
