@@ -126,7 +126,7 @@ BUGS: list[Bug] = [
         "leaving plan mode changes the tools once more",
         "class cache: the provider reads the whole conversation anew",
         "goclaw/conversation/sessions/modes.py",
-        "        return _planned(session) > 0 or self._access.mode",
+        "        return _find_plan_row(session) > 0 or self._access.mode",
         "        return self._access.mode",
         "tests/conversation/turns/test_turn_cached_prefix.py::test_plan_mode_costs_the_prefix_once_in_a_context_also_over_a_restart",
     ),
