@@ -107,8 +107,8 @@ BUGS: list[Bug] = [
         "a file is sent under a name with a secret",
         "class secrets: names and buttons are shown, too",
         "goclaw/durable/engine/outbox.py",
-        "masked(await self._directed(delivery))",
-        "await self._directed(delivery)",
+        "masked(await self._with_target(delivery))",
+        "await self._with_target(delivery)",
         "tests/durable/engine/test_outbox.py::test_no_channel_is_given_a_secret_to_show",
     ),
     bug(
