@@ -233,7 +233,7 @@ BUGS: list[Bug] = [
         "what is kept of a message's encoded form holds kilobytes of empty room",
         "class memory: twenty megabytes for the messages of 250 chats",
         "goclaw/llm/encoded.py",
-        "id(message), tuple(map(_trimmed, blocks))",
+        "id(message), tuple(map(_trim, blocks))",
         "id(message), blocks",
         "tests/llm/test_encoded.py::test_kept_forms_take_no_more_memory_than_they_are_long",
     ),
