@@ -109,7 +109,7 @@ class Sessions:
             try:
                 work = {"message": self._answer, "compact": self._compact, "say": self._say}[turn.kind]
                 ending = await work(turn, session)
-                await self._pay_unless_stopping(turn, session)
+                await self._pay_until_stop(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.context.contexts.forget(session.key)
@@ -268,7 +268,7 @@ class Sessions:
                 raise
             return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
 
-    async def _pay_unless_stopping(self, turn: Turn, session: Session) -> None:
+    async def _pay_until_stop(self, turn: Turn, session: Session) -> None:
         try:
             await self._pay_compaction(turn, session)
         except asyncio.CancelledError:

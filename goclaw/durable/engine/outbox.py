@@ -154,10 +154,7 @@ class Outbox:
         promised = list(zip(deliveries, marks, strict=True))
         return Promise(
             [DeliveryProgress(delivery, self._database, marked=marked) for delivery, marked in promised],
-            [
-                *(self.row(delivery, marked=marked) for delivery, marked in promised),
-                *self._build_statements(deliveries),
-            ],
+            [*(self.row(delivery, marked=marked) for delivery, marked in promised), *self._bind(deliveries)],
             durable=any(marks),
         )
 
@@ -303,14 +300,14 @@ class Outbox:
         """Whether this process sends what this task promises."""
         return self.ownership is None or HELD.get() is not None
 
-    def _build_statements(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
+    def _bind(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
         """Return the statements that have deliveries sent by the owners of their sessions; none where that is us."""
         wanted = self.ownership.wanted if self.ownership and HELD.get() is None else None
         return [wanted(session) for session in sorted(set(map(owned_as, promised)))] if wanted else []
 
     async def _want(self, promised: Sequence[Delivery]) -> None:
         try:
-            await self._database.write(*self._build_statements(promised))
+            await self._database.write(*self._bind(promised))
         except StateError as error:
             log.warning("deliveries wait for a later look: %s", error)
 

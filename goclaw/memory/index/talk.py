@@ -309,7 +309,7 @@ def scope(connection: sqlite3.Connection, wanted: TranscriptQuery, deleted: Mapp
     if not ranges:
         return NO_PLACES
     places = merged(ranges)
-    only = None if not wanted.speaker else frozenset(_find_speaker(connection, wanted.speaker, places))
+    only = None if not wanted.speaker else frozenset(_find_places(connection, wanted.speaker, places))
     but = frozenset(_of_turn(connection, wanted.but_turn)) if wanted.but_turn else frozenset[int]()
     return Scope(places, max(1, round(passages)), max(1, round(words)), only, but)
 
@@ -357,7 +357,7 @@ def _first_told(connection: sqlite3.Connection, document: IndexedConversation, a
     return low
 
 
-def _find_speaker(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int, int]]) -> Iterator[int]:
+def _find_places(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Return the places where a speaker with this key or whole name speaks, else speakers with these words in their
     names."""
     speakers = connection.execute("SELECT id, sender, name FROM talk_speakers").fetchall()

@@ -62,7 +62,7 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     numbered = {str(number): each.spec for number, each in enumerate(menu_of(found), 1)}
     while typed := await scene.dialogue.ask(f"   Number or `provider:name` [Enter: {skipping}]:"):
         try:
-            choice = await _find_key(scene, numbered.get(typed, typed))
+            choice = await _ensure_key(scene, numbered.get(typed, typed))
             if choice:
                 return choice
         except GoclawError as error:
@@ -70,7 +70,7 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     return None
 
 
-async def _find_key(scene: Scene, spec: str) -> ModelChoice | None:
+async def _ensure_key(scene: Scene, spec: str) -> ModelChoice | None:
     """Return `spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
     choice = ModelChoice(spec, await _ask_key(scene, spec))
     while True:

@@ -279,7 +279,7 @@ class Plugins:
         """Remove folders that are not in force, but for those on the path of a running process."""
         for folder in self._folder.glob(f"{SITE}*"):
             if folder.name != self.record.folder:
-                _remove_unless_open(folder)
+                _remove_unless_in_use(folder)
 
 
 @record
@@ -369,7 +369,7 @@ def _refuse_other_content(plugin: InstalledPlugin, wanted: Sequence[Wanted]) -> 
             )
 
 
-def _remove_unless_open(folder: Path) -> None:
+def _remove_unless_in_use(folder: Path) -> None:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
