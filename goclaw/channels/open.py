@@ -52,12 +52,12 @@ async def open_channels(
     """
     channels: dict[str, Channel] = {}
     async with AsyncExitStack() as stack:
-        for name, part in _enabled(config, report):
+        for name, part in _find_channels(config, report):
             channels[name] = await stack.enter_async_context(part.open(config, ports(begun.get(name))))
         yield channels
 
 
-def _enabled(config: Config, report: Callable[[str, str], None]) -> Iterator[tuple[str, ChannelPart]]:
+def _find_channels(config: Config, report: Callable[[str, str], None]) -> Iterator[tuple[str, ChannelPart]]:
     foreign = third_party("channels")
     ours = {name: path for name, path in catalog.CHANNELS.items() if name not in foreign}
     of_sections = {name: path for name, path in catalog.CHANNELS_OF_SECTIONS.items() if getattr(config, name)}

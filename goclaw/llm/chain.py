@@ -270,7 +270,7 @@ class ModelChain:
             yield Restarted(attempt.restart_reason)
         attempt.thought = False
         stream, reader = health.model.stream(request), AnswerReader(health.model.spec)
-        async with self._watched(health.model.spec, stream, attempt) if self._watches else stream as events:
+        async with self._watch(health.model.spec, stream, attempt) if self._watches else stream as events:
             async for given in events:
                 for event in reader.take(given):
                     attempt.thought = attempt.thought or isinstance(event, ThinkingDelta)
@@ -290,7 +290,7 @@ class ModelChain:
                     return
 
     @asynccontextmanager
-    async def _watched(
+    async def _watch(
         self, spec: str, stream: AbstractAsyncContextManager[AsyncIterator[ModelEvent]], attempt: ChainAttempt
     ) -> AsyncIterator[AsyncIterator[ModelEvent]]:
         """Tell the watches of a request when it begins and when it ends, however it ends."""

@@ -140,7 +140,7 @@ class EncodedMessages:
         if id(message) in self._kept:
             self._separate()
         kept = _Kept(message, self._at_the_end)
-        kept.key, kept.blocks = id(message), tuple(map(_trimmed, blocks))
+        kept.key, kept.blocks = id(message), tuple(map(_trim, blocks))
         self._kept[kept.key] = kept
 
     def leave_out_pictures(self, request: Request) -> bool:
@@ -193,7 +193,7 @@ class EncodedMessages:
         return await asyncio.to_thread(lambda: base64.b64encode(data).decode())
 
 
-def _trimmed(block: bytes) -> bytes:
+def _trim(block: bytes) -> bytes:
     """Return a copy without the room behind it: orjson leaves up to 4 KB there, and twice the length of long texts."""
     return bytes(memoryview(block))
 

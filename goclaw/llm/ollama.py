@@ -183,7 +183,7 @@ class OllamaModel:
         async with self._client() as client:
             body = await self._body(request)
             answer = OllamaAnswer(self.spec)
-            with self._translated(answer):
+            with self._translate_errors(answer):
                 # Not `client.chat`: it drops what its own tool type does not know (`anyOf`, nested properties,
                 # defaults) and checks and writes the whole conversation anew each time.
                 parts: AsyncGenerator[dict[str, Any], None] = await client._request(  # type: ignore[assignment]  # it is one
@@ -308,7 +308,7 @@ class OllamaModel:
             yield client
 
     @contextmanager
-    def _translated(self, answer: OllamaAnswer) -> Iterator[None]:
+    def _translate_errors(self, answer: OllamaAnswer) -> Iterator[None]:
         """Turn what the library and its HTTP client raise into `ModelError`."""
         from httpx import HTTPError, TimeoutException
         from ollama import ResponseError

@@ -129,9 +129,9 @@ class OpenAIAnswer:
         if isinstance(content, list):
             yield from self._parts(content)
         elif content:
-            yield self._said(content)
+            yield self._add_text(content)
         if delta.get("refusal"):
-            yield self._said(delta["refusal"])
+            yield self._add_text(delta["refusal"])
         for piece in delta.get("tool_calls") or ():
             yield from self._call_delta(piece)
 
@@ -142,9 +142,9 @@ class OpenAIAnswer:
                 thought = "".join(inner.get("text", "") for inner in part["thinking"])
                 yield ThinkingDelta(thought)
             elif part.get("text"):
-                yield self._said(part["text"])
+                yield self._add_text(part["text"])
 
-    def _said(self, text: object) -> TextDelta:
+    def _add_text(self, text: object) -> TextDelta:
         self._text.append(piece_of_text(text))
         return TextDelta(self._text[-1])
 

@@ -125,23 +125,23 @@ class OpenAIChatModel(KnownModel):
                     async for event in events:
                         if not begun:
                             begun = True
-                            self._accepted(known)
+                            self._record_success(known)
                         yield event
                 return
             except ModelError as error:
-                self._refused(error)
+                self._record_error(error)
                 amended = None if begun else amend(known, error, head, request)
                 if amended is None:
                     raise
                 known = amended
 
-    def _accepted(self, known: ServedModel) -> None:
+    def _record_success(self, known: ServedModel) -> None:
         """Note what an answer shows: the server is there, and takes a request with no more fields than this."""
         news = replace(known, answered=known.answered or self._is_local)
         if news != self._served.facts:
             self._served.learn(output=news.output, left_out=news.left_out, tools=news.tools, answered=news.answered)
 
-    def _refused(self, error: ModelError) -> None:
+    def _record_error(self, error: ModelError) -> None:
         """Note what an error shows; a local server that has answered before and is away now is starting anew."""
         self.hear(error)
         refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)

@@ -60,11 +60,11 @@ class OpenAITranscriber:
                 body = await read_whole(response, ANSWER_LIMIT)
                 if body is None:
                     raise TranscriptionError(f"the transcript is larger than {ANSWER_LIMIT >> 20} MB")
-                return _words(body) if response.status == 200 else self._refused(response, body)
+                return _words(body) if response.status == 200 else self._raise_error(response, body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _Passing(f"{self.spec} cannot be reached ({type(error).__name__})") from None
 
-    def _refused(self, response: aiohttp.ClientResponse, body: bytes) -> str:
+    def _raise_error(self, response: aiohttp.ClientResponse, body: bytes) -> str:
         status, provider = response.status, self.spec.partition(":")[0]
         if status in KEY_REFUSED:
             raise TranscriptionError(f"{self.spec} refused the key; check providers.{provider}.api_key")

@@ -128,7 +128,7 @@ class Bridge:
                             yield ours
                 except exceptions.ModelConnectionError as error:
                     raise fail(KINDS.TRUNCATED if begun else KINDS.NETWORK, self._spec) from error
-                finished = self._finished(stream.get())
+                finished = self._finish(stream.get())
         yield finished
 
     async def _history(self, request: Request) -> list[ModelMessage]:
@@ -196,7 +196,7 @@ class Bridge:
         text = [TextPart(message.text)] if message.text else []
         return ModelResponse([*text, *(ToolCallPart(call.name, call.input, call.id) for call in message.calls)])
 
-    def _finished(self, response: ModelResponse) -> Finished:
+    def _finish(self, response: ModelResponse) -> Finished:
         if response.finish_reason in (None, "error") or response.state != "complete":
             raise fail(KINDS.TRUNCATED, self._spec, "the stream ended without a finish reason")
         calls = tuple(

@@ -265,7 +265,7 @@ class _Scan:
         while self._skip() < len(self.text):
             if len(self.calls) > MAX_CALLS or not self._reads_next():
                 return False
-        self._end_named()
+        self._end_call()
         return not self._name
 
     def reads_some(self) -> int:
@@ -284,7 +284,7 @@ class _Scan:
     def _reads_next(self) -> bool:
         return (
             self._reads_fence()
-            or self._reads_tagged()
+            or self._reads_tag()
             or self._reads_named()
             or self._reads_parameter()
             or self._reads_mark()
@@ -307,7 +307,7 @@ class _Scan:
         if found is None:
             return False
         is_closing = found.group().startswith("</")
-        self._end_named(closed=is_closing)
+        self._end_call(closed=is_closing)
         self._mark()
         self._in_marks = not is_closing
         self.at = found.end()
@@ -316,7 +316,7 @@ class _Scan:
     def _mark(self) -> None:
         self._in_marks, self.form = True, Form.MARKED
 
-    def _reads_tagged(self) -> bool:
+    def _reads_tag(self) -> bool:
         """Read `<tool_call name="write" arguments={…}>`."""
         found = _TAGGED.match(self.text, self.at)
         if found is None:
@@ -338,7 +338,7 @@ class _Scan:
         found = _NAMED.match(self.text, self.at)
         if found is None:
             return False
-        self._end_named()
+        self._end_call()
         self._mark()
         self._name, self.at = found.group(1), found.end()
         return True
@@ -354,7 +354,7 @@ class _Scan:
         self.at = found.end()
         return True
 
-    def _end_named(self, *, closed: bool = False) -> None:
+    def _end_call(self, *, closed: bool = False) -> None:
         """Take the call whose parameters were read; a closed one needs none."""
         if self._name and (self._parameters or closed):
             self.calls.append(WrittenCall(self._name, self._parameters, is_text=True))

@@ -58,7 +58,7 @@ class ThinkingTags:
                 yield event
             case Finished():
                 yield from self._rest()
-                yield self._finished(event)
+                yield self._finish(event)
             case _:
                 yield event
 
@@ -103,7 +103,7 @@ class ThinkingTags:
             said = "".join(self._said)
             whole = said + self._held
             if (found := _lone(whole, len(said))) and found.end() < len(whole):
-                yield from self._unopened(whole[: found.start()], whole[found.end() :])
+                yield from self._restart_as_thinking(whole[: found.start()], whole[found.end() :])
                 return
         kept = len(self._held) - open_end.start() if open_end else 0
         text, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
@@ -111,7 +111,7 @@ class ThinkingTags:
             self._said.append(text)
             yield TextDelta(text)
 
-    def _unopened(self, thought: str, rest: str) -> Iterator[ModelEvent]:
+    def _restart_as_thinking(self, thought: str, rest: str) -> Iterator[ModelEvent]:
         """Make thinking of all that came before a closing tag."""
         if self._said:
             yield Restarted(UNOPENED)
@@ -128,13 +128,13 @@ class ThinkingTags:
             if self._held:
                 yield ThinkingDelta(self._held)
         elif self._may_be_unopened and (found := _lone(f"{said}{self._held}\n", len(said))):
-            yield from self._unopened(f"{said}{self._held}"[: found.start()], "")
+            yield from self._restart_as_thinking(f"{said}{self._held}"[: found.start()], "")
         elif self._held:
             self._said.append(self._held)
             yield TextDelta(self._held)
         self._held = ""
 
-    def _finished(self, event: Finished) -> Finished:
+    def _finish(self, event: Finished) -> Finished:
         if not self._is_split:
             return event
         return replace(event, message=replace(event.message, text="".join(self._said)))

@@ -32,15 +32,15 @@ LONG_TEXT, LONG_LIST = 200, 50
 
 def trimmed_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a shorter schema that means the same to a model."""
-    return dict(_kept(schema))
+    return dict(_select(schema))
 
 
 def _trim(node: Any) -> Any:
     """Trim a schema within another one; a value that is no object (`true`) stays."""
-    return dict(_kept(node)) if isinstance(node, Mapping) else node
+    return dict(_select(node)) if isinstance(node, Mapping) else node
 
 
-def _kept(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _select(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     required = schema.get("required", [])  # of others' schemas it may be a boolean, as in draft 3
     for key, value in schema.items():
         if key == "properties" and isinstance(value, Mapping):

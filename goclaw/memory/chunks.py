@@ -203,7 +203,7 @@ class _Packing:
     def add(self, piece: _Piece) -> Iterator[Chunk]:
         """Add a piece; yield the passage that it completes, if any."""
         if self._has_more and self._is_full(piece):
-            yield from _joined(self._heading, self._held)
+            yield from _join(self._heading, self._held)
             self._held = _tail(self._held)
             if self._most:
                 # One message of overlap: more of them would leave no room for new ones.
@@ -219,7 +219,7 @@ class _Packing:
     def rest(self) -> Iterator[Chunk]:
         """Yield the passage that is not full yet, if any."""
         if self._has_more:
-            yield from _joined(self._heading, self._held)
+            yield from _join(self._heading, self._held)
 
     def seam(self) -> Seam | None:
         """Return where the rest begins."""
@@ -254,7 +254,7 @@ def _tail(pieces: Sequence[_Piece]) -> list[_Piece]:
     return list(pieces)
 
 
-def _joined(heading: str, pieces: Sequence[_Piece]) -> Iterator[Chunk]:
+def _join(heading: str, pieces: Sequence[_Piece]) -> Iterator[Chunk]:
     told = [piece for piece in pieces if piece.text.strip()]
     if told:
         first, last = told[0].line, told[-1].line

@@ -96,7 +96,7 @@ class Embedding:
         await self._wanted.wait()
         try:
             while True:
-                await self._clock.sleep(await self._held())
+                await self._clock.sleep(await self._run_embedder())
         finally:
             await self._end_query()
 
@@ -119,7 +119,7 @@ class Embedding:
         self._late = False
         if self._clock.monotonic() < self._quiet_until or (self._looked.is_set() and not self._embedder):
             return None
-        task = self._query = asyncio.create_task(self._asked(text), name="embedding of a query")
+        task = self._query = asyncio.create_task(self._ask(text), name="embedding of a query")
         return task.result() if await self._ends_by(task, deadline) else None
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
@@ -135,7 +135,7 @@ class Embedding:
             await asyncio.wait({self._query})
         return await self._answer(texts, query=False)
 
-    async def _held(self) -> float:
+    async def _run_embedder(self) -> float:
         """Hold the embedder open until it fails. Returns the seconds until the next try."""
         try:
             spec = await self._choice()
@@ -150,14 +150,14 @@ class Embedding:
                 log.info("the embedder %s is at hand", embedder.name)
                 await asyncio.Event().wait()
         except (ConfigError, EmbeddingError) as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
             self._looked.set()
         finally:
             self._embedder = None
             self._open.clear()
         return self._quiet_until - self._clock.monotonic()
 
-    async def _asked(self, text: str) -> bytes | None:
+    async def _ask(self, text: str) -> bytes | None:
         await self._looked.wait()
         if not self._embedder:
             return None
@@ -174,7 +174,7 @@ class Embedding:
             # It may be a third party's server, and needs no secret to find anything.
             vectors = await self._embedder.embed([mask(text) for text in texts], query=query)
         except EmbeddingError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
             raise
         self.trouble = ""
         self._backoff.reset()
@@ -187,7 +187,7 @@ class Embedding:
             self.trouble = SLOW
         return ended
 
-    def _failed(self, why: str) -> None:
+    def _record_failure(self, why: str) -> None:
         if why != self.trouble:
             log.warning("the embedder does not serve, words alone are searched: %s", why)
         self.trouble = why

@@ -77,7 +77,7 @@ def hits(
         if run := runs.get(hit.place):
             path = paths[document_of(hit.place)]
             lines = run[0].first, max(text.last for text in run)
-            found.append(NoteHit(path, *lines, _score(hit, ranked), run[0].heading, _joined(run), run[0].told))
+            found.append(NoteHit(path, *lines, _score(hit, ranked), run[0].heading, _join(run), run[0].told))
             for text in run:
                 del runs[text.place]
     return found, _is_more(ranked, shown)
@@ -147,7 +147,7 @@ def _runs(chosen: Mapping[int, PassageText]) -> list[list[PassageText]]:
     return runs
 
 
-def _joined(run: Sequence[PassageText]) -> str:
+def _join(run: Sequence[PassageText]) -> str:
     """Join passages of a file to one text without their overlaps."""
     joined, last = run[0].text, run[0].last
     for text in run[1:]:

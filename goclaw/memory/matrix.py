@@ -53,7 +53,7 @@ class Matrix:
         with self._changing:
             for portion in self._portions:
                 portion.drop(ranges)
-            self._portions = tuple(self._kept(portion) for portion in self._portions if portion.alive)
+            self._portions = tuple(self._compact(portion) for portion in self._portions if portion.alive)
 
     def nearest(self, vector: bytes, scope: Scope, depth: int) -> list[tuple[int, int, float]]:
         """Return the vectors most similar to `vector`: first place, last place and cosine, the best first.
@@ -78,7 +78,7 @@ class Matrix:
             self._portions[-1].add(fitting[:room])
             fitting = fitting[room:]
 
-    def _kept(self, portion: "_Portion") -> "_Portion":
+    def _compact(self, portion: "_Portion") -> "_Portion":
         """Return the portion, or a copy without its holes where they are the majority: running searches keep the
         original."""
         return portion if portion.alive * 2 > portion.count or portion is self._portions[-1] else portion.compact()

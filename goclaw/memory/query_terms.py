@@ -133,7 +133,7 @@ def match_expressions(query: str) -> Iterator[str]:
         yield " OR ".join(_spellings(term) for term in terms)
     beginnings = [term for term in terms if len(term) >= PREFIX_LENGTH and term.isalnum()]
     if beginnings:
-        yield " OR ".join(f"{_quoted(term)} *" for term in beginnings)
+        yield " OR ".join(f"{_quote(term)} *" for term in beginnings)
 
 
 def term_expressions(query: str) -> list[str]:
@@ -150,7 +150,7 @@ def part_expressions(query: str) -> list[str]:
     for part in _parts(sayable(query)):
         terms += _triples(part) if _RUN.fullmatch(part) else [part]
     terms += [*_numbers(sayable(query)), *_PLAIN.findall(respelt(sayable(query)))]
-    return [_quoted(term) for term in dict.fromkeys(terms)][:QUERY_TERMS]
+    return [_quote(term) for term in dict.fromkeys(terms)][:QUERY_TERMS]
 
 
 def _read(query: str) -> list[str]:
@@ -227,14 +227,14 @@ def _symbol(character: str) -> str:
     return f"u{ord(character):x}"
 
 
-def _quoted(term: str) -> str:
+def _quote(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
 
 
 def _spellings(term: str) -> str:
     """Return an FTS5 expression for a term in the spellings that a text may have; the index adds `respelt` words."""
     spelt = respelt(unicodedata.normalize("NFKC", term))
-    return _quoted(term) if spelt == term else f"{_quoted(term)} OR {_quoted(spelt)}"
+    return _quote(term) if spelt == term else f"{_quote(term)} OR {_quote(spelt)}"
 
 
 _SPACES = re.compile(r"(\s+)")
@@ -273,7 +273,7 @@ def longest_piece(phrase: str) -> str:
 
 
 def _phrase_expression(phrase: str) -> str:
-    terms = [term for part in _spoken(phrase) for term in _spoken_terms(part)]
+    terms = [term for part in _split(phrase) for term in _spoken_terms(part)]
     return " AND ".join(terms + [f'extra : "{term}"' for term in dict.fromkeys(_unspaced_terms(phrase))])
 
 
@@ -287,7 +287,7 @@ def _spoken_terms(part: str) -> Iterator[str]:
         yield f'(text : "{word}" OR text : "{spelt}" OR extra : "{spelt}")'
 
 
-def _spoken(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Return the text between pieces of unspaced scripts, each of which the index joins with its adjacent letters."""
     parts: list[str] = [""]
     for piece in _SPACES.split(text):

@@ -120,7 +120,7 @@ class Memory:
 
             return await self._index.read(hits)
 
-        return await self._mended(found)
+        return await self._run_or_rebuild(found)
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
         """List files: see `MemoryPort.files`.
@@ -134,7 +134,7 @@ class Memory:
             await self._if_writable(self._fresh(workspace))
             return await self._index.read(partial(notes.files, workspace=name_of(workspace), actor_key=actor_key))
 
-        return await self._mended(listed)
+        return await self._run_or_rebuild(listed)
 
     async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         """Search conversations: see `MemoryPort.heard`.
@@ -160,7 +160,7 @@ class Memory:
 
             return await self._index.read(quotes)
 
-        return await self._mended(found)
+        return await self._run_or_rebuild(found)
 
     async def talks(self) -> Sequence[Talk]:
         """List conversations: see `MemoryPort.talks`.
@@ -174,20 +174,20 @@ class Memory:
             await self._if_writable(transcript_indexer.catch_up(alone=self._alone))
             return await self._index.read(talk.talks)
 
-        return await self._mended(known)
+        return await self._run_or_rebuild(known)
 
     async def forget(self) -> bool:
         """Remove deleted conversations: see `MemoryPort.forget`."""
         await self._clear()
         if self._transcript_indexer is None:
-            return await self._mended(self._drop_talk)
+            return await self._run_or_rebuild(self._drop_talk)
         # A rebuild in progress has read them already: it would bring the words back.
         again = self._remaking is not None
         if self._remaking is not None:
             self._remaking.cancel()
             await asyncio.wait({self._remaking})
         try:
-            return await self._mended(self._transcript_indexer.forget)
+            return await self._run_or_rebuild(self._transcript_indexer.forget)
         except StateError as error:
             log.warning("the memory index cannot forget what has gone: %s", error)
             return False
@@ -197,12 +197,12 @@ class Memory:
 
     async def status(self) -> MemoryStatus:
         """Return the state of memory: see `MemoryPort.status`."""
-        return await self._mended(self._status)
+        return await self._run_or_rebuild(self._status)
 
     async def reindex(self) -> None:
         """Rebuild the index: see `MemoryPort.reindex`. For a single command it is done when this returns."""
         if self._alone:
-            await self._mended(self._make_anew)
+            await self._run_or_rebuild(self._make_anew)
         else:
             self._remake.set()
 
@@ -240,9 +240,9 @@ class Memory:
     async def _begin(self) -> None:
         """Remove the rest of the last run, and apply the configuration."""
         await self._clear()
-        await self._if_writable(self._mended(partial(self._index.write, text_vectors.follow_nothing)))
+        await self._if_writable(self._run_or_rebuild(partial(self._index.write, text_vectors.follow_nothing)))
         if not self._config.memory.transcripts:
-            await self._if_writable(self._mended(self._drop_talk))
+            await self._if_writable(self._run_or_rebuild(self._drop_talk))
         root = self._config.workspace_path.expanduser().absolute()
         if str(root) not in self._roots and await asyncio.to_thread(root.is_dir):
             self._search(_Searched(root))
@@ -251,8 +251,8 @@ class Memory:
         """Return the tasks that are restarted when they fail, by name."""
         work: dict[str, Callable[[], Awaitable[None]]] = {
             "memory embedder": self._vector_search.hold,
-            "memory vectors": partial(self._mended, self._vector_search.fill),
-            "memory index": self._remake_when_asked,
+            "memory vectors": partial(self._run_or_rebuild, self._vector_search.fill),
+            "memory index": self._remake_on_request,
         }
         return {**work, "memory of conversations": self._transcript_indexer.run} if self._transcript_indexer else work
 
@@ -277,7 +277,7 @@ class Memory:
                 await ends_within(sweeping, self._clock, FRESH_SECONDS)
 
     async def _sweep(self, workspace: Workspace) -> None:
-        await self._mended(partial(self._file_indexer.sweep, workspace))
+        await self._run_or_rebuild(partial(self._file_indexer.sweep, workspace))
 
     async def _drop_talk(self) -> bool:
         """Remove conversations that are not to be searched (any more). Returns False if the file still has words."""
@@ -293,13 +293,15 @@ class Memory:
             await self._index.write(talk.begin_anew)
         return gone
 
-    async def _remake_when_asked(self) -> None:
+    async def _remake_on_request(self) -> None:
         while True:
             await self._remake.wait()
             self._remake.clear()
             began = self._clock.monotonic()
             try:
-                async with background(self._mended(self._make_anew), "making the memory index anew") as self._remaking:
+                async with background(
+                    self._run_or_rebuild(self._make_anew), "making the memory index anew"
+                ) as self._remaking:
                     await asyncio.wait({self._remaking})
                 if not self._remaking.cancelled():
                     log.info("the memory index was rebuilt in %.1f s", self._clock.monotonic() - began)
@@ -349,7 +351,7 @@ class Memory:
     def _today(self) -> date:
         return moment(self._clock.now()).date()
 
-    async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _run_or_rebuild(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run `work` on the index; if that turns out to be damaged, rebuild it and try once more."""
         try:
             return await work()

@@ -135,9 +135,7 @@ class TranscriptIndexer:
         """
         began = self._clock.monotonic()
         await self._follow_deletions()
-        while await self._add_newest() or (
-            await self._work() if alone or not self._newest else await self._drop_deleted()
-        ):
+        while await self._add_newest() or (await self._work() if alone or not self._newest else await self._purge()):
             if self._clock.monotonic() - began > CATCH_UP_SECONDS:
                 return False
         return not self._newest
@@ -150,7 +148,7 @@ class TranscriptIndexer:
     async def forget(self) -> bool:
         """Remove deleted messages from every file of the index; return False if that is impossible now."""
         await self._compare()
-        while await self._drop_deleted():
+        while await self._purge():
             pass
         self._leftovers = not await self._index.rewrite()
         return not self._leftovers
@@ -179,7 +177,7 @@ class TranscriptIndexer:
         newest = await self._add_newest()
         added = await self._add()
         ended = not newest and not added and bool(self._newest) and await self._end_newest()
-        return await self._drop_deleted() or newest or added or ended
+        return await self._purge() or newest or added or ended
 
     async def _follow_deletions(self) -> None:
         if self._compared != self._index.generation or self._deletions != self._feed.deletions:
@@ -235,7 +233,7 @@ class TranscriptIndexer:
         """Find what is no longer in the transcripts."""
         generation, self._deletions = self._index.generation, self._feed.deletions
         async with self._lock:
-            known = await self._index.read(_known)
+            known = await self._index.read(_load_known)
             self._seen, self._newest = known.seen, known.newest
             # Queried last: rows stored meanwhile must not look like another database's.
             there = await self._feed.extents()
@@ -256,7 +254,7 @@ class TranscriptIndexer:
             for session, before in (gone | cut).items():
                 self.deleted[session] = max(before, self.deleted.get(session, 0))
 
-    async def _drop_deleted(self) -> bool:
+    async def _purge(self) -> bool:
         """Remove the next portion of what was deleted; return False if there was none."""
         async with self._lock:
             for session, before in self.deleted.items():
@@ -285,7 +283,7 @@ class _Known:
     newest_extents: Mapping[str, tuple[int, int]]
 
 
-def _known(connection: sqlite3.Connection) -> _Known:
+def _load_known(connection: sqlite3.Connection) -> _Known:
     return _Known(
         talk.seen(connection),
         talk.seen_at(connection),

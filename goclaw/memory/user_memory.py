@@ -204,7 +204,7 @@ class Mementos:
                 raise ToolError(f"{MAX_MEMENTOS} mementos are kept already: delete some first")
             data = content.encode()
             if add and version != ABSENT:
-                data = _appended(await self._workspace.read_bytes(path, MAX_MEMENTO_BYTES), data)
+                data = _append(await self._workspace.read_bytes(path, MAX_MEMENTO_BYTES), data)
             if len(data) > MAX_MEMENTO_BYTES:
                 raise ToolError(
                     f"the memento would have {len(data):,} bytes, {MAX_MEMENTO_BYTES:,} are the limit: make two of it"
@@ -301,5 +301,5 @@ def _pattern(place: MemoryFolder) -> str:
     return f"{escape(place.folder)}/{MEMENTOS_FOLDER}/*{ENDING}"
 
 
-def _appended(before: bytes, added: bytes) -> bytes:
+def _append(before: bytes, added: bytes) -> bytes:
     return before + (b"" if not before or before.endswith(b"\n") else b"\n") + added

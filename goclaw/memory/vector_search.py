@@ -232,9 +232,9 @@ class Backfilling:
             self._index.written.clear()
             if await self._fill(self._embedding.name):
                 await self._tidy(self._embedding.name)
-                await self._settled()
+                await self._wait_for_pause()
 
-    async def _settled(self) -> None:
+    async def _wait_for_pause(self) -> None:
         """Wait for a change, then until changes pause."""
         timer = asyncio.ensure_future(self._clock.sleep(TIDY_SECONDS))
         change = asyncio.ensure_future(self._index.written.wait())

@@ -93,7 +93,7 @@ BUGS: list[Bug] = [
         "rights taken away while an approval waits do not matter",
         "class approval: rights are re-read at use",
         _DISPATCHER,
-        "        if self._known(watch) is not tool:",
+        "        if self._find_tool(watch) is not tool:",
         "        if False:",
         "tests/tools/toolkit/test_dispatcher.py::test_a_right_taken_away_while_somebody_is_asked_counts",
     ),

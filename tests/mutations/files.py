@@ -307,8 +307,8 @@ BUGS: list[Bug] = [
         "class crash: a kill between two steps loses what was moved",
         _OLD_NOTES,
         "        fresh.rename(notes)\n        flush(notes.parent)\n    if journal.exists():\n"
-        "        _remove_copied(journal, notes)",
-        "    if journal.exists():\n        _remove_copied(journal, notes)\n    if not notes.is_dir():\n"
+        "        _remove_copies(journal, notes)",
+        "    if journal.exists():\n        _remove_copies(journal, notes)\n    if not notes.is_dir():\n"
         "        fresh.rename(notes)\n        flush(notes.parent)",
         "tests/common/workspace/test_old_notes.py::test_kill_9_at_any_change_of_the_disk_loses_no_note",
     ),

@@ -189,7 +189,7 @@ BUGS: list[Bug] = [
         "a summary keeps no decisions",
         "class summary: what people agreed on is lost",
         "goclaw/conversation/agent/context/compaction.py",
-        ", *facts_in(_spoken(own))])",
+        ", *facts_in(_list_words(own))])",
         "])",
         f"{_FACTS}but_no_sentence_from_elsewhere",
     ),

@@ -66,10 +66,10 @@ BUGS: list[Bug] = [
         "a turn goes on when its program leaves while the model talks",
         "a generator inside another one that only the garbage collector closes",
         _ASKING,
-        "                    async with aclosing(self._followed(wanted, reader, following)) as pieces:\n"
+        "                    async with aclosing(self._follow(wanted, reader, following)) as pieces:\n"
         "                        async for piece in pieces:\n"
         "                            yield piece\n",
-        "                    async for piece in self._followed(wanted, reader, following):\n"
+        "                    async for piece in self._follow(wanted, reader, following):\n"
         "                        yield piece\n",
         f"{_TESTS}/test_asking.py::test_a_turn_ends_when_its_caller_goes_while_the_model_talks",
         "tests/test_house_rules.py::test_who_makes_an_async_generator_closes_it",

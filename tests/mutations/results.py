@@ -80,7 +80,7 @@ BUGS: list[Bug] = [
         "a result that breaks its declaration is withheld after the tool's effect",
         "issue 43: a bounded result without a hint",
         "goclaw/tools/toolkit/dispatcher.py",
-        "content, failed, as_declared = await self._undeclared(error, watch), False, False",
+        "content, failed, as_declared = await self._describe_mismatch(error, watch), False, False",
         "content, failed, as_declared = error_text(str(error)), True, False",
         "tests/tools/toolkit/test_dispatcher_steps.py::"
         "test_a_result_that_is_not_as_declared_reaches_the_model_with_a_line_that_says_so",

@@ -13,8 +13,8 @@ BUGS: list[Bug] = [
         "each of two gateways tells of the same fault",
         "class replicas: an alert for each of them, all night",
         "goclaw/durable/store/settings.py",
-        "        return [*gone, _ADD(name=_listed(name), value=_json(value))]",
-        "        return [*gone, _LEARN(name=_listed(name), value=_json(value))]",
+        "        return [*gone, _ADD(name=_check_fact(name), value=_json(value))]",
+        "        return [*gone, _LEARN(name=_check_fact(name), value=_json(value))]",
         f"{_FACTS}::test_a_fault_that_both_processes_see_is_told_once",
     ),
     bug(

@@ -130,7 +130,7 @@ class LiveViews:
             if delivery.interim and not view.ended.is_set():
                 self._continue(view)
             view.end()
-        shown = await self._settled(view) if view else None
+        shown = await self._drain(view) if view else None
         if delivery.interim:
             self._claimed.append(delivery.id)
             known = await self._handed_over(delivery)
@@ -164,7 +164,7 @@ class LiveViews:
         said = isinstance(part, RenderedMessage) and self._message_ids.may_say(delivery.turn, part.text)
         return said or delivery.id in self._beside
 
-    async def _settled(self, view: TurnView) -> RenderedMessage | None:
+    async def _drain(self, view: TurnView) -> RenderedMessage | None:
         """Wait until nothing of a view that has ended is on its way; returns what its message says."""
         in_draft = view.target.is_private and view.message_id is None
         try:

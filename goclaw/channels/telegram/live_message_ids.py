@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 MAX_TURNS = 200
 """Maximum turns remembered: far more than run at once, so that each is kept until its answer is delivered."""
 LOST = 0
-"""In place of an id: a message was about to be sent; below it, a number derived from its text (`_lost`)."""
+"""In place of an id: a message was about to be sent; below it, a number derived from its text (`_lost_id_of`)."""
 
 
 class LiveMessageIds:
@@ -71,7 +71,7 @@ class LiveMessageIds:
 
     def may_say(self, turn: str, text: str) -> bool:
         """Whether that message has this very text, if it is there."""
-        return self._messages.get(turn) == _lost(text)
+        return self._messages.get(turn) == _lost_id_of(text)
 
     async def intend(self, turn: str, session: str, text: str = "") -> bool:
         """Note that a message with this text is about to be sent, or that the sent one cannot be relied on.
@@ -81,7 +81,7 @@ class LiveMessageIds:
         if not text and self.is_lost(turn):
             return True
         before = self._messages.get(turn)
-        if await self._note(turn, session, _lost(text) if text else LOST):
+        if await self._note(turn, session, _lost_id_of(text) if text else LOST):
             return True
         if text and before is not None:
             self._messages[turn] = before
@@ -130,5 +130,5 @@ class LiveMessageIds:
         return True
 
 
-def _lost(text: str) -> int:
+def _lost_id_of(text: str) -> int:
     return LOST - 1 - crc32(text.encode())

@@ -39,14 +39,14 @@ def only_poller(token: str, base_url: str, state_dir: Path) -> Iterator[None]:
     with ExitStack() as stack:
         # All of them: not every user who starts a daemon has the same environment.
         for folder in _lock_folders():
-            stack.enter_context(_held(folder / name, f"pid {os.getpid()}, {state_dir}"))
+            stack.enter_context(_acquire(folder / name, f"pid {os.getpid()}, {state_dir}"))
         yield
 
 
 @contextmanager
-def _held(path: Path, note: str) -> Iterator[None]:
+def _acquire(path: Path, note: str) -> Iterator[None]:
     """Hold one lock; its file is there only as long as it is held."""
-    descriptor = _locked(path)
+    descriptor = _open_and_lock(path)
     if descriptor is None:
         yield
         return
@@ -60,7 +60,7 @@ def _held(path: Path, note: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(path: Path) -> int | None:
+def _open_and_lock(path: Path) -> int | None:
     """Open and lock the file; None if it cannot be locked for another reason than a holder."""
     for _ in range(LOCK_TRIES):
         try:

@@ -188,7 +188,7 @@ class Poller:
         self._began_at = self._clock.monotonic()
         probe, self._probe = self._probe, False
         offset = self._receipts.offset
-        found = await self._bounded(self._ask(0 if probe else self._poll_seconds))
+        found = await self._await_answer(self._ask(0 if probe else self._poll_seconds))
         updates = checked(found)
         self._receipts.acknowledged(offset)
         self._last_finished = self._clock.monotonic()
@@ -211,7 +211,7 @@ class Poller:
             parameters["offset"] = self._receipts.offset
         return await call(self._bot, "getUpdates", parameters, seconds + ANSWER_MARGIN, self._line)
 
-    async def _bounded(self, asking: Awaitable[Any]) -> Any:
+    async def _await_answer(self, asking: Awaitable[Any]) -> Any:
         """Return an answer; cancel the request when the watchdog's time is over."""
         poll = asyncio.ensure_future(asking)
         try:

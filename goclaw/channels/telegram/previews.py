@@ -231,13 +231,13 @@ class Previews:
 
     def interval(self, view: TurnView) -> float:
         """Return the seconds between two previews."""
-        if self._drafted(view):
+        if self._is_draft(view):
             return DRAFT_SECONDS
         return EDIT_SECONDS if view.target.is_private else GROUP_SECONDS
 
     def kept_for(self, view: TurnView) -> float | None:
         """Return the seconds until what is shown has to be shown again; None: it stays."""
-        if not self._drafted(view) or view.shown is None:
+        if not self._is_draft(view) or view.shown is None:
             return None
         return max(0.0, view.shown_at + KEEP_SECONDS - self._clock.monotonic())
 
@@ -245,7 +245,7 @@ class Previews:
         """Show what there is now, unless it is shown already or the answer is on its way."""
         if view.settling:
             return
-        draft = self._drafted(view)
+        draft = self._is_draft(view)
         chunk = await self._content(view, draft=draft)
         if chunk is None or not self._goes_on(view) or view.ended.is_set():
             return
@@ -263,7 +263,7 @@ class Previews:
             # Drafts have limits of their own; what holds up a message here would hold up the answer, too.
             (self._limiter.hold_shows if draft else self._limiter.hold)(view.target.chat, error.seconds)
         except TelegramError as error:
-            self._failed(view, error, draft=draft)
+            self._handle_failure(view, error, draft=draft)
         else:
             self._chat(view.target.chat).worked()
             view.shown, view.shown_at = chunk, self._clock.monotonic()
@@ -312,7 +312,7 @@ class Previews:
         except TelegramError as error:
             log.info("telegram: a preview stays beside its answer: %s", error.message)
 
-    def _drafted(self, view: TurnView) -> bool:
+    def _is_draft(self, view: TurnView) -> bool:
         """Whether a turn is shown in a draft: once it has a live message, that one is used."""
         return view.target.is_private and view.message_id is None and not view.lost and self._drafts.wait() == 0.0
 
@@ -385,7 +385,7 @@ class Previews:
             await self._message_ids.remember(view.turn, view.session, sent)
         return sent
 
-    def _failed(self, view: TurnView, error: TelegramError, *, draft: bool) -> None:
+    def _handle_failure(self, view: TurnView, error: TelegramError, *, draft: bool) -> None:
         log.debug("the preview of turn %s failed: %s", view.turn, error.message)
         # The library calls every 404 a wrong token; were it that, nothing at all would work.
         if draft and isinstance(error, InvalidToken):

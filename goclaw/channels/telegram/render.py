@@ -152,7 +152,7 @@ def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
     """Return the whole text and its spans, as Telegram accepts them; a block that would lose words stays as written."""
     if _TOO_DEEP.search(markdown):
         return markdown, []
-    whole = None if has_table(markdown) else _converted(markdown, markdown)
+    whole = None if has_table(markdown) else _convert(markdown, markdown)
     text, spans = whole or _block_by_block(markdown)
     return text, tidy([*spans, *names_as_code(text, spans)])
 
@@ -161,7 +161,7 @@ def _block_by_block(markdown: str) -> tuple[str, list[EntitySpan]]:
     """Convert each block on its own: one that cannot be converted stays as written, and the others are formatted."""
     texts, spans, offset = list[str](), list[EntitySpan](), 0
     for block, shown in blocks_of(markdown):
-        found, inside = _converted(shown, block) or (block, [])
+        found, inside = _convert(shown, block) or (block, [])
         text = found.strip("\n")
         last, moved = offset + units(text), offset - (len(found) - len(found.lstrip("\n")))
         for span in inside:
@@ -173,7 +173,7 @@ def _block_by_block(markdown: str) -> tuple[str, list[EntitySpan]]:
     return (markdown, []) if hides_words(markdown, text, [span.mark for span in spans]) else (text, spans)
 
 
-def _converted(markdown: str, written: str) -> tuple[str, list[EntitySpan]] | None:
+def _convert(markdown: str, written: str) -> tuple[str, list[EntitySpan]] | None:
     """Return the text and its spans; None if a word of what was written would be lost.
 
     Markdown may hide some: a link's title, words behind a fence.
@@ -228,10 +228,10 @@ def escape_marks(markdown: str) -> str:
 
 def _escape_text(markdown: str) -> str:
     markdown = with_wide_punctuation_outside(markdown)
-    return _DROPPED.sub(_escaped, _INFO.sub(r"\g<fence>\n\g<info>", markdown))
+    return _DROPPED.sub(_escape_match, _INFO.sub(r"\g<fence>\n\g<info>", markdown))
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     return f"{found[0][:-1]}\\{found[0][-1]}"
 
 

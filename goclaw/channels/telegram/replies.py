@@ -54,7 +54,9 @@ def answered_by(message: Json, me: int) -> RepliedMessage | None:
     """
     sender = message.get("from", {}).get("id")
     if external := message.get("external_reply"):
-        return _written(external, external["origin"].get("sender_user"), origin_name(external["origin"]), sender, me)
+        return _build_message(
+            external, external["origin"].get("sender_user"), origin_name(external["origin"]), sender, me
+        )
     answered = message.get("reply_to_message")
     # Every message of a topic "answers" the service message that opened it.
     if answered is None or "forum_topic_created" in answered:
@@ -64,10 +66,10 @@ def answered_by(message: Json, me: int) -> RepliedMessage | None:
         return RepliedMessage(answered, f"a message {origin}", Provenance(SourceKind.FORWARDED))
     chat = answered.get("sender_chat")
     author = None if chat else answered.get("from")
-    return _written(answered, author, _title(chat) if chat else name_of(author or {}), sender, me)
+    return _build_message(answered, author, _title(chat) if chat else name_of(author or {}), sender, me)
 
 
-def _written(content: Json, author: Json | None, name: str, sender: object, me: int) -> RepliedMessage:
+def _build_message(content: Json, author: Json | None, name: str, sender: object, me: int) -> RepliedMessage:
     number = author.get("id") if author else None
     if type(number) is not int:
         return RepliedMessage(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER))

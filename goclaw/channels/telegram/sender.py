@@ -108,7 +108,7 @@ class Sender:
             if closes_chat(error):
                 self._blocked.close(target.chat, f"telegram: {error.message}")
             if closes_chat(error) or isinstance(error, BadRequest):
-                self._paid(target.chat, handover)
+                self._allow_preview(target.chat, handover)
             raise DeliveryError(
                 f"telegram: {error.message}",
                 permanent=isinstance(error, BadRequest),
@@ -116,13 +116,13 @@ class Sender:
                 closed=closes_chat(error),
             ) from error
         except (DeliveryError, OwnershipLost):
-            self._paid(target.chat, handover)
+            self._allow_preview(target.chat, handover)
             raise
-        self._paid(target.chat, handover)
+        self._allow_preview(target.chat, handover)
         self._blocked.open(target.chat)
         return receipt
 
-    def _paid(self, chat: int, handover: Handover) -> None:
+    def _allow_preview(self, chat: int, handover: Handover) -> None:
         """Let a preview begin in a chat, unless more is to be sent there first."""
         if not handover.others_wait:
             self._limiter.paid(chat)

@@ -187,7 +187,7 @@ class UpdateHandler:
         Whatever the update holds, this only raises what the gateway and the store raise: then it was not taken and must
         come again. The same update may come repeatedly, also while it is being taken.
         """
-        if (chat := _chat_that_may_have_moved(update)) is not None:
+        if (chat := _group_of(update)) is not None:
             await self.migrations.look(chat, is_message=MEMBERSHIP not in update)
         for kind, handle in self._kinds.items():
             if kind in update:
@@ -399,7 +399,7 @@ class UpdateHandler:
         return self._chats.setdefault(chat, asyncio.Lock())
 
 
-def _chat_that_may_have_moved(update: Json) -> int | None:
+def _group_of(update: Json) -> int | None:
     """Return the group that an update comes from; None for persons, and for the message about a migration itself."""
     content: Json = next((each for each in update.values() if isinstance(each, dict)), {})
     message = content.get("message", content)

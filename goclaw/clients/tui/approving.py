@@ -95,11 +95,11 @@ class Approving:
 
     def accepted(self, accepted: Accepted) -> bool:
         """Return whether this was about a decision: its card shows the outcome until it closes."""
-        return self._told(accepted.id, accepted.acceptance.text)
+        return self._show_outcome(accepted.id, accepted.acceptance.text)
 
     def refused(self, refused: Refused) -> bool:
         """Return the same for a decision that was refused."""
-        return self._told(refused.id, refused.reason)
+        return self._show_outcome(refused.id, refused.reason)
 
     def lost(self) -> None:
         """Forget answers under way, because the connection broke: questions still open are asked again."""
@@ -123,7 +123,7 @@ class Approving:
         else:
             self._host.notify(NOT_CONNECTED, severity="warning")
 
-    def _told(self, decision: str, sentence: str) -> bool:
+    def _show_outcome(self, decision: str, sentence: str) -> bool:
         card = self._sent.pop(decision, None)
         if card is not None and card.is_open:
             self._questions.say(card, sentence)

@@ -139,7 +139,7 @@ class Conversation:
         """Show one event, which happened `age` seconds ago."""
         match event:
             case TextStreamed() | ThinkingStreamed() | StreamRestarted():
-                await self._streamed(event, age)
+                await self._write_stream(event, age)
             case MessageStored():
                 await self._add(await self._row(event, age))
             case ToolStarted():
@@ -151,11 +151,11 @@ class Conversation:
             case QuestionAnswered():
                 self.questions.answered(event)
             case Notice():
-                await self._noticed(event)
+                await self._show_notice(event)
             case TurnStarted() | TurnFinished():
-                await self._turned(event)
+                await self._follow_turn(event)
             case SessionForgotten():
-                await self._forgotten()
+                await self._forget()
             case _:
                 pass
 
@@ -222,7 +222,7 @@ class Conversation:
 
     # What becomes of events
 
-    async def _streamed(self, event: TextStreamed | ThinkingStreamed | StreamRestarted, age: float) -> None:
+    async def _write_stream(self, event: TextStreamed | ThinkingStreamed | StreamRestarted, age: float) -> None:
         match event:
             case TextStreamed():
                 await self._stream.write(event.text, age)
@@ -231,11 +231,11 @@ class Conversation:
             case StreamRestarted():
                 await self._stream.drop()
 
-    async def _noticed(self, notice: Notice) -> None:
+    async def _show_notice(self, notice: Notice) -> None:
         if notice.turn not in self._waiting:  # else the answer to that command says it
             await self.note(Note(f"{notice.text} {PAGE_KEY}" if notice.code else notice.text))
 
-    async def _forgotten(self) -> None:
+    async def _forget(self) -> None:
         await self._stream.drop()
         await self._clear()
         self.view.has_older = False
@@ -274,7 +274,7 @@ class Conversation:
     def _no_longer_waits(self, turn: str) -> Said | None:
         return self._waiting.pop(turn, None) or self._begun.pop(turn, None)
 
-    async def _turned(self, event: TurnStarted | TurnFinished) -> None:
+    async def _follow_turn(self, event: TurnStarted | TurnFinished) -> None:
         self._begin(event.turn)
         if isinstance(event, TurnFinished):
             self._begun.pop(event.turn, None)

@@ -136,27 +136,27 @@ class Incoming:
         self._turn = now.turn
         self._set_running(bool(now.turn), since=now.since)
         self._thinking = bool(now.thinking) and not now.text
-        self._connected(attached)
+        self._handle_attach(attached)
         _collect_garbage_again()
 
     async def went_on(self, attached: Attached) -> None:
         """Handle a restored connection; missed events follow."""
         self._parts.conversation.questions.ask_again()
-        self._connected(attached)
+        self._handle_attach(attached)
 
     async def received(self, received: Received) -> None:
         """Handle a frame of the daemon."""
         match received:
             case Accepted():
                 if not self._approving.accepted(received):
-                    await self._accepted(received)
+                    await self._handle_acceptance(received)
             case Status():
                 self._parts.bar.numbers(received.numbers)
                 self._queue_mode = str(received.numbers.get("queue_mode", ""))
                 self.say_doing()
             case Refused():
                 if not self._approving.refused(received):
-                    await self._refused(received)
+                    await self._handle_refusal(received)
             case Older():
                 self._fetching = False
                 await self._parts.conversation.prepend(received.rows, more=len(received.rows) >= OLDER_ROWS)
@@ -167,7 +167,7 @@ class Incoming:
             case SessionsReply():
                 pass
             case _:
-                await self._happened(received)
+                await self._handle_event(received)
 
     def stop(self) -> None:
         """Stop the running turn, if there is one."""
@@ -229,7 +229,7 @@ class Incoming:
         if prompt.border_subtitle != subtitle:
             prompt.border_subtitle = subtitle
 
-    async def _happened(self, event: TurnEvent) -> None:
+    async def _handle_event(self, event: TurnEvent) -> None:
         age = self._age()
         await self._parts.conversation.show(event, age)
         match event:
@@ -254,7 +254,7 @@ class Incoming:
         if isinstance(event, MessageStored | TurnFinished | StreamRestarted | SessionForgotten):
             self._link.ask(AskStatus())
 
-    async def _accepted(self, accepted: Accepted) -> None:
+    async def _handle_acceptance(self, accepted: Accepted) -> None:
         turn, acceptance = turn_of(accepted.id), accepted.acceptance
         conversation = self._parts.conversation
         match acceptance.kind:
@@ -277,7 +277,7 @@ class Incoming:
         self._stops.discard(turn)
         self.say_doing()
 
-    async def _refused(self, refused: Refused) -> None:
+    async def _handle_refusal(self, refused: Refused) -> None:
         text = self._link.refused(refused.id)
         if text is None:
             await self._parts.conversation.note(Note(refused.reason, "error"))
@@ -291,7 +291,7 @@ class Incoming:
         age = self._clock.monotonic() - self._ahead - self._link.at if self._link.at else 0.0
         return age if age >= OLD_SECONDS else 0.0
 
-    def _connected(self, attached: Attached) -> None:
+    def _handle_attach(self, attached: Attached) -> None:
         self._away = ""
         self._ahead = self._clock.monotonic() - attached.clock
         self._parts.bar.connection("connected")

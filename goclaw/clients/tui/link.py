@@ -290,7 +290,7 @@ class PendingReplies:
         """Return the end of a message that an event brings, if any."""
         match event:
             case MessageStored():
-                self._stored(event)
+                self._process_row(event)
             case TurnFinished() if event.turn in self._turns:
                 del self._turns[event.turn]
                 return Ended(event.turn, event.text, event.outcome.went_well)
@@ -301,7 +301,7 @@ class PendingReplies:
     def caught_up(self, rows: Iterable[MessageStored], now: SessionNow) -> list[Ended]:
         """Return the messages that ended while the daemon was away; `rows` are those added meanwhile."""
         for row in rows:
-            self._stored(row)
+            self._process_row(row)
         answered = {turn: words for turn, words in self._turns.items() if words is not None and turn != now.turn}
         for turn in answered:
             del self._turns[turn]
@@ -310,7 +310,7 @@ class PendingReplies:
             for turn, words in answered.items()
         ]
 
-    def _stored(self, row: MessageStored) -> None:
+    def _process_row(self, row: MessageStored) -> None:
         if row.joined in self._turns:
             del self._turns[row.joined]
             self._turns.setdefault(row.turn, None)  # that turn's answer is the answer to this message, too

@@ -46,7 +46,7 @@ class LogTail:
     def read(self) -> list[LogLine]:
         """Records since the last call; a rotated file is followed into its successor."""
         data = self._read()
-        if not data and self._rotated():
+        if not data and self._is_stale():
             self.close()
             data = self._read()
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -72,7 +72,7 @@ class LogTail:
         self._rest = b""
         return self._file.read()
 
-    def _rotated(self) -> bool:
+    def _is_stale(self) -> bool:
         try:
             return self._file is not None and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
         except OSError:

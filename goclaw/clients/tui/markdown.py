@@ -41,7 +41,7 @@ class Document:
         self.text += text
         finished, _ = self._growing.append(text)
         if finished and self._width:
-            self._lines += _spaced(finished, self._width, follows=bool(self._lines))
+            self._lines += _render_blocks(finished, self._width, follows=bool(self._lines))
         self._finished += finished
 
     def lines(self, width: int) -> Lines:
@@ -49,11 +49,13 @@ class Document:
         width = max(width, NARROWEST)
         if width != self._width:
             self._width = width
-            self._lines = _spaced(self._finished, width, follows=False)
-        return self._lines + _spaced(markdown_parser().parse(self._growing.rest), width, follows=bool(self._lines))
+            self._lines = _render_blocks(self._finished, width, follows=False)
+        return self._lines + _render_blocks(
+            markdown_parser().parse(self._growing.rest), width, follows=bool(self._lines)
+        )
 
 
-def _spaced(tokens: Sequence[Token], width: int, *, follows: bool) -> Lines:
+def _render_blocks(tokens: Sequence[Token], width: int, *, follows: bool) -> Lines:
     lines: Lines = []
     for node in SyntaxTreeNode(tokens).children:
         if lines or follows:
@@ -129,10 +131,10 @@ def _code(node: SyntaxTreeNode, width: int) -> Lines:
     language = node.info.split()[0] if node.info.strip() else ""
     colored = highlight(text, language=language) if language and len(text) < MAX_CODE else Content(text)
     bar = Content.styled("│ ", QUIET)
-    return [bar + part for line in colored.split("\n", allow_blank=True) for part in _folded(line, width - 2)]
+    return [bar + part for line in colored.split("\n", allow_blank=True) for part in _wrap(line, width - 2)]
 
 
-def _folded(line: Content, width: int) -> Lines:
+def _wrap(line: Content, width: int) -> Lines:
     return line.fold(max(width, NARROWEST)) if line.cell_length > width else [line]
 
 

@@ -122,13 +122,13 @@ class PlainView:
             case Notice():
                 self.line(f"[{happened.text}]")
             case TurnFinished():
-                self._finished(happened)
+                self._print_end(happened)
             case Acceptance() if happened.kind is not AcceptKind.TURN:
                 self.line(happened.text or f"[{happened.kind}]")
             case _:
                 self._beside(happened)
 
-    def _finished(self, ended: TurnFinished) -> None:
+    def _print_end(self, ended: TurnFinished) -> None:
         if ended.text and not self._streamed:
             self.line(ended.text)
         self._end_line()
@@ -154,7 +154,7 @@ class PlainView:
             case QuestionAsked():
                 self.asked(happened.question)
             case QuestionAnswered():
-                self._answered(happened)
+                self._print_decision(happened)
             case AgentProgress():
                 self.line(f"  ↳ {one_line(f'{happened.agent} › {happened.doing}', INPUT_SHOWN)}")
             case TodosChanged():
@@ -164,7 +164,7 @@ class PlainView:
             case _:
                 pass
 
-    def _answered(self, answered: QuestionAnswered) -> None:
+    def _print_decision(self, answered: QuestionAnswered) -> None:
         if question := self._asked.pop(answered.question_id, None):
             outcome = decided(question, answered, self._me, self._clock.now())
             below = f"\n{outcome.below}" if outcome.below else ""
@@ -260,10 +260,10 @@ class _Talk:
             self._write(printable(f"{attached.greeting}\n"))
             self._is_ready.set()
         else:
-            self._connected()
+            self._on_connect()
             self._view.missed(attached.history, self._link.person)
             for _ in self._pending.caught_up(attached.history, attached.now):
-                self._answered()
+                self._on_answer()
             if self._pending:
                 self._patience.begin()
         self._view.partial(attached.now.text)
@@ -272,7 +272,7 @@ class _Talk:
 
     async def went_on(self, attached: Attached) -> None:
         """Nothing was missed."""
-        self._connected()
+        self._on_connect()
 
     async def received(self, received: Received) -> None:
         """Handle a frame of the daemon."""
@@ -280,7 +280,7 @@ class _Talk:
             case Accepted():
                 if ended := self._pending.accepted(received, self._link.taken):
                     self._view.line(ended.text)
-                    self._answered()
+                    self._on_answer()
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
             case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
@@ -292,7 +292,7 @@ class _Talk:
                 self._view.show(received)
                 ended = self._pending.happened(received)
                 if ended or isinstance(received, TurnFinished):
-                    self._answered()
+                    self._on_answer()
 
     async def lost(self, reason: str) -> None:
         """Handle a broken connection: the daemon may come back, unless it never was there."""
@@ -326,13 +326,13 @@ class _Talk:
             self._changed.clear()
             await self._changed.wait()
 
-    def _connected(self) -> None:
+    def _on_connect(self) -> None:
         self._patience.end()
         if self._is_away and self._prompts:
             self._view.line("[connected again]")
         self._is_away = False
 
-    def _answered(self) -> None:
+    def _on_answer(self) -> None:
         self._changed.set()
         self._show_prompt()
 

@@ -113,7 +113,7 @@ class Switching:
     def pick(self) -> None:
         """Let the person choose a session."""
         self._picker = SessionPicker(self._shown or self._link.session, self._clock)
-        self._host.push_screen(self._picker, self._picked)
+        self._host.push_screen(self._picker, self._on_pick)
         self._link.ask(AskSessions())
 
     def go(self, session: str) -> None:
@@ -167,7 +167,7 @@ class Switching:
         if self._picker is not None and not self._picker.has_sessions:
             self._link.ask(AskSessions())
 
-    def _picked(self, session: str | None) -> None:
+    def _on_pick(self, session: str | None) -> None:
         self._picker = None
         if session and session != self._shown:
             self.go(session)
@@ -195,9 +195,9 @@ class Switching:
 
     def _deliver(self, session: str, waiting: dict[str, str]) -> None:
         unsent = UnsentMessages(self._way, session, waiting, self._host.notify)
-        delivering = self._host.run_worker(partial(self._delivered, unsent), name=f"what is left for {session}")
+        delivering = self._host.run_worker(partial(self._await_delivery, unsent), name=f"what is left for {session}")
         self._left[session] = (unsent, delivering)
 
-    async def _delivered(self, unsent: UnsentMessages) -> None:
+    async def _await_delivery(self, unsent: UnsentMessages) -> None:
         await unsent.deliver()
         del self._left[unsent.link.session]

@@ -26,13 +26,13 @@ class TypeAheadDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         """Take the terminal, at first with what waits in it; after an editor (`resume`) nothing is read before."""
-        usual = None if self._had_terminal else self._taken()
+        usual = None if self._had_terminal else self._read_ahead()
         self._had_terminal = True
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual says nothing of its type
         if usual is not None:
             self.attrs_before = usual
 
-    def _taken(self) -> list[Any] | None:
+    def _read_ahead(self) -> list[Any] | None:
         """Read what waits; return the terminal's attributes as they were. None: it is no terminal.
 
         From here on the kernel leaves keys as they are, so that nothing can come in between.

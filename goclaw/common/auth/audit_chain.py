@@ -274,10 +274,10 @@ class ChainedFiles:
             if number >= self._kept:
                 file.unlink()
             else:
-                file.replace(self._numbered(number + 1))
-        self._path.replace(self._numbered(1))
+                file.replace(self._path_of(number + 1))
+        self._path.replace(self._path_of(1))
 
-    def _numbered(self, number: int) -> Path:
+    def _path_of(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")
 
     def _last(self, descriptor: int, size: int) -> tuple[Head, str]:

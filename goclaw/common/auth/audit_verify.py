@@ -130,7 +130,7 @@ class _Check:
             if line.strip():
                 self.waiting.append((place, line.rstrip(b"\n")))
         elif _number(entry):
-            self._chained(place, line, entry)
+            self._check_link(place, line, entry)
         elif self.first is None:
             self.unchained += 1
         else:
@@ -146,7 +146,7 @@ class _Check:
         begins = self.first.place if self.first else ""
         return Verified(self.findings, self.lines, begins, self.unchained, self.blanked, self.torn, newer)
 
-    def _chained(self, place: str, line: bytes, entry: dict[str, Any]) -> None:
+    def _check_link(self, place: str, line: bytes, entry: dict[str, Any]) -> None:
         link = _Link(entry[NUMBER], digest_of(entry), place)
         if self._is_stray(link, entry):
             return
@@ -173,16 +173,16 @@ class _Check:
             self._find(last.place, "was changed: the next line has another hash for it", link.place)
         elif any(before == earlier.digest for earlier in self.history):
             while before != self.history[-1].digest:
-                self._find_inserted(self.history.pop())
+                self._find_insertion(self.history.pop())
         elif len(self.history) > 1 and link.number == self.history[-2].number + 2:
             # The line between counts wrongly: its number was changed.
-            self._find_inserted(last, is_changed=True)
+            self._find_insertion(last, is_changed=True)
         else:
             self._find(link.place, "was inserted")
             return True
         return False
 
-    def _find_inserted(self, link: _Link, *, is_changed: bool = False) -> None:
+    def _find_insertion(self, link: _Link, *, is_changed: bool = False) -> None:
         self.lines -= not is_changed
         # What it seemed to show of others, too, is wrong.
         self.findings = [found for found in self.findings if link.place not in (found.place, found.witness)]

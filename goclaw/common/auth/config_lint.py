@@ -35,7 +35,7 @@ def warnings(
 
     `tools`: each that there is, with its tags; `agents`: those that packages add.
     """
-    tools = {**tools, **_exported(config), **_of_servers(config)}
+    tools = {**tools, **_find_exports(config), **_of_servers(config)}
     commands = {*commands, *(route.command for route in config.agents.routes if route.command)}
     path, roles = shown_path(config.users_path), {ADMIN, USER, *config.roles}
     known = _Known(tools, Toolsets(config.toolsets).names)
@@ -112,15 +112,15 @@ class _Known:
         for part in selection:
             name = part.removeprefix(NOT)
             if name.startswith(TAG):
-                yield from self._missed(place, "tag", name.removeprefix(TAG), self._tags)
+                yield from self._report_unknown(place, "tag", name.removeprefix(TAG), self._tags)
             elif name.startswith(SET):
-                yield from self._missed(place, "set", name.removeprefix(SET), self._sets)
+                yield from self._report_unknown(place, "set", name.removeprefix(SET), self._sets)
             elif part == "*":
                 yield f"{place}: unknown tool `*`; leave `{place.rpartition('.')[2]}` out to allow every tool"
             elif not name.startswith(MCP):  # servers come later, and say what they have
-                yield from self._missed(place, "tool", name, self._tools)
+                yield from self._report_unknown(place, "tool", name, self._tools)
 
-    def _missed(self, place: str, kind: str, name: str, known: Collection[str]) -> Iterator[str]:
+    def _report_unknown(self, place: str, kind: str, name: str, known: Collection[str]) -> Iterator[str]:
         if name not in known and not (kind == "tool" and ALIASES.get(name) in known):
             yield f"{place}: unknown {kind} `{name}`{what_helps(name, known)}"
 
@@ -154,7 +154,7 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"hooks[{index}].match", hook.match
 
 
-def _exported(config: Config) -> dict[str, frozenset[str]]:
+def _find_exports(config: Config) -> dict[str, frozenset[str]]:
     """Return the tools that agents offer, with their tags."""
     return {
         name: frozenset({"agents", *export.tags, *tool.tags})

@@ -126,7 +126,7 @@ class Pairing:
             Refused: there is no such code (any more), or too many wrong ones came before; or users.json cannot take it.
         """
         async with self._one:
-            asking = await self._found(by, code)
+            asking = await self._find(by, code)
             settings = self.settings
             name = _name(asking.name)
             try:
@@ -162,7 +162,7 @@ class Pairing:
             Refused: as `approve`.
         """
         async with self._one:
-            asking = await self._found(by, code)
+            asking = await self._find(by, code)
             now = self.clock.now()
             await self.facts.learn(_fact(asking), asdict(replace(asking, denied=True, until=now + CODE_SECONDS)))
             self._note(by, asking, "pairing.deny", "ok")
@@ -170,7 +170,7 @@ class Pairing:
 
     async def _code_for(self, actor: Actor, address: Address) -> PairingRequest | None:
         """Return the stranger's open code, made if need be; None when no code may be made now."""
-        now, known = self.clock.now(), await self._known()
+        now, known = self.clock.now(), await self._load()
         asking = {key: each for key, each in known.items() if _is_open(each, now)}
         if actor.key in known:
             return asking.get(actor.key)
@@ -186,7 +186,7 @@ class Pairing:
         log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
         return made
 
-    async def _found(self, by: Actor, code: str) -> PairingRequest:
+    async def _find(self, by: Actor, code: str) -> PairingRequest:
         now, tried = self.clock.now(), code.strip().upper().replace("-", "")
         fact, seconds = await count_try(self.facts, f"{TRIES_FACT}:{by.key}", now)
         if seconds:
@@ -206,15 +206,15 @@ class Pairing:
     async def _open(self) -> dict[str, PairingRequest]:
         """Return the requests whose codes are still good, by the stranger's key."""
         now = self.clock.now()
-        return {key: each for key, each in (await self._known()).items() if _is_open(each, now)}
+        return {key: each for key, each in (await self._load()).items() if _is_open(each, now)}
 
-    async def _known(self) -> dict[str, PairingRequest]:
+    async def _load(self) -> dict[str, PairingRequest]:
         """Return the requests of the last day, by the stranger's key; older ones are forgotten."""
         now, found = self.clock.now(), dict[str, PairingRequest]()
         for key, value in (await self.facts.facts(FACT)).items():
             if not key:
                 await self._part(value)
-                return await self._known()
+                return await self._load()
             asking = _read(value)
             if asking is None or asking.rests_until <= now:
                 await self.facts.unlearn(f"{FACT}:{key}")

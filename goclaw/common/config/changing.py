@@ -163,27 +163,29 @@ def with_value(text: str, dotted: str, value: Any) -> str:
     except yaml.YAMLError as error:
         raise ToolError(f"the configuration file cannot be read: {str(error).splitlines()[0]}") from None
     if node is None:
-        return f"{_ended(text)}{_nested(path, value, 0)}"
+        return f"{_end_line(text)}{_format_keys(path, value, 0)}"
     indent = 0
     while isinstance(node, yaml.MappingNode) and not node.flow_style:
         found = next(((key, inner) for key, inner in node.value if key.value == path[0]), None)
         if found is None:
-            return _added(text, node, _nested(path, value, node.start_mark.column))
+            return _insert(text, node, _format_keys(path, value, node.start_mark.column))
         key, node = found
         indent, path = key.start_mark.column, path[1:]
         if _is_nothing(node):
-            return _after(text, key, f"\n{_nested(path, value, indent + 2)}".rstrip("\n") if path else _behind(value))
+            return _after(
+                text, key, f"\n{_format_keys(path, value, indent + 2)}".rstrip("\n") if path else _behind(value)
+            )
         if not path:
-            return _replaced(text, node, value)
+            return _replace(text, node, value)
     raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
 
 
-def _replaced(text: str, node: yaml.Node, value: Any) -> str:
+def _replace(text: str, node: yaml.Node, value: Any) -> str:
     """Replace the value of a node; of a list as long as before, only the items that differ."""
     if _is_list_like(node, value):
         for item, each in reversed(list(zip(node.value, value, strict=True))):
             if item.value != each:
-                text = _replaced(text, item, each)
+                text = _replace(text, item, each)
         return text
     written = orjson.dumps(value).decode()
     if isinstance(node, yaml.SequenceNode) and not node.flow_style and isinstance(value, tuple | list):
@@ -214,12 +216,12 @@ def _is_nothing(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null"
 
 
-def _nested(path: list[str], value: Any, indent: int) -> str:
+def _format_keys(path: list[str], value: Any, indent: int) -> str:
     """Format the keys of `path`, each below the one before it, with the value behind the last or below it."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
     if not (isinstance(value, Mapping) and value):
         return "\n".join(lines) + f"{_behind(value)}\n"
-    inner = (_nested([name], each, indent + 2 * len(path)) for name, each in value.items())
+    inner = (_format_keys([name], each, indent + 2 * len(path)) for name, each in value.items())
     return "\n".join(lines) + "\n" + "".join(inner)
 
 
@@ -227,7 +229,7 @@ def _behind(value: Any) -> str:
     return f" {orjson.dumps(value).decode()}"
 
 
-def _added(text: str, node: yaml.MappingNode, lines: str) -> str:
+def _insert(text: str, node: yaml.MappingNode, lines: str) -> str:
     """Insert keys before the first one of a block."""
     begin = text.rfind("\n", 0, node.start_mark.index) + 1
     return f"{text[:begin]}{lines}{text[begin:]}"
@@ -239,5 +241,5 @@ def _after(text: str, key: yaml.Node, added: str) -> str:
     return f"{text[:colon]}{added}{text[colon:]}"
 
 
-def _ended(text: str) -> str:
+def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"

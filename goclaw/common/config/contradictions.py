@@ -66,17 +66,17 @@ def of_registries(config: Config) -> Iterator[tuple[Loc, str]]:
     """Yield names with another meaning, unknown registries and servers, and pins of nothing."""
     for name, settings in config.tools.from_registry.items():
         loc: Loc = ("tools", "from_registry", name)
-        if taken := next((place for place, names in _taken(config) if name in names), None):
+        if taken := next((place for place, names in _list_names(config) if name in names), None):
             yield loc, f"`{name}` is {taken} already; choose another name"
         if settings.registry not in config.registries:
             known = what_helps(settings.registry, config.registries)
             yield (*loc, "registry"), f"unknown registry `{settings.registry}`{known}"
         if settings.sha256 and not settings.version:
             yield (*loc, "sha256"), "is that of one version; say which (`version`)"
-    yield from _pinned(config)
+    yield from _check_pins(config)
 
 
-def _pinned(config: Config) -> Iterator[tuple[Loc, str]]:
+def _check_pins(config: Config) -> Iterator[tuple[Loc, str]]:
     """Yield unknown servers, and names of other sets."""
     for name, settings in config.tools.pinned.items():
         loc: Loc = ("tools", "pinned", name)
@@ -87,7 +87,7 @@ def _pinned(config: Config) -> Iterator[tuple[Loc, str]]:
             yield loc, f"`{name}` is a set of `tools.sets` already; choose another name"
 
 
-def _taken(config: Config) -> Iterator[tuple[str, set[str]]]:
+def _list_names(config: Config) -> Iterator[tuple[str, set[str]]]:
     """Yield the source of names of servers and sets, and the names."""
     yield "a server of `mcp.servers`", set(config.mcp.servers)
     yield "a set of `tools.sets`", set(config.tools.sets)

@@ -99,7 +99,7 @@ def load_config(
     environ = os.environ if environ is None else environ
     above = [environment_layer(environ), override_layer(overrides)]
     path = path or _named_file(environ)
-    file = _default_file(above) if path is None else _expanded(path)
+    file = _default_file(above) if path is None else _expand(path)
     if may_be_missing and file and not os.path.lexists(file):
         file = None
     below = [file_layer(file)] if file else []
@@ -160,14 +160,14 @@ def _state_dir(layers: list[Layer]) -> Path:
         raise ConfigError(problem_line(_placer(tuple(layers))(loc), loc, str(error))) from None
 
 
-def _expanded(path: Path) -> Path:
+def _expand(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
         raise ConfigError(f"{path}: begins with `~`, and no such user is known here") from None
 
 
-def _validated(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
+def _validate(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
     place = _placer(layers)
     problems = [line for layer in layers for line in layer.problems]
     try:
@@ -186,7 +186,7 @@ def _with_packages(
     """Return the configuration with what packages declare below it; what of that cannot be used is left out."""
     if not packages:
         with suppress(ConfigError):
-            return _validated(defaults, layers), Packaged(), layers
+            return _validate(defaults, layers), Packaged(), layers
     said = merged([layer.values for layer in layers])
     packaged = read_packaged(Path(defaults["state_dir"]), said).checked(lambda values: combined([values]))
     for path, why in list(packaged.orphans(said)):
@@ -197,7 +197,7 @@ def _with_packages(
     while True:
         every = (packaged.layer(above), *layers)
         try:
-            return _validated(defaults, every), packaged, every
+            return _validate(defaults, every), packaged, every
         except ConfigError as error:
             if (blamed := packaged.blamed(error.problems)) is None:
                 raise ConfigError(*packaged.explained(error.problems)) from None

@@ -52,7 +52,7 @@ def parse_yaml(text: str) -> Located:
     """Return values, positions and problems of a YAML document; an empty one has the value None."""
     located = Located()
     try:
-        if trouble := _refused(text):
+        if trouble := _find_fault(text):
             located.problems.append(trouble)
             return located
         node = yaml.compose(text, Loader=_Loader)
@@ -68,7 +68,7 @@ def parse_yaml(text: str) -> Located:
     return located
 
 
-def _refused(text: str) -> tuple[str, Loc, str] | None:
+def _find_fault(text: str) -> tuple[str, Loc, str] | None:
     depth = documents = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -67,7 +67,7 @@ class Packaged:
             # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
             layer.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
         for entry in self.entries:
-            layer.set(entry.path, _kept(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
+            layer.set(entry.path, _select(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
         return layer
 
     def without(self, entry: PackagedKey, why: str) -> "Packaged":
@@ -80,7 +80,7 @@ class Packaged:
         found = self
         for entry in self.entries:
             try:
-                check(_nested(entry.path, entry.values))
+                check(_nest(entry.path, entry.values))
             except ValidationError as error:
                 found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
         return found
@@ -219,14 +219,14 @@ def remove(values: dict[str, Any], path: Path) -> None:
         inner.pop(name, None)
 
 
-def _kept(values: Any, said: Any, kind: Any) -> Any:
+def _select(values: Any, said: Any, kind: Any) -> Any:
     """Select the package's values that stay below what the operator says there."""
     if not isinstance(values, dict) or not isinstance(said, dict):
         return values
     # A JSON Schema, or the input of another tool, is one value: half of two is neither.
     if _replaces(said) or entry_kind(kind) is Any:
         return {}
-    return {name: _kept(each, said.get(name), child_kind(kind, name)) for name, each in values.items()}
+    return {name: _select(each, said.get(name), child_kind(kind, name)) for name, each in values.items()}
 
 
 def _replaces(said: Mapping[str, Any]) -> bool:
@@ -242,7 +242,7 @@ def _at(values: Any, path: Path) -> Any:
     return values
 
 
-def _nested(path: Path, values: Any) -> dict[str, Any]:
+def _nest(path: Path, values: Any) -> dict[str, Any]:
     for name in reversed(path):
         values = {name: values}
     return dict(values)

@@ -121,13 +121,13 @@ class WebSearchSettings(Section):
     timeout: Duration = Field(15, le=120, description="Seconds that a search may take.")
 
 
-def _not_expanded(path: Path) -> Path:
+def _refuse_expansion(path: Path) -> Path:
     if found := _EXPANDED.search(str(path)):
         raise ValueError(f"holds {found.group()!r}, which ssh reads as something else: choose another place")
     return path
 
 
-SshFile = Annotated[Folder, AfterValidator(_not_expanded)]
+SshFile = Annotated[Folder, AfterValidator(_refuse_expansion)]
 
 
 class TasksSettings(Section):

@@ -48,7 +48,7 @@ def replace_file(
         OSError: it cannot be written; what was there before still is.
     """
     beside = path.with_name(f"{path.name}.new") if reuse else _free(path)
-    with _written(beside, path, os.O_TRUNC if reuse else os.O_EXCL, mode, fsync, Path.replace) as file:
+    with _write_beside(beside, path, os.O_TRUNC if reuse else os.O_EXCL, mode, fsync, Path.replace) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -60,7 +60,7 @@ def create_file(path: Path) -> Iterator[BinaryIO]:
         FileExistsError: there is one already, or by then.
         OSError: it cannot be written.
     """
-    with _written(_free(path), path, os.O_EXCL, 0o600, True, publish) as file:
+    with _write_beside(_free(path), path, os.O_EXCL, 0o600, True, publish) as file:
         yield file
 
 
@@ -96,7 +96,7 @@ def _free(path: Path) -> Path:
 
 
 @contextmanager
-def _written(
+def _write_beside(
     beside: Path, path: Path, how: int, mode: int, fsync: bool, name: Callable[[Path, Path], object]
 ) -> Iterator[BinaryIO]:
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | how | os.O_NOFOLLOW | os.O_CLOEXEC, mode)

@@ -218,7 +218,7 @@ class ToolResult:
         """Read what former versions wrote, too (https://docs.pydantic.dev/latest/concepts/types/#custom-types)."""
         return {
             "type": "function-before",
-            "function": {"type": "no-info", "function": _with_denied},
+            "function": {"type": "no-info", "function": _add_denial},
             "schema": handler(source),
         }
 
@@ -232,7 +232,7 @@ def was_denied(denied: Any, content: str) -> bool:
     return content.startswith(_DENIED_BEFORE) if denied is None else bool(denied)
 
 
-def _with_denied(data: Any) -> Any:
+def _add_denial(data: Any) -> Any:
     if not isinstance(data, dict) or "denied" in data:
         return data
     return data | {"denied": was_denied(None, str(data.get("content")))}

@@ -112,7 +112,12 @@ def stamp_of_host() -> str:
     Read from the names of the folders with their metadata, which is a look at one or two folders.
     """
     names = sorted(
-        {entry for folder in _own_folders() for entry in _listed(folder) if entry.endswith((".dist-info", ".egg-info"))}
+        {
+            entry
+            for folder in _own_folders()
+            for entry in _list_folder(folder)
+            if entry.endswith((".dist-info", ".egg-info"))
+        }
     )
     # The first suffix names Python's version and the platform, as wheels do.
     about = [EXTENSION_SUFFIXES[0], str(sys.implementation.cache_tag), str(API_VERSION), *names]
@@ -124,7 +129,7 @@ def activate(state_dir: Path) -> tuple[InstalledPlugin, ...]:
 
     One state folder's at a time: that of the last call. A folder that a process uses is not removed meanwhile.
     """
-    _ACTIVE.left_out = _activated(state_dir)
+    _ACTIVE.left_out = _activate(state_dir)
     return _ACTIVE.left_out
 
 
@@ -135,7 +140,7 @@ def left_out(section: str) -> list[tuple[str, InstalledPlugin]]:
     return [(line.removeprefix(prefix), plugin) for line, plugin in every if line.startswith(prefix)]
 
 
-def _activated(state_dir: Path) -> tuple[InstalledPlugin, ...]:
+def _activate(state_dir: Path) -> tuple[InstalledPlugin, ...]:
     found = read_record(state_dir)
     if found.fault:
         _ACTIVE.leave()
@@ -205,7 +210,7 @@ def _own_folders() -> Iterator[str]:
     yield from (entry for entry in own_path() if entry.endswith(("/site-packages", "/dist-packages")))
 
 
-def _listed(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 -- names are all that is needed of a hundred entries
     except OSError:

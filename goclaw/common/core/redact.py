@@ -100,8 +100,8 @@ def remember(secret: str) -> None:
     _pattern = re.compile("|".join((*map(re.escape, known), *_SHAPES)))
     _names = re.compile("|".join(map(re.escape, known)))
     _wrapped = re.compile("|".join("\\s*".join(map(re.escape, text)) for text in known if text in _runs))
-    _bare = tuple(sorted(_long_enough(map(_unformatted, known)), key=len, reverse=True))
-    _bare_secrets = tuple(text.decode() for text in _long_enough(map(_unformatted, _known)))
+    _bare = tuple(sorted(_long_enough(map(_strip_formats, known)), key=len, reverse=True))
+    _bare_secrets = tuple(text.decode() for text in _long_enough(map(_strip_formats, _known)))
     _bare_run = min((max(text.translate(_RUNS).split(), default=b"") for text in _bare), default=b"")
 
 
@@ -146,12 +146,12 @@ def known_in(text: str) -> Sequence[tuple[int, int]]:
     found = [match.span() for pattern in patterns for match in pattern.finditer(text)]
     for pattern in patterns:
         text = pattern.sub(lambda known: "\n" * len(known[0]), text)
-    if _has_formatted(text):
+    if _shows_secret(text):
         found += _formatted_in(text)
-    return _merged(found) if found else ()
+    return _merge(found) if found else ()
 
 
-def _merged(places: Collection[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+def _merge(places: Collection[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
     for start, end in sorted(places):
         if merged and start < merged[-1][1]:
@@ -161,21 +161,21 @@ def _merged(places: Collection[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return merged
 
 
-def _has_formatted(text: str) -> bool:
+def _shows_secret(text: str) -> bool:
     """Whether a known secret is in what rendering shows of the text, with the targets of links or without."""
     if len(text) < len(_bare_run):
         return False
-    bare = _unformatted(text)
+    bare = _strip_formats(text)
     if len(bare) == len(text) and "&" not in text:
         return False  # it has nothing that rendering hides
-    return _is_known(bare) or ("](" in text and _is_known(_unformatted(re.sub(_TARGET, "", text))))
+    return _is_known(bare) or ("](" in text and _is_known(_strip_formats(re.sub(_TARGET, "", text))))
 
 
 def _is_known(bare: bytes) -> bool:
     return _bare_run in bare.translate(_RUNS) and any(map(bare.__contains__, _bare))
 
 
-def _unformatted(text: str) -> bytes:
+def _strip_formats(text: str) -> bytes:
     """Return the text as rendering may show it: without format characters and sequences, references resolved."""
     if "\x1b" in text or "\x9b" in text:
         text = _SEQUENCES.sub("", text)
@@ -207,7 +207,7 @@ class _Shown:
         pieces, at, length = [], 0, 0
         for found in (*hidden.finditer(text), None):
             start, end = found.span() if found else (len(text), len(text))
-            resolved = _unformatted(found[0]) if found and found["reference"] else b""
+            resolved = _strip_formats(found[0]) if found and found["reference"] else b""
             for piece, span in ((text[at:start].encode(), (at, start)), (resolved, (start, end))):
                 if piece:
                     pieces.append(piece)
@@ -251,7 +251,7 @@ class Masking:
     def next(self, piece: str) -> str:
         """Return the text that can be shown by now."""
         text = mask_known(self._held + piece)
-        half = max(_begun_at_the_end(text, 1, _known), _begun_formatted(text))
+        half = max(_begun_at_the_end(text, 1, _known), _count_partial(text))
         shown, self._held = (text[:-half], text[-half:]) if half else (text, "")
         return shown
 
@@ -261,10 +261,10 @@ class Masking:
         return held
 
 
-def _begun_formatted(text: str) -> int:
+def _count_partial(text: str) -> int:
     """Count the last characters that may become a known secret with format characters inside."""
     text = text[-_LOOKED_BACK:]
-    if "&" not in text and len(_unformatted(text)) == len(text):
+    if "&" not in text and len(_strip_formats(text)) == len(text):
         return 0
     finished = re.sub(_UNFINISHED, "", text)
     shown = _Shown(finished, _formats()[1])

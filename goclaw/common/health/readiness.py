@@ -53,10 +53,10 @@ class Probe:
         async with self._looking:
             now = self._clock.monotonic()
             if self._at is None or now - self._at >= KEEP_SECONDS:
-                self._problems, self._at = await self._tried(), now
+                self._problems, self._at = await self._try(), now
         return Readiness(self._problems, self._channels())
 
-    async def _tried(self) -> tuple[str, ...]:
+    async def _try(self) -> tuple[str, ...]:
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._write()

@@ -47,7 +47,7 @@ class Notifier:
         message = "\n".join(f"{name}={value}" for name, value in state.items()).encode()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while not self._sent(message):
+                while not self._send(message):
                     await self._clock.sleep(FULL_SECONDS)
         except OSError as error:
             # A time-out has no words of its own.
@@ -60,7 +60,7 @@ class Notifier:
             await self.tell(WATCHDOG=1, STATUS=status())
             await self._clock.sleep(self.watchdog_seconds / 2)
 
-    def _sent(self, message: bytes) -> bool:
+    def _send(self, message: bytes) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
             line.setblocking(False)
             try:

@@ -55,7 +55,7 @@ def refusal(address: Address) -> str:
     """Why an address is not the public internet, in words; empty when it is."""
     if isinstance(address, IPv6Address) and address.scope_id:
         return "one network of this machine"
-    forms: list[Address] = list(_embedded(address))
+    forms: list[Address] = list(_find_ipv4(address))
     for form in forms or [address]:
         if form in METADATA:
             return "a cloud's own service for this machine"
@@ -75,10 +75,10 @@ def is_within(address: Address, network: str) -> bool:
         wanted = ip_network(network, strict=False)
     except ValueError:
         return False
-    return any(form in wanted for form in (address, *_embedded(address)))
+    return any(form in wanted for form in (address, *_find_ipv4(address)))
 
 
-def _embedded(address: Address) -> Iterator[IPv4Address]:
+def _find_ipv4(address: Address) -> Iterator[IPv4Address]:
     """IPv4 addresses that an IPv6 one leads to, through the system itself or a translator on the way."""
     if not isinstance(address, IPv6Address):
         return

@@ -96,8 +96,8 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._open > self._limits.at_once or self._count > self._limits.connections:
             raise _Refused(503, "too many connections of one command")
-        request = _parsed(await self._head(reader))
-        upstream = await self._connected(request.host, request.port)
+        request = _parse(await self._head(reader))
+        upstream = await self._connect(request.host, request.port)
         try:
             if request.head:
                 upstream[1].write(request.head)
@@ -116,7 +116,7 @@ class Proxy:
         except TimeoutError:
             raise _Refused(408, "the request did not come in time") from None
 
-    async def _connected(self, host: str, port: int) -> Stream:
+    async def _connect(self, host: str, port: int) -> Stream:
         place = f"{host}:{port}"
         try:
             if port not in self._ports:
@@ -179,7 +179,7 @@ def _one_at_a_time(resolve: Resolve) -> Resolve:
     return resolved
 
 
-def _parsed(head: bytes) -> _Request:
+def _parse(head: bytes) -> _Request:
     first, *lines = head[:-4].split(b"\r\n")
     request = _REQUEST.fullmatch(first)
     if request is None:

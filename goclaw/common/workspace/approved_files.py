@@ -169,7 +169,9 @@ class ApprovedFiles:
             found: the content of each prompt file that is there now.
         """
         texts = {name: text for name in PROMPT_FILES if (text := said(found.get(name, b"")))}
-        return await asyncio.to_thread(self._used, self._folder, root, texts) if self._folder else UsedFiles(texts)
+        return (
+            await asyncio.to_thread(self._sync_texts, self._folder, root, texts) if self._folder else UsedFiles(texts)
+        )
 
     async def wrote(self, root: Path, path: str, before: bytes, after: bytes, author: str, *, may: bool) -> None:
         """Take note that a tool has replaced a file.
@@ -209,7 +211,7 @@ class ApprovedFiles:
             kept.approve(name, after)
             return True
 
-        return self._answered(root, answer)
+        return self._record_answer(root, answer)
 
     def refuse(self, change: FileChange) -> bool:
         """Do not ask for this text again; False: it does not wait any more. What lies on the disk stays.
@@ -226,28 +228,28 @@ class ApprovedFiles:
             kept.refused[change.name] = [*known, _digest(change.after)][-MAX_REFUSED:]
             return True
 
-        return self._answered(change.root, answer)
+        return self._record_answer(change.root, answer)
 
-    def _answered(self, root: Path, answer: Callable[[_Kept], bool]) -> bool:
+    def _record_answer(self, root: Path, answer: Callable[[_Kept], bool]) -> bool:
         if self._folder is None:
             return False
         try:
-            return _changed(self._folder, root, answer)[0]
+            return _change(self._folder, root, answer)[0]
         except OSError as error:
             raise StateError(f"{self._folder} cannot be written: {error.strerror}") from error
         except _Unreadable as error:
             raise StateError(str(error)) from error
 
-    def _used(self, folder: Path, root: Path, texts: Mapping[str, str]) -> UsedFiles:
+    def _sync_texts(self, folder: Path, root: Path, texts: Mapping[str, str]) -> UsedFiles:
         place, shared_by = place_of(folder, root), self._shared_by()
         shared = self._is_shared(root)
 
         def settle(kept: _Kept) -> UsedFiles:
-            return self._settled(kept, place, texts, shared=shared)
+            return self._update(kept, place, texts, shared=shared)
 
         try:
             try:
-                used, version = _changed(folder, root, settle)
+                used, version = _change(folder, root, settle)
             except OSError as error:
                 log.warning("what counts in %s cannot be kept: %s", root, error)
                 used, version = settle(_read(place, root)), file_version(place)
@@ -258,7 +260,7 @@ class ApprovedFiles:
             used, version = UsedFiles({} if shared else texts), file_version(place)
         return used if used.texts == texts else replace(used, basis=(shared_by, version))
 
-    def _settled(self, kept: _Kept, place: Path, texts: Mapping[str, str], *, shared: bool) -> UsedFiles:
+    def _update(self, kept: _Kept, place: Path, texts: Mapping[str, str], *, shared: bool) -> UsedFiles:
         """Bring what is kept up to date with the texts on the disk; return what is used."""
         if kept.approved is None or not shared:
             if kept.approved is None and shared and texts:
@@ -290,7 +292,7 @@ class ApprovedFiles:
                 log.error("%s", error)
 
 
-def _changed(folder: Path, root: Path, change: Callable[[_Kept], ResultT]) -> tuple[ResultT, tuple[int, ...]]:
+def _change(folder: Path, root: Path, change: Callable[[_Kept], ResultT]) -> tuple[ResultT, tuple[int, ...]]:
     """Return what `change` makes of what is kept about a workspace, and the version of the file after that.
 
     Raises:

@@ -49,7 +49,7 @@ def replace(folder: int, name: str, data: bytes, old: int | None, ready: Callabl
     Raises:
         OSError: nothing was changed.
     """
-    temporary = _written(folder, data, _NEW_FILE if old is None else _PRIVATE_FILE, old)
+    temporary = _write_new(folder, data, _NEW_FILE if old is None else _PRIVATE_FILE, old)
     try:
         ready()
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -69,7 +69,7 @@ def create(folder: int, name: str, data: bytes) -> bool:
     """
     if _is_taken(folder, name):  # a look saves writing megabytes for nothing; the link below decides
         return False
-    temporary = _written(folder, data, _PRIVATE_FILE)
+    temporary = _write_new(folder, data, _PRIVATE_FILE)
     try:
         _give_name(folder, temporary, name)
     except FileExistsError:
@@ -85,11 +85,11 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".goclaw-") and _TEMPORARY.fullmatch(name) is not None
 
 
-def _written(folder: int, data: bytes, mode: int, old: int | None = None) -> str:
+def _write_new(folder: int, data: bytes, mode: int, old: int | None = None) -> str:
     """Write a new file in the folder and flush it to the disk; returns its unique name."""
     name = f".goclaw-{secrets.token_hex(8)}.tmp"
     try:
-        with _filled(os.open(".", os.O_TMPFILE | _WRITING, mode, dir_fd=folder), data, old) as descriptor:
+        with _fill(os.open(".", os.O_TMPFILE | _WRITING, mode, dir_fd=folder), data, old) as descriptor:
             os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder, follow_symlinks=True)
             return name
     except OSError as error:
@@ -97,7 +97,7 @@ def _written(folder: int, data: bytes, mode: int, old: int | None = None) -> str
             raise
     descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _WRITING, mode, dir_fd=folder)
     try:
-        with _filled(descriptor, data, old):
+        with _fill(descriptor, data, old):
             return name
     except BaseException:
         _drop(folder, name)
@@ -105,7 +105,7 @@ def _written(folder: int, data: bytes, mode: int, old: int | None = None) -> str
 
 
 @contextmanager
-def _filled(descriptor: int, data: bytes, old: int | None) -> Iterator[int]:
+def _fill(descriptor: int, data: bytes, old: int | None) -> Iterator[int]:
     """Yield the descriptor of a file with all of the data; it is closed afterwards."""
     try:
         left = memoryview(data)

@@ -93,7 +93,7 @@ def ranked(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[
     what has the letters in this order; within each the closest first. With a `/` in it, what was typed is held against
     the whole path.
     """
-    said = _folded(begun)
+    said = _fold(begun)
     rank = _Ranking(said).rank
     shows_hidden = said.startswith(".") or "/." in said
     fitting = (
@@ -135,12 +135,12 @@ def _candidates(paths: Sequence[str]) -> list[PathCandidate]:
 
 
 def _candidate(path: str) -> PathCandidate:
-    folded = _folded(path.removesuffix("/"))
+    folded = _fold(path.removesuffix("/"))
     hidden = path.startswith(".") or "/." in path
     return PathCandidate(path, folded, folded.rpartition("/")[2], folded.count("/"), hidden)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
 
 

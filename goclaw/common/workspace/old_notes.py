@@ -71,7 +71,7 @@ def _move(notes: Path, journal: Path, workspaces: Iterable[Path]) -> None:
         fresh.rename(notes)
         flush(notes.parent)
     if journal.exists():
-        _remove_copied(journal, notes)
+        _remove_copies(journal, notes)
 
 
 def _copy_all(folder: str, target: Path) -> Iterator[_Copied]:
@@ -118,7 +118,7 @@ def _copy(source: BinaryIO, target: Path, found: os.stat_result) -> None:
     os.utime(free, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-def _remove_copied(journal: Path, notes: Path) -> None:
+def _remove_copies(journal: Path, notes: Path) -> None:
     copied = json.loads(journal.read_text("utf-8"))
     for folder, files in copied.items():
         try:

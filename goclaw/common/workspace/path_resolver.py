@@ -166,7 +166,7 @@ class PathResolver:
         """
         with self._of(name) as (resolver, inside):
             folder, crossed = resolver._open(inside or ".", flags | os.O_DIRECTORY | os.O_NOFOLLOW)
-            return resolver._allowed(folder, ".", crossed=crossed, making=False)
+            return resolver._allow_or_close(folder, ".", crossed=crossed, making=False)
 
     def is_link(self, name: str) -> bool:
         """Whether a symbolic link has this name, wherever it leads.
@@ -249,7 +249,7 @@ class PathResolver:
                 folder, crossed = self._folder(above, made if not links else None, making=making)
             except FileNotFoundError:
                 raise _error(errno.ENOLINK if links and making else errno.ENOENT, name) from None
-            folder, crossed = self._allowed(folder, last, crossed=crossed, making=making)
+            folder, crossed = self._allow_or_close(folder, last, crossed=crossed, making=making)
             keep = False
             try:
                 found = _look(folder, last)
@@ -288,7 +288,7 @@ class PathResolver:
     def _make(self, path: str, made: list[str]) -> None:
         above, last = _split(path)
         folder, crossed = self._folder(above, made, making=True)
-        folder, _ = self._allowed(folder, last, crossed=crossed, making=True)
+        folder, _ = self._allow_or_close(folder, last, crossed=crossed, making=True)
         try:
             os.mkdir(last, _NEW_FOLDER, dir_fd=folder)
             made.append(path)
@@ -321,7 +321,7 @@ class PathResolver:
                     raise
         return open_beneath(start, path, flags), True
 
-    def _allowed(self, folder: int, name: str, *, crossed: bool, making: bool) -> tuple[int, bool]:
+    def _allow_or_close(self, folder: int, name: str, *, crossed: bool, making: bool) -> tuple[int, bool]:
         """Return the folder, or close it and raise an error with the reason."""
         try:
             self._allow(folder, name, crossed=crossed, making=making)

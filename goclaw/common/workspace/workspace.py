@@ -379,9 +379,9 @@ class Workspace:
 
     def _visible(self, paths: Sequence[str], wanted: FileQuery) -> list[str]:
         tree, start = Tree(self._resolver, ignored=wanted.ignored), names_of(wanted.folder)
-        return [path for path in paths if self._is_wanted(tree, path, start, wanted)]
+        return [path for path in paths if self._matches(tree, path, start, wanted)]
 
-    def _is_wanted(self, tree: Tree, path: str, start: tuple[str, ...], wanted: FileQuery) -> bool:
+    def _matches(self, tree: Tree, path: str, start: tuple[str, ...], wanted: FileQuery) -> bool:
         names = names_of(path)
         below = names[len(start) :]
         if names[: len(start)] != start or not wanted.takes(below) or (len(below) > 1 and not wanted.recursive):
@@ -406,14 +406,14 @@ class Workspace:
         written = None
         while written is None:
             with path_rules.in_words(path), self._resolver.making(name) as place:
-                _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
+                _refuse_change(place, path, unless_changed)  # a look saves writing megabytes for nothing
                 with self._unchanging(place, path, new=unless_changed == ABSENT) as is_same:
                     written = self._replace(place, path, data, unless_changed) if is_same else None
         return written
 
     def _replace(self, place: ResolvedPath, path: str, data: bytes, unless_changed: FileStamp | None) -> Written:
         with self._old(place, path) as old, place.resolver.workspace_root.renaming:
-            atomic.replace(place.folder, place.name, data, old, lambda: _refuse_changed(place, path, unless_changed))
+            atomic.replace(place.folder, place.name, data, old, lambda: _refuse_change(place, path, unless_changed))
         return Written(place.path, len(data), created=old is None)
 
     @contextmanager
@@ -482,7 +482,7 @@ class Workspace:
             return stat.S_ISREG(found.st_mode) and found.st_size == len(data) and file.read(len(data) + 1) == data
 
 
-def _refuse_changed(place: ResolvedPath, path: str, expected: FileStamp | None) -> None:
+def _refuse_change(place: ResolvedPath, path: str, expected: FileStamp | None) -> None:
     if expected is None:
         return
     try:

@@ -132,7 +132,7 @@ class TurnQuestions:
             return Consent(refusal=f"the user did not approve {wanted.call.name}{in_time}")
         if answer.text == ALWAYS and asked.digest == wanted.digest:
             await self.standing.remember(wanted, self._asker, asked, answer)
-        return Consent(asked.digest, by=answer.actor, lapsed=lambda: self._lapsed(asked, answer))
+        return Consent(asked.digest, by=answer.actor, lapsed=lambda: self._find_lapse(asked, answer))
 
     async def ask(self, question: Question, step: str) -> str | None:
         """Ask the person, and return the answer; None when the person declines.
@@ -157,7 +157,7 @@ class TurnQuestions:
     def _asker(self) -> str:
         return self.turn.inbound.actor.key
 
-    def _lapsed(self, asked: Question, answer: RecordedAnswer) -> str:
+    def _find_lapse(self, asked: Question, answer: RecordedAnswer) -> str:
         """Return why an approval that was given does not hold any more."""
         if self.questions.left_of(answer) < 0:
             return "its approval is too old"

@@ -41,10 +41,10 @@ class Clarifier:
             return call
         if self.mode != "await_clarification":
             raise MissingArguments(missing)
-        given = {name: await self._asked(spec, name, step) for name in missing}
+        given = {name: await self._ask(spec, name, step) for name in missing}
         return replace(call, input={**call.input, **given})
 
-    async def _asked(self, spec: ToolSpec, name: str, step: str) -> Any:
+    async def _ask(self, spec: ToolSpec, name: str, step: str) -> Any:
         schema = spec.schema["properties"][name]
         choices = _choices(schema)
         about = f": {schema['description']}" if schema.get("description") else ""

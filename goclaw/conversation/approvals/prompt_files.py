@@ -139,7 +139,7 @@ class PromptFileQuestions:
     def _cards(self, change: FileChange, said: str) -> Iterator[Delivery]:
         """Yield the card for each admin who has a private chat: with a bot it has the person's own number."""
         how = f"/approve {change.id} or /deny {change.id}"
-        text = "\n\n".join((f"**A prompt file:** {said}", _explained(change), shown_diff(change), how))
+        text = "\n\n".join((f"**A prompt file:** {said}", _explain(change), shown_diff(change), how))
         choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
         for user in self._users.all():
             channel, _, chat = user.key.partition(":")
@@ -159,7 +159,7 @@ class PromptFileQuestions:
         return (user.name if user else "") or key
 
 
-def _explained(change: FileChange) -> str:
+def _explain(change: FileChange) -> str:
     what = "the text approved before" if change.before else "no such file"
     return f"It gives orders to the agents of all who share this workspace. They have {what} until an admin approves."
 

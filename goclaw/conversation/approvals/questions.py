@@ -142,7 +142,7 @@ class Questions:
             if item.step.startswith(PAUSE_STEP):
                 continue  # it waits for /resume, and asks nothing
             question = _QUESTION.from_json(item.question)
-            self._note(item.turn, item.session, item.step, question, self._left(question))
+            self._note(item.turn, item.session, item.step, question, self._seconds_left_of(question))
 
     def forget(self, session: str) -> None:
         """Know no question of a session any more: another process asks them."""
@@ -205,7 +205,7 @@ class Questions:
         return [
             each
             for each in asked
-            if self._left(each.question) != 0 and self.may_answer(actor, each.question, each.session)
+            if self._seconds_left_of(each.question) != 0 and self.may_answer(actor, each.question, each.session)
         ]
 
     def session_of(self, question_id: str) -> str | None:
@@ -268,7 +268,7 @@ class Questions:
         async def show(kept: str) -> None:
             nonlocal asked
             asked = _QUESTION.from_json(kept)
-            left = self._left(asked)
+            left = self._seconds_left_of(asked)
             shown.set_result(left)
             self._note(turn.id, session, step, asked, left)
             self._bus.publish(QuestionAsked(turn.id, session, asked))
@@ -330,7 +330,7 @@ class Questions:
         """Whether its time is over, noticed or not: a machine that sleeps counts no time."""
         return item.until is not None and self._clock.awake_or_not() >= item.until
 
-    def _left(self, question: Question) -> float | None:
+    def _seconds_left_of(self, question: Question) -> float | None:
         """Return the seconds until a question expires, by the wall clock when it is shown; at most the original time.
 
         Where that was set back while the daemon was away, an approval must not live for longer.

@@ -202,7 +202,7 @@ class Compactor:
                     done = await self._compact(session, attempt, instructions, context_window, forced=forced)
             finally:
                 session.compacting = False
-        text = self._judged(session, done, size, context_window if forced else 0) if done else NOTHING
+        text = self._judge(session, done, size, context_window if forced else 0) if done else NOTHING
         if forced:  # the person who asked reads the answer; others get a notice
             trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
@@ -212,7 +212,7 @@ class Compactor:
             await session.tell(self.health.told.name.lower(), attempt.news)
         return text
 
-    def _judged(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
+    def _judge(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
         """Describe what a compaction did to a context of `size` tokens; remember one that freed next to nothing.
 
         `context_window`: in tokens; 0 where no person asked for it.
@@ -242,7 +242,7 @@ class Compactor:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
         for prepare in self.beginning:
             await prepare(session, context_window)
-        instructions = await self._instructed(session, instructions)
+        instructions = await self._extend_instructions(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
         checkpoint = await self._checkpoint(session.key) if wants_checkpoint else None
         longest = self.longest_summary(session, context_window)
@@ -275,7 +275,7 @@ class Compactor:
         stored = await self.checkpoints.latest(session)
         return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
 
-    async def _instructed(self, session: Session, instructions: str) -> str:
+    async def _extend_instructions(self, session: Session, instructions: str) -> str:
         """Return the instructions for a summary, with what hooks make of them and add to them."""
         if "before_compaction" not in self.hooks.points:
             return instructions

@@ -131,7 +131,7 @@ class SummaryAttempt:
             self._refusal = limit.reason
             return ()
         if is_capped:
-            found = [replace(item, model=_ReservedModel(item.model, self._reserved)) for item in found]
+            found = [replace(item, model=_ReservedModel(item.model, self._reserve)) for item in found]
         self._has_chain = any(item.source is SummarySource.LLM and not item.is_main for item in found)
         return [item for item in found if item.source is not SummarySource.LLM or item.is_main or self._admitted]
 
@@ -210,7 +210,7 @@ class SummaryAttempt:
         """Book an answer to the session."""
         await self._costs.book(self._session, self._purpose, finished, self._reservation)
 
-    def _reserved(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
+    def _reserve(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
         return self._costs.reserved(self._reservation, self._session, model, request)
 
 

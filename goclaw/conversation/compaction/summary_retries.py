@@ -93,7 +93,7 @@ class SummaryRetries:
             self._news.clear()
             while self._written:
                 session = next(iter(self._written))
-                await self._show_stored(session)
+                await self._show_summary(session)
                 self._written.discard(session)
 
     async def pay_now(self, session: str) -> None:
@@ -124,12 +124,12 @@ class SummaryRetries:
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: a model was asked in vain."""
         try:
-            return await self._paid(session, owed)
+            return await self._summarize(session, owed)
         finally:
             if not self.works_on(session):
                 self.contexts.forget(session)  # it changes elsewhere from here on
 
-    async def _paid(self, session: str, owed: StoredCompaction) -> bool:
+    async def _summarize(self, session: str, owed: StoredCompaction) -> bool:
         if not self.works_on(session):
             self.contexts.forget(session)
         known, context_window = await self.contexts.session(session), await self.compactor.context_window(session)
@@ -174,7 +174,7 @@ class SummaryRetries:
             session.window.swap_summary(paid.summary)
         self.bus.publish(Notice(session.key, f"The summary that was owed is written now ({paid.source})."))
 
-    async def _show_stored(self, key: str) -> None:
+    async def _show_summary(self, key: str) -> None:
         session = self.contexts.known(key)
         if session is None:
             return

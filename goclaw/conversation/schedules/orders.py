@@ -42,14 +42,14 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
                 raise StateError("give it a name: /schedule add NAME …")
             return await made(schedules, inbound, order)
         case "list":
-            return await _listed(schedules, actor, as_json=order.as_json)
+            return await _list(schedules, actor, as_json=order.as_json)
         case "runs":
             return await _runs(schedules, actor, name, as_json=order.as_json)
         case "timezone":
             zone = await schedules.set_zone(actor, name)
             return f"Your time zone is {name}: it is {shown(schedules.clock.now(), zone)} there."
         case _:
-            return await _changed(schedules, actor, order)
+            return await _change(schedules, actor, order)
 
 
 async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
@@ -70,10 +70,10 @@ async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: S
         inbound = replace(inbound, id="", session=root_session(inbound.session))
         return await made(schedules, inbound, order, by_agent=True)
     if order.action == "list":
-        return await _listed(schedules, actor, own=True)
+        return await _list(schedules, actor, own=True)
     if order.name not in [each.job.name for each in await schedules.rows.all(actor.key)]:
         raise StateError(f"there is no schedule named {order.name[:80]} of theirs; `list` names them")
-    return await _changed(schedules, actor, order)
+    return await _change(schedules, actor, order)
 
 
 async def made(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, *, by_agent: bool = False) -> str:
@@ -89,7 +89,7 @@ async def made(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, *, 
     return " ".join(filter(None, (said, "Ask the person:" if question and by_agent else "", question)))
 
 
-async def _changed(schedules: Schedules, actor: Actor, order: ScheduleOrder) -> str:
+async def _change(schedules: Schedules, actor: Actor, order: ScheduleOrder) -> str:
     name = order.name
     match order.action:
         case "pause":
@@ -125,7 +125,7 @@ def _when(schedules: Schedules, actor: Actor, stored: StoredJob) -> str:
     return moment if isinstance(stored.job.when, Once) else f"{stored.job.when.words}, next {moment}"
 
 
-async def _listed(schedules: Schedules, actor: Actor, *, own: bool = False, as_json: bool = False) -> str:
+async def _list(schedules: Schedules, actor: Actor, *, own: bool = False, as_json: bool = False) -> str:
     found = await (schedules.rows.all(actor.key) if own else schedules.of(actor))
     runs = await schedules.rows.latest_runs()
     if as_json:

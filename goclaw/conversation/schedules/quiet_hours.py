@@ -127,7 +127,7 @@ class QuietHours:
             rows = await self._database.read(_DUE(now=self._clock.now(), count=AT_ONCE))
             for _, group in groupby(rows, lambda row: row["chat"]):
                 held = list(group)
-                promised = list(self._joined(held))
+                promised = list(self._join(held))
                 gone = [_GONE(of=row["id"]) for row in held]
                 await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)
                 self._outbox.take(promised)
@@ -163,7 +163,7 @@ class QuietHours:
         await self._database.write(*(self.row(each, person, until) for each in deliveries), durable=True)
         self.changed()
 
-    def _joined(self, held: Sequence[Row]) -> Iterator[Delivery]:
+    def _join(self, held: Sequence[Row]) -> Iterator[Delivery]:
         """Yield what goes to a chat in place of what was held for it."""
         parts, others, last = list[str](), list[Delivery](), None
         for row in held:

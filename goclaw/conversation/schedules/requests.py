@@ -138,7 +138,7 @@ class Schedules:
             raise StateError(f"{job.name or 'it'} would never be due")
         if over := next((each for each in own if each.job.name == job.name and each.state == "done"), None):
             await self.rows.remove(over)
-        stored = await self._stored(job, next_due, now)
+        stored = await self._store(job, next_due, now)
         self.scheduler.changed()
         return stored
 
@@ -149,7 +149,7 @@ class Schedules:
         await self.rows.change(stored, job, next_due, "done" if next_due is None else "active")
         self.scheduler.changed()
 
-    async def _stored(self, job: Job, next_due: float, now: float) -> StoredJob:
+    async def _store(self, job: Job, next_due: float, now: float) -> StoredJob:
         if job.name:
             return await self.rows.add(job, next_due, now)
         stem = "reminder" if job.kind == "message" else "task"
@@ -166,11 +166,11 @@ class Schedules:
 
     async def runs(self, actor: Actor, name: str) -> Sequence[Run]:
         """Return the latest runs of a job, the newest first."""
-        return await self.rows.runs((await self._found(actor, name)).id)
+        return await self.rows.runs((await self._find(actor, name)).id)
 
     async def pause(self, actor: Actor, name: str) -> StoredJob:
         """Keep a job from running until it is resumed."""
-        stored = await self._found(actor, name)
+        stored = await self._find(actor, name)
         if stored.state != "active":
             raise StateError(f"{name} is {stored.state} already")
         await self.rows.set_state(stored, "paused", None)
@@ -179,7 +179,7 @@ class Schedules:
 
     async def resume(self, actor: Actor, name: str) -> float:
         """Have a paused or stopped job go on; return when it is due."""
-        stored = await self._found(actor, name)
+        stored = await self._find(actor, name)
         if stored.state == "active":
             raise StateError(f"{name} is active")
         next_due = stored.job.when.after(self.clock.now())
@@ -191,7 +191,7 @@ class Schedules:
 
     async def run(self, actor: Actor, name: str) -> StoredJob:
         """Run a job now, beside its times."""
-        stored = await self._found(actor, name)
+        stored = await self._find(actor, name)
         await self.scheduler.start(stored, actor)
         return stored
 
@@ -243,7 +243,7 @@ class Schedules:
     def _oversees(self, actor: Actor) -> bool:
         return self.access.authorize(actor, "command.admin", TOOL).allowed
 
-    async def _found(self, actor: Actor, name: str) -> StoredJob:
+    async def _find(self, actor: Actor, name: str) -> StoredJob:
         """Return the job of this name; one of another person is unknown to who may not see it."""
         stored = await self.rows.named(name)
         if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
@@ -251,7 +251,7 @@ class Schedules:
         return stored
 
     async def _own(self, actor: Actor, name: str) -> StoredJob:
-        stored = await self._found(actor, name)
+        stored = await self._find(actor, name)
         if stored.job.configured:
             raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
         return stored

@@ -175,15 +175,15 @@ class ScheduleRows:
     async def all(self, person: str | None = None) -> list[StoredJob]:
         """Return the jobs of a person, or of all people: the next one first, then those that are not due any more."""
         statement = _ALL() if person is None else _OF_PERSON(of_person=person)
-        return [_stored(row) for row in await self._database.read(statement)]
+        return [_parse_row(row) for row in await self._database.read(statement)]
 
     async def configured(self) -> list[StoredJob]:
         """Return the jobs that come from the configuration."""
-        return [_stored(row) for row in await self._database.read(_CONFIGURED())]
+        return [_parse_row(row) for row in await self._database.read(_CONFIGURED())]
 
     async def due(self, now: float, count: int) -> list[StoredJob]:
         """Return jobs that are due and of which no run is under way, the longest due first."""
-        return [_stored(row) for row in await self._database.read(_DUE(now=now, count=count))]
+        return [_parse_row(row) for row in await self._database.read(_DUE(now=now, count=count))]
 
     async def earliest(self) -> float | None:
         """Return the next moment at which a job is due; None: no job waits for its time."""
@@ -193,7 +193,7 @@ class ScheduleRows:
     async def running(self) -> list[tuple[StoredJob, bool]]:
         """Return the jobs with a run under way, each with whether its turn is still open."""
         rows = await self._database.read(_RUNNING())
-        return [(_stored(row), row["inbox_state"] not in (None, "done")) for row in rows]
+        return [(_parse_row(row), row["inbox_state"] not in (None, "done")) for row in rows]
 
     def move(
         self, stored: StoredJob, next_due: float | None, *, state: JobState | None = None, running: str = ""
@@ -281,7 +281,7 @@ class ScheduleRows:
     async def next_of(self, person: str, count: int) -> list[StoredJob]:
         """Return the jobs of a person that are due next, then those that wait for no time; none that is done."""
         rows = await self._database.read(_NEXT_OF_PERSON(of_person=person, count=count))
-        return [_stored(row) for row in rows]
+        return [_parse_row(row) for row in rows]
 
     async def last_run(self, job: int) -> Run | None:
         """Return the latest run of a job."""
@@ -310,10 +310,10 @@ def _run(row: Row) -> Run:
 
 
 def _first(rows: Sequence[Row]) -> StoredJob | None:
-    return _stored(rows[0]) if rows else None
+    return _parse_row(rows[0]) if rows else None
 
 
-def _stored(row: Row) -> StoredJob:
+def _parse_row(row: Row) -> StoredJob:
     return StoredJob(
         row["id"],
         JOB.from_json(row["body"]),

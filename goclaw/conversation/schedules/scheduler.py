@@ -148,7 +148,7 @@ class Scheduler:
             if isinstance(stored.job.when, Once):
                 continue  # it has one moment
             if stored.state == "active" and stored.next is not None and stored.next > now:
-                moments[stored.id] = await self._unused(stored, stored.job.when.after(now)) or stored.next
+                moments[stored.id] = await self._find_due(stored, stored.job.when.after(now)) or stored.next
         await self._rows.set_next(moments)
         await self._quiet.clock_was_set()
         self.changed()
@@ -259,12 +259,12 @@ class Scheduler:
             await self._stop(stored, refusal)
         elif occurrence.skip:
             log.info("schedule %s: %d due time(s) were missed", stored.job.name, occurrence.missed + 1)
-            missed = self._rows.run(stored, occurrence.due, "", "missed", now, _missed(occurrence))
+            missed = self._rows.run(stored, occurrence.due, "", "missed", now, _describe_gap(occurrence))
             await self._rows.write(missed, self._rows.move(stored, occurrence.next))
         else:
-            await self._begin_prepared(stored, occurrence)
+            await self._prepare_and_start(stored, occurrence)
 
-    async def _begin_prepared(self, stored: StoredJob, occurrence: _Occurrence) -> None:
+    async def _prepare_and_start(self, stored: StoredJob, occurrence: _Occurrence) -> None:
         prepared = await self._prepare(stored)
         if isinstance(prepared, Skipped):
             log.info("schedule %s does not run: %s", stored.job.name, prepared.why)
@@ -287,15 +287,15 @@ class Scheduler:
         # Of those that the clock has come to again, none runs again.
         fresh = [each for each in times if not await self._rows.has_run(stored.id, each)]
         if not fresh:
-            await self._rows.write(self._rows.move(stored, await self._unused(stored, job.when.after(times[-1]))))
+            await self._rows.write(self._rows.move(stored, await self._find_due(stored, job.when.after(times[-1]))))
             return None
         first_kept = fresh[0] if job.catch_up == "all" else fresh[-1]
         late = now - first_kept > LATE_SECONDS
         skip = late and (job.catch_up == "none" or now - first_kept > job.catch_up_within)
-        following = await self._unused(stored, job.when.after(first_kept))
+        following = await self._find_due(stored, job.when.after(first_kept))
         return _Occurrence(first_kept, following, times.index(first_kept), late=late, skip=skip)
 
-    async def _unused(self, stored: StoredJob, due: float | None) -> float | None:
+    async def _find_due(self, stored: StoredJob, due: float | None) -> float | None:
         """Return the first due time from `due` on that has no run: the clock may have been set back."""
         while due is not None and await self._rows.has_run(stored.id, due):
             due = stored.job.when.after(due)
@@ -329,10 +329,10 @@ class Scheduler:
         inbound = self._inbound(stored, occurrence, identity, now)
         log.info("schedule %s begins", job.name, extra={"turn": identity, "late": round(now - occurrence.due)})
         if job.kind == "task":
-            run = self._rows.run(stored, occurrence.due, identity, "running", now, _missed(occurrence))
+            run = self._rows.run(stored, occurrence.due, identity, "running", now, _describe_gap(occurrence))
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
             return identity
-        run = self._rows.run(stored, occurrence.due, identity, "done", now, _missed(occurrence))
+        run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
         way = self._quiet.way(job.actor.key, job.address, asked=job.personal)
         await say_in_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
         return identity
@@ -394,7 +394,7 @@ def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
         yield "command.admin", TOOL
 
 
-def _missed(occurrence: _Occurrence) -> str:
+def _describe_gap(occurrence: _Occurrence) -> str:
     count = occurrence.missed + occurrence.skip
     return f"{count} due time(s) were missed" if count else ""
 

@@ -101,7 +101,7 @@ class Models:
         """
         key = tuple(specs)
         if key not in self._alone:
-            self._alone[key] = self._chained(await self._open(key))
+            self._alone[key] = self._build_chain(await self._open(key))
         return self._alone[key]
 
     async def chosen(self, session: str) -> str:
@@ -128,7 +128,7 @@ class Models:
         if spec:
             if problems := list(unplaceable(spec, "agents.main", self._config.agents.main)):
                 raise ConfigError(*problems)
-            await self._check_pulled(spec)
+            await self._check_presence(spec)
             await self._chain(spec)
             self._refused.pop(spec, None)
         await self._stored.set(session, SETTING, spec or None)
@@ -215,10 +215,10 @@ class Models:
         try:
             specs, chosen = await pick_default(self._config, find_ollama)
             self.sentence = f"Model: {chosen}"
-            chain = self._chained(await self._open(specs))
+            chain = self._build_chain(await self._open(specs))
             self.summary_specs = await pick_summary(self._config, find_ollama)
             if self.summary_specs:
-                self._summary = self._chained(await self._open(self.summary_specs))
+                self._summary = self._build_chain(await self._open(self.summary_specs))
         except ConfigError as error:
             self.sentence = f"Model: none. {error}"
             self._agent.set_exception(error)
@@ -240,10 +240,10 @@ class Models:
             except ConfigError:
                 behind = ()
             others = [model for model in behind if model.spec not in (*specs, DEMO)]
-            self._chains[specs] = self._chained([*first, *others])
+            self._chains[specs] = self._build_chain([*first, *others])
         return self._chains[specs]
 
-    def _chained(self, models: Sequence[ChatModel]) -> ModelChain:
+    def _build_chain(self, models: Sequence[ChatModel]) -> ModelChain:
         return ModelChain(models, self._ports.clock, self._notice, self._ports.watches, self._ports.local_wait)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
@@ -261,7 +261,7 @@ class Models:
         await asyncio.gather(*(model.look() for model in models if isinstance(model, Looking)))
         return models
 
-    async def _check_pulled(self, spec: str) -> None:
+    async def _check_presence(self, spec: str) -> None:
         provider, _, name = spec.partition(":")
         if provider != "ollama" or not name:
             return

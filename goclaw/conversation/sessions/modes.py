@@ -89,12 +89,12 @@ class Modes:
         A change of tools makes a provider read the whole prompt anew, so that leaving plan mode takes nothing away. A
         context that /clear begins is without it until plan mode comes.
         """
-        return _planned(session) > 0 or self._access.mode(actor, chosen) == "plan"
+        return _find_plan_row(session) > 0 or self._access.mode(actor, chosen) == "plan"
 
     async def settle_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
         """Do the same before a request, and settle it for the context."""
         offers, entries = self.offers_plan(session, actor, chosen), session.window.entries
-        planned = _planned(session) or (entries[-1].row if offers and entries else 0)
+        planned = _find_plan_row(session) or (entries[-1].row if offers and entries else 0)
         if planned != session.planned:
             session.planned = planned
             await self._stored.set(session.key, PLANNED, planned or None)
@@ -111,7 +111,7 @@ class Modes:
             raise ToolError(f"permission denied: mode {mode} ({decision.rule})")
 
 
-def _planned(session: Session) -> int:
+def _find_plan_row(session: Session) -> int:
     """Return the row at which plan mode first applied in the context shown now; 0: it did not."""
     window, planned = session.window, session.planned
     is_cleared = not window.summary and all(entry.row > planned for entry in window.entries[:1])

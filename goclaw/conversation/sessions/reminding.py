@@ -98,7 +98,7 @@ class TurnReminders(Reminders):
         for each in due:
             self._told[each.id] = self._told.get(each.id, 0) + 1
             self._session.was_told(each)
-        return reminder([_bounded(mask(each.text.strip())) for each in due])
+        return reminder([_shorten(mask(each.text.strip())) for each in due])
 
     def _is_due(self, each: Reminder) -> bool:
         told = self._told.get(each.id, 0)
@@ -120,7 +120,7 @@ def of_task(ended: TaskInfo) -> Reminder:
     )
 
 
-def _bounded(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} [cut]"
 
 

@@ -117,19 +117,19 @@ class AgentRun:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop its clock, and the clocks of those above, while the block waits for a person."""
-        with self._stopped(lambda agent_run: True):
+        with self._pause(lambda agent_run: True):
             yield
 
     async def held(self) -> None:
         """Wait while the turn is paused (`/pause`)."""
-        with self._stopped(lambda agent_run: agent_run.parent is not None):  # the gate stops the clock of the root
+        with self._pause(lambda agent_run: agent_run.parent is not None):  # the gate stops the clock of the root
             await self.root.gate.passed()
 
     def was_denied(self, call: ToolCall) -> bool:
         """Whether a person said no to the call, to this agent or to one above it."""
         return any(agent_run.policy.was_denied(call) for agent_run in (self, *self._above()))
 
-    def _stopped(self, which: "Callable[[AgentRun], bool]") -> AbstractContextManager[object]:
+    def _pause(self, which: "Callable[[AgentRun], bool]") -> AbstractContextManager[object]:
         stack = ExitStack()
         for agent_run in (self, *self._above()):
             if which(agent_run):

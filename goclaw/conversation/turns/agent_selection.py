@@ -46,7 +46,7 @@ class AgentSelector:
         self._contexts = contexts
         self._models = models
         self._stored = stored
-        self.main = self._named(MAIN, BY_DEFAULT)
+        self.main = self._find(MAIN, BY_DEFAULT)
 
     @property
     def routes(self) -> Sequence[RouteSettings]:
@@ -86,7 +86,7 @@ class AgentSelector:
         if began and (known := self._kinds.of(began)) and self.may(inbound.actor, began):
             return SelectedAgent(known)
         if (unattended := inbound.unattended) and unattended.agent:
-            found = self._wanted(inbound.actor, unattended.agent)
+            found = self._select(inbound.actor, unattended.agent)
         else:
             found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
         if found.kind.name != MAIN:
@@ -102,9 +102,9 @@ class AgentSelector:
             return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
         return MAIN if turn.recorded(_FIRST_ANSWER) else ""
 
-    def _wanted(self, actor: Actor, agent: str) -> SelectedAgent:
+    def _select(self, actor: Actor, agent: str) -> SelectedAgent:
         """Return the agent that an unattended turn names; raises as `of_turn` does."""
-        kind = self._named(agent, BY_SCHEDULE)
+        kind = self._find(agent, BY_SCHEDULE)
         if not self.may(actor, kind.name):
             raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
         return SelectedAgent(kind, BY_SCHEDULE)
@@ -113,7 +113,7 @@ class AgentSelector:
         """Return the agent for a person in a session who gives that command there; raises as `of_turn` does."""
         places = [name for name in (session, chat) if name]
         if route := by_command(self.routes, command, actor.key, places):
-            kind = self._named(route.agent, BY_COMMAND)
+            kind = self._find(route.agent, BY_COMMAND)
             if not self.may(actor, kind.name):
                 raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
             return SelectedAgent(kind, BY_COMMAND)
@@ -121,7 +121,7 @@ class AgentSelector:
         if chosen and (known := self._kinds.of(chosen)) and self.may(actor, chosen):
             return SelectedAgent(known, BY_CHOICE)
         if route := by_place(self.routes, actor.key, places):
-            kind = self._named(route.agent, BY_ROUTE)
+            kind = self._find(route.agent, BY_ROUTE)
             if self.may(actor, kind.name):
                 return SelectedAgent(kind, BY_ROUTE)
         if not self.may(actor, MAIN):
@@ -129,7 +129,7 @@ class AgentSelector:
                 f"No agent is available to you here: {MAIN} is not among those of your role (roles.<name>.agents). "
                 "An admin can change that, or name one for you in agents.routes."
             )
-        return SelectedAgent(self._named(MAIN, BY_DEFAULT))
+        return SelectedAgent(self._find(MAIN, BY_DEFAULT))
 
     def commands(self, actor: Actor) -> dict[str, str]:
         """Return the slash commands by which the actor reaches an agent, with whom."""
@@ -162,7 +162,7 @@ class AgentSelector:
         await self._stored.set(session, AGENT, name or None)
         (await self._contexts.session(session)).agent = name
 
-    def _named(self, name: str, why: str) -> Kind:
+    def _find(self, name: str, why: str) -> Kind:
         kind = self._kinds.of(name)
         if kind is None:
             raise ConfigError(

@@ -121,7 +121,7 @@ class AgentServices(TurnServices):
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.tool_seconds,
-            selections=(agent_run.settings.tools, *self._narrowed()),
+            selections=(agent_run.settings.tools, *self._build_selections()),
             workspace=agent_run.workspace,
         )
 
@@ -177,7 +177,7 @@ class AgentServices(TurnServices):
         model = await self.model()
         await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._tell)
         planning = self.is_main and await context.modes.settle_plan(session, actor, self.chosen_mode())
-        within = (agent_run.settings.tools, *self._narrowed())
+        within = (agent_run.settings.tools, *self._build_selections())
         offering = context.offering(actor, agent_run.settings, within, model, planning=planning)
         about = "" if self.is_main else ABOUT
         if agent_run.membership:
@@ -427,7 +427,7 @@ class AgentServices(TurnServices):
         home = self.agent_run.home
         return self._context.contexts.known(home.key) or home
 
-    def _narrowed(self) -> tuple[Sequence[str], ...]:
+    def _build_selections(self) -> tuple[Sequence[str], ...]:
         """Return the tool selections that limit the agent, without tools that would call a running agent again."""
         agent_run = self.agent_run
         without = self._context.recursive(agent_run.lineage, agent_run.depth)

@@ -165,7 +165,7 @@ class Agents:
             try:
                 async with self._working(above, agent) as session:
                     agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
-                    agent_run = self._rooted(agent_run, own, agent_run.turn.inbound)
+                    agent_run = self._with_root(agent_run, own, agent_run.turn.inbound)
                     self._running[session.key] = RunningAgent(agent, agent_run, ports.clock.monotonic())
                     report = await self._work(agent_run, agent, kind, task)
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
@@ -215,13 +215,13 @@ class Agents:
         ports = self._ports
         agent_run = _below(above, kind, task, session, agent, "", "", ports.clock.now())
         asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
-        agent_run = replace(self._rooted(agent_run, own, asked), membership=membership)
+        agent_run = replace(self._with_root(agent_run, own, asked), membership=membership)
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
         self._running[session.key] = RunningAgent(agent, agent_run, began)
         with bound_contextvars(agent=agent):
             return (await self._run(agent_run, agent, kind, task)).answer
 
-    def _rooted(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
+    def _with_root(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
         """Return the run in a turn of its own, which no message began: it outlives the turn that started it."""
         root = SharedRun(own, self._pauses.gate(own, nullcontext))
         return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), prefix="")
@@ -267,7 +267,7 @@ class Agents:
         """Return the outcome and an agent's last words, or the sentence that stands in their place."""
         run = TurnRun(self._services(agent_run))
         try:
-            answer = (await _answered(run, agent_run.policy, check)).strip()
+            answer = (await _run_and_check(run, agent_run.policy, check)).strip()
             # An MCP client gets all text, as a person does, unless it asks for data.
             if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
                 answer = "\n\n".join(filter(None, (*run.said, answer)))
@@ -336,7 +336,7 @@ class Agents:
         return lines
 
 
-async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
+async def _run_and_check(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
     """Return an agent's last words; it is asked again where they are unfit. The caller checks the last ones itself."""
     text = await run_turn(run, policy)
     for number in range(MAX_MENDS):

@@ -66,7 +66,7 @@ class InterimTexts:
         inbound = turn.inbound
         if inbound.address.channel == LOCAL:
             return None
-        text = _joined([*self._texts(turn.id), text])
+        text = _join([*self._texts(turn.id), text])
         name = f"{turn.id}:said:{number}"
         return Delivery(name, inbound.address, text, turn=turn.id, session=inbound.session, interim=True)
 
@@ -88,7 +88,7 @@ class InterimTexts:
 
     def rest(self, turn: str) -> str:
         """Return what waits at the end of a turn, and forget it."""
-        text = _joined(self._texts(turn))
+        text = _join(self._texts(turn))
         self._waiting.pop(turn, None)
         return text
 
@@ -96,7 +96,7 @@ class InterimTexts:
         return [text for _, text in sorted(self._waiting.get(turn, {}).items())]
 
 
-def _joined(texts: list[str]) -> str:
+def _join(texts: list[str]) -> str:
     return "\n\n".join(text.strip() for text in texts)
 
 

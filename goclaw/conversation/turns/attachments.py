@@ -95,7 +95,7 @@ class Attachments:
             try:
                 data = await self._fetch(inbound.address.channel, attachment)
             except DeliveryError as error:
-                parts.append((f"[{_called(attachment)}: could not be fetched: {error}]", ""))
+                parts.append((f"[{_describe(attachment)}: could not be fetched: {error}]", ""))
                 continue
             image = await self._image(attachment, data)
             if image is None:
@@ -108,7 +108,7 @@ class Attachments:
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
         if name == LOCAL and attachment.ref.startswith(UPLOADED):
-            return await self._uploaded(attachment.ref.removeprefix(UPLOADED))
+            return await self._load_blob(attachment.ref.removeprefix(UPLOADED))
         channel = self.channels.get(name)
         if channel is None:
             raise DeliveryError(f"no channel named {name} is connected", permanent=True)
@@ -121,7 +121,7 @@ class Attachments:
                 await self.environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
         return await channel.fetch(attachment)
 
-    async def _uploaded(self, blob: str) -> bytes:
+    async def _load_blob(self, blob: str) -> bytes:
         try:
             return await self.environment.blobs.get(blob)
         except ToolError as error:
@@ -144,7 +144,7 @@ class Attachments:
         if self.registry.find(WRITE, inbound.actor) is None:
             return ""
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
-        return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
+        return f"[{_describe(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
 
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
         match attachment.kind:
@@ -159,7 +159,7 @@ class Attachments:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(inbound, name, data)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
-        head = f"{_called(attachment)}, {in_words(len(data))}"
+        head = f"{_describe(attachment)}, {in_words(len(data))}"
         if text is None:
             return [(f"[{head}, {attachment.mime}: {place}]", "")]
         text = mask_known(text)
@@ -179,7 +179,7 @@ class Attachments:
         except TranscriptionError as error:
             failed = mask(str(error))
             log.warning("a %s could not be transcribed: %s", attachment.kind, failed)
-        head = _called(attachment)
+        head = _describe(attachment)
         if attachment.kind != "voice" or failed:
             head = f"{head}, {in_words(len(data))}, {await self._save(inbound, name, data)}"
         if failed:
@@ -187,7 +187,7 @@ class Attachments:
         if not words:
             return [(f"[{head}, transcribed: nobody speaks in it]", "")]
         origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
-        return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin, provenance)]
+        return [(f"[{head}, transcribed:]", ""), (self._shorten(words), origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:
         transcriber, seconds = self.transcriber, self.environment.config.media.transcriber_seconds
@@ -199,7 +199,7 @@ class Attachments:
         except TimeoutError:
             raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
 
-    def _bounded(self, words: str) -> str:
+    def _shorten(self, words: str) -> str:
         limit = self.environment.config.media.text_characters
         return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
 
@@ -216,12 +216,12 @@ class Attachments:
 
 def unopened(inbound: Inbound) -> UserMessage:
     """Return the message of a turn that ended before it was opened; it says what came with it."""
-    lines = [(f"[{_called(attachment)}: not opened]", "") for attachment in inbound.attachments]
+    lines = [(f"[{_describe(attachment)}: not opened]", "") for attachment in inbound.attachments]
     text, foreign = joined([*inbound.pieces, *lines])
     return UserMessage(text, foreign=foreign)
 
 
-def _called(attachment: Attachment) -> str:
+def _describe(attachment: Attachment) -> str:
     """Describe an attachment: its kind, its name on one line without our brackets, its origin, its duration."""
     name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
     named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
@@ -280,17 +280,17 @@ def text_of(data: bytes, name: str, mime: str) -> str | None:
     """Decode a file as text; None if it is binary. Takes 0.1 s for 20 MB: do not call it on the event loop."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return _decoded(data, encoding)
+            return _decode(data, encoding)
     if len(data.translate(None, _CONTROLS)) != len(data):
         return None
-    text = _decoded(data, "utf-8")
+    text = _decode(data, "utf-8")
     if text is None and (mime.startswith("text/") or PurePosixPath(name).suffix.lower() in _OF_TEXT):
         # Older programs on Windows; every byte means something in it.
         text = data.decode("cp1252", "replace")
     return text
 
 
-def _decoded(data: bytes, encoding: str) -> str | None:
+def _decode(data: bytes, encoding: str) -> str | None:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:

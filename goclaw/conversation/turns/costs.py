@@ -151,22 +151,22 @@ class Costs:
     async def _room_in_turn(self, account: Account, before: Sequence[Reservation]) -> bool:
         rules = account.rules
         spent = await self.spending.of_turn(account.session, account.turn)
-        for passed in _passed(spent, rules.tokens, rules.cost):
+        for passed in _find_excess(spent, rules.tokens, rules.cost):
             raise LimitReached(f"I stopped: this turn took {passed}.", f"this turn took {passed}")
         its = [each for each in before if each.is_of(account.session, account.turn)]
-        return not any(_passed(_with(spent, its), rules.tokens, rules.cost))
+        return not any(_find_excess(_with(spent, its), rules.tokens, rules.cost))
 
     async def _room_today(
         self, person: str, tokens: Cap | None, dollar: Cap | None, before: Sequence[Reservation]
     ) -> bool:
         spent = await self.today(person)
-        for passed in _passed(spent, tokens, dollar):
+        for passed in _find_excess(spent, tokens, dollar):
             took = f"your requests of today took {passed}"
             raise LimitReached(
                 f"I stopped: your requests of today took {passed}. I can go on after midnight.",
                 f"{took}. I can go on after midnight",
             )
-        return not any(_passed(_with(spent, before), tokens, dollar))
+        return not any(_find_excess(_with(spent, before), tokens, dollar))
 
     async def today(self, person: str) -> Spent:
         """Return what was spent for a person since midnight, local time."""
@@ -184,7 +184,7 @@ class Costs:
         if tokens:
             parts.append(f"{spent.input + spent.output:,} of {tokens.most:,.0f} tokens")
         if dollar:
-            parts.append(f"{dollars(spent.cost)} of {dollars(dollar.most)}{_unpriced(spent)}")
+            parts.append(f"{dollars(spent.cost)} of {dollars(dollar.most)}{_price_note_of(spent)}")
         if reserved := await self.reservations.of_person(person):
             running = _with(Spent(), reserved)
             most = [f"{running.input:,} tokens"] if tokens else []
@@ -266,17 +266,17 @@ def _with(spent: Spent, reserved: Sequence[Reservation]) -> Spent:
     return replace(spent, input=spent.input + tokens, cost=spent.cost + dollar)
 
 
-def _passed(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterator[str]:
+def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterator[str]:
     """Yield the caps that were passed, in words with the configuration key."""
     used = spent.input + spent.output
     if tokens and used >= tokens.most:
         yield f"{used:,} tokens, and {tokens.most:,.0f} are allowed ({tokens.key})"
     if dollar and spent.cost >= dollar.most:
         allowed = dollars(dollar.most)
-        yield f"{dollars(spent.cost)}, and {allowed} is allowed ({dollar.key}){_unpriced(spent)}"
+        yield f"{dollars(spent.cost)}, and {allowed} is allowed ({dollar.key}){_price_note_of(spent)}"
 
 
-def _unpriced(spent: Spent) -> str:
+def _price_note_of(spent: Spent) -> str:
     if not spent.unpriced:
         return ""
     answers = "answer" if spent.unpriced == 1 else "answers"

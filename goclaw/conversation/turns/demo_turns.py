@@ -40,7 +40,7 @@ class DemoTurns:
         elif since is not None and not is_demo:
             if _shows(session, since, turn):
                 # First, because a turn resumed after a crash finds nothing left to report; people are informed once.
-                await tell(_told(spec, since))
+                await tell(_describe(spec, since))
             await self._leave_out(session, turn, since)
             await self._note(session, None)
 
@@ -72,6 +72,6 @@ def _shows(session: Session, since: DemoSince, turn: str) -> bool:
     return stub or any(since.row <= entry.row < first for entry in window.entries)
 
 
-def _told(spec: str, since: DemoSince) -> str:
+def _describe(spec: str, since: DemoSince) -> str:
     fresh = "begins with a fresh context" if since.is_whole else "goes on where a real model was last"
     return f"{spec} answers now and {fresh}. What was said with the demo stays in the transcript, unseen by it."

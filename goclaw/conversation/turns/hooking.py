@@ -58,7 +58,7 @@ class Hooking:
         beginning = await self._fire("session_start", inbound) if begins else HookAnswer()
         told = "\n".join(filter(None, (beginning.context, answer.context)))
         if answer.text is not None and answer.text != message.text:
-            message = replace(message, text=answer.text, foreign=tuple(_realigned(message, answer.text)))
+            message = replace(message, text=answer.text, foreign=tuple(_realign(message, answer.text)))
         return replace(message, told=told)
 
     def unheard(self, inbound: Inbound) -> UserMessage:
@@ -92,7 +92,7 @@ def context_of(inbound: Inbound, message: UserMessage | None) -> str:
     return f"{context.removesuffix(CONTEXT_END)}\n{harmless(message.told)}{CONTEXT_END}"
 
 
-def _realigned(message: UserMessage, text: str) -> Iterator[Foreign]:
+def _realign(message: UserMessage, text: str) -> Iterator[Foreign]:
     """Find the foreign pieces in the new text: all of it is foreign where one of them was changed.
 
     Text that a hook wrote in place of a message without such pieces belongs to the hook.

@@ -109,7 +109,7 @@ class Sessions:
             try:
                 work = {"message": self._answer, "compact": self._compact, "say": self._say}[turn.kind]
                 ending = await work(turn, session)
-                await self._pay_what_is_asked(turn, session)
+                await self._pay_until_stop(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.context.contexts.forget(session.key)
@@ -118,7 +118,7 @@ class Sessions:
             await self.pauses.turn_ended(session.key, turn.id)
             if inbound.unattended and turn.kind != "say":
                 ending = await self._unattended_result(turn, session, ending)
-            told = self._told(turn, ending)
+            told = self._compose_text(turn, ending)
             deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, ending.outcome)]
             if inbound.unattended:
                 deliveries = await self.context.ports.unattended.let_through(inbound, deliveries)
@@ -159,7 +159,7 @@ class Sessions:
         text = FAILED
         if turn.inbound.unattended:
             text = await self.context.ports.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
-        told = self._told(turn, TurnEnding(Outcome.FAILED, text))
+        told = self._compose_text(turn, TurnEnding(Outcome.FAILED, text))
         self._publish_end(turn, Outcome.FAILED, FAILED, told)
         deliveries = _answer_to(turn, told)
         if turn.inbound.unattended:
@@ -175,11 +175,11 @@ class Sessions:
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(AgentServices(self.context, agent_run))
         if turn.recorded(SETTLE_STEP):  # a crash came between its last words and its end
-            return await self._settled(run, session, Outcome.STOPPED, "stopped by the user")
+            return await self._close(run, session, Outcome.STOPPED, "stopped by the user")
         try:
             if refused:
                 raise refused
-            return await self._finished(run, policy, turn, session, kind)
+            return await self._finish(run, policy, turn, session, kind)
         except MessageDenied as denied:
             return TurnEnding(Outcome.FAILED, str(denied))  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
@@ -193,9 +193,9 @@ class Sessions:
         except GoclawError as error:
             why = await self.shortage.in_words(error, session, turn.inbound.actor, kind)
             outcome, reason = Outcome.FAILED, "the turn failed"
-        return await self._settled(run, session, outcome, reason, why)
+        return await self._close(run, session, outcome, reason, why)
 
-    async def _finished(self, run: TurnRun, policy: RunPolicy, turn: Turn, session: Session, kind: Kind) -> TurnEnding:
+    async def _finish(self, run: TurnRun, policy: RunPolicy, turn: Turn, session: Session, kind: Kind) -> TurnEnding:
         """Return the end of a turn that the model chose; raises what `run_turn` does."""
         await self.context.ports.dispatcher.registry.ready()
         text = await run_turn(run, policy)
@@ -207,9 +207,7 @@ class Sessions:
             text = "" if run.said else empty_sentence(run.empty)
         return TurnEnding(Outcome.CUT if run.cut else Outcome.ANSWERED, text)
 
-    async def _settled(
-        self, run: TurnRun, session: Session, outcome: Outcome, reason: str, why: str = ""
-    ) -> TurnEnding:
+    async def _close(self, run: TurnRun, session: Session, outcome: Outcome, reason: str, why: str = "") -> TurnEnding:
         """Settle a turn that the model did not end (`TurnRun.settle`)."""
         text = await run.settle(reason, why)
         # What was cut may have reached the store without reaching the window.
@@ -270,7 +268,7 @@ class Sessions:
                 raise
             return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
 
-    async def _pay_what_is_asked(self, turn: Turn, session: Session) -> None:
+    async def _pay_until_stop(self, turn: Turn, session: Session) -> None:
         try:
             await self._pay_compaction(turn, session)
         except asyncio.CancelledError:
@@ -284,7 +282,7 @@ class Sessions:
             await turn.flush()
             await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
 
-    def _told(self, turn: Turn, ending: TurnEnding) -> str:
+    def _compose_text(self, turn: Turn, ending: TurnEnding) -> str:
         """Return what the chat is told at the end of a turn."""
         said = self.context.interim.rest(turn.id), "" if ending.is_silent else ending.text
         return "\n\n".join(filter(None, said))

@@ -283,7 +283,7 @@ class TeamOf(TeamPort):
     async def send(self, to: str, text: str) -> Sequence[str]:
         sender = self._sender()
         team = self.teams.found(_owner(self.agent_run))
-        receivers = [] if to == LEAD else [one for one in self._named(team, to) if one.name != sender]
+        receivers = [] if to == LEAD else [one for one in self._find_members(team, to) if one.name != sender]
         if to != ALL and any(one.closing for one in receivers):
             raise ToolError(f"the member {to} ends after the turn that runs, and reads nothing any more")
         receivers = [one for one in receivers if not one.closing]
@@ -306,7 +306,7 @@ class TeamOf(TeamPort):
 
     async def shut_down(self, to: str) -> Sequence[str]:
         self._refuse_agents("end a member")
-        closing = self._named(self.teams.found(_owner(self.agent_run)), to)
+        closing = self._find_members(self.teams.found(_owner(self.agent_run)), to)
         for member in closing:
             member.closing = True
             member.stirred.set()
@@ -319,7 +319,7 @@ class TeamOf(TeamPort):
             raise ToolError(NO_TEAM)
         return await self.teams.end(team)
 
-    def _named(self, team: Team, to: str) -> list[TeamMember]:
+    def _find_members(self, team: Team, to: str) -> list[TeamMember]:
         return team.alive if to == ALL else [team.member(to)]
 
     def _sender(self) -> str:

@@ -60,7 +60,7 @@ class ToolSampling:
             ToolError: it does not answer. The asker may see the error, so it says little.
         """
         try:
-            done = await self._asked(await models(), wanted)
+            done = await self._ask(await models(), wanted)
         except LimitReached as limit:
             log.warning("%s is not answered: %s", wanted.asker, limit)
             raise ToolError("the model is not asked: what may be spent on this turn, or today, is spent") from None
@@ -78,7 +78,7 @@ class ToolSampling:
         used, text = done.usage, mask_known(sound(done.message).text)
         return Sampled(text, done.spec, used.input + used.output, "length" if done.stop is Stop.LENGTH else "end")
 
-    async def _asked(self, model: ChatModel, wanted: Sample) -> Finished:
+    async def _ask(self, model: ChatModel, wanted: Sample) -> Finished:
         if not model.sees_images and any(isinstance(each, UserMessage) and each.images for each in wanted.messages):
             raise ToolError("the model that would answer sees no pictures")
         # Only the runtime reminds, here as in a conversation.

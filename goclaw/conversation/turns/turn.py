@@ -192,7 +192,7 @@ class TurnRun:
 
         step = await self._turn.step(
             name,
-            lambda: self._judged(number, name),
+            lambda: self._ask_with_hooks(number, name),
             _FINISHED,
             rows=rows,
             kept=kept,
@@ -371,7 +371,7 @@ class TurnRun:
         await self._services.held()
         return await self._services.dispatcher.call(call, scope)
 
-    async def _judged(self, number: int, step: str) -> Finished:
+    async def _ask_with_hooks(self, number: int, step: str) -> Finished:
         """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)

@@ -104,9 +104,9 @@ class WrittenCalls:
         if _was_asked(at, block):
             return _with_text(done, text)
         if block is None:
-            return self._replaced(done, answer, at)
-        calls, why = self._judged(block.calls, at)
-        if why is None and await _is_dictated(text[block.start :], [*block.calls, *map(_written, calls)], at):
+            return self._replace(done, answer, at)
+        calls, why = self._judge(block.calls, at)
+        if why is None and await _is_dictated(text[block.start :], [*block.calls, *map(_as_written_call, calls)], at):
             why = UnreadCall(block.calls[0].name, Unread.DICTATED)
         if why is None and at.reading in ("on", "auto"):
             log.info("a call of %s was written as text, and is run", ", ".join(call.name for call in calls))
@@ -116,7 +116,7 @@ class WrittenCalls:
             why = UnreadCall(calls[0].name, Unread.OFF if at.reading == "off" else Unread.FIRST)
         return _without(done, text[: block.start], why, at)
 
-    def _judged(self, written: Sequence[WrittenCall], at: Circumstances) -> tuple[list[ToolCall], UnreadCall | None]:
+    def _judge(self, written: Sequence[WrittenCall], at: Circumstances) -> tuple[list[ToolCall], UnreadCall | None]:
         """Return the calls that the written ones stand for, and what is wrong with the first that is wrong."""
         calls: list[ToolCall] = []
         for each in written:
@@ -132,7 +132,7 @@ class WrittenCalls:
             calls.append(call)
         return calls, None
 
-    def _replaced(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
+    def _replace(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
         """Replace what stands for a call and is no block at the end. Without marks it may be an example."""
         text = answer.shown + answer.held
         is_marked, is_whole = mark_in(text) >= 0, calls_in(answer.held[len(opening_of(answer.held)) :]) is not None
@@ -206,7 +206,7 @@ def _read_elsewhere(messages: Iterable[Message]) -> Iterable[str]:
             yield message.text
 
 
-def _written(call: ToolCall) -> WrittenCall:
+def _as_written_call(call: ToolCall) -> WrittenCall:
     return WrittenCall(call.name, call.input)
 
 

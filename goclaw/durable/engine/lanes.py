@@ -124,7 +124,7 @@ class Lanes:
         if lane is None or lane.turn is None:
             return False
         stoppable = lane.running()
-        ending = self._spawn(self._see_stopped(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
+        ending = self._spawn(self._await_stop(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
         if patience is None:
             await goes_on(ending)
         else:
@@ -239,7 +239,7 @@ class Lanes:
         log.info("a message that waits was edited", extra={"turn": older[0].id})
         return replaced
 
-    async def _see_stopped(self, lane: Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
+    async def _await_stop(self, lane: Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
         """Journal that turns were stopped, and wait until the running one has ended."""
         ended = lane.ended
         settled = [self._journal.settled(by, self._clock.now())] if by else []
@@ -408,7 +408,7 @@ class Lanes:
         try:
             return await work
         except asyncio.CancelledError:
-            if turn.stopping and work.cancelled() and not _being_cancelled():
+            if turn.stopping and work.cancelled() and not _is_cancelling():
                 return None
             raise
         finally:
@@ -436,7 +436,7 @@ def _name(session: str) -> str:
     return f"lane {session}"
 
 
-def _being_cancelled() -> bool:
+def _is_cancelling() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -154,7 +154,7 @@ class Outbox:
         promised = list(zip(deliveries, marks, strict=True))
         return Promise(
             [DeliveryProgress(delivery, self._database, marked=marked) for delivery, marked in promised],
-            [*(self.row(delivery, marked=marked) for delivery, marked in promised), *self._wanted(deliveries)],
+            [*(self.row(delivery, marked=marked) for delivery, marked in promised), *self._bind(deliveries)],
             durable=any(marks),
         )
 
@@ -300,14 +300,14 @@ class Outbox:
         """Whether this process sends what this task promises."""
         return self.ownership is None or HELD.get() is not None
 
-    def _wanted(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
+    def _bind(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
         """Return the statements that have deliveries sent by the owners of their sessions; none where that is us."""
         wanted = self.ownership.wanted if self.ownership and HELD.get() is None else None
         return [wanted(session) for session in sorted(set(map(owned_as, promised)))] if wanted else []
 
     async def _want(self, promised: Sequence[Delivery]) -> None:
         try:
-            await self._database.write(*self._wanted(promised))
+            await self._database.write(*self._bind(promised))
         except StateError as error:
             log.warning("deliveries wait for a later look: %s", error)
 
@@ -409,7 +409,7 @@ class Outbox:
                 reason = f"{delivery.address.channel} failed; the log has the details"
                 return await self._fail(delivery, reason, tell=True)
             try:
-                directed = masked(await self._directed(delivery))
+                directed = masked(await self._with_target(delivery))
                 return await self._settle(progress, await self._channels[key[0]].deliver(directed, progress))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
@@ -423,7 +423,7 @@ class Outbox:
                 if progress.clearance is not None:
                     await progress.clearance()  # the next owner of the session sends it
 
-    async def _directed(self, delivery: Delivery) -> Delivery:
+    async def _with_target(self, delivery: Delivery) -> Delivery:
         """Return the delivery with the id of the message that it changes: what came before it in its chat has arrived.
 
         Raises:

@@ -133,7 +133,7 @@ class Blobs:
     async def keep(self, key: str) -> bool:
         """Keep media as if they were put now; False: there are none (any more)."""
         if not await asyncio.to_thread(self._keep, key):
-            return await self._fetched(key) and await asyncio.to_thread(self._keep, key)
+            return await self._fetch(key) and await asyncio.to_thread(self._keep, key)
         if self._shared is not None:
             await self._shared.keep(key)
         return True
@@ -147,7 +147,7 @@ class Blobs:
         try:
             return await asyncio.to_thread(self._get, key)
         except ToolError:
-            if not await self._fetched(key):
+            if not await self._fetch(key):
                 raise
         return await asyncio.to_thread(self._get, key)
 
@@ -157,7 +157,7 @@ class Blobs:
         try:
             return await asyncio.to_thread(path.read_text)
         except FileNotFoundError:
-            if not await self._fetched(key):
+            if not await self._fetch(key):
                 raise _no_media(key) from None
         return await asyncio.to_thread(path.read_text)
 
@@ -225,7 +225,7 @@ class Blobs:
         paths = [self._spill_path(bare, owner) for bare, owner in outputs if _SPILL_ID.fullmatch(bare)]
         await asyncio.to_thread(_unlink, paths)
 
-    async def _fetched(self, key: str) -> bool:
+    async def _fetch(self, key: str) -> bool:
         """Whether the folder has media by now that it lacked, or that were damaged: the database has them."""
         return self._shared is not None and _KEY.fullmatch(key) is not None and await self._shared.fetch(key)
 

@@ -80,7 +80,7 @@ class Statement:
         """Return its text and its fixed values; compiled at the first use, which keeps starts quick."""
         found = self._compiled.get(dialect.name)
         if found is None:
-            found = self._compiled[dialect.name] = _compiled(self.clause, dialect)
+            found = self._compiled[dialect.name] = _compile(self.clause, dialect)
         return found
 
     def __call__(self, **values: Any) -> "BoundStatement":
@@ -90,7 +90,7 @@ class Statement:
         return BoundStatement(self, values)
 
 
-def _compiled(clause: ClauseElement, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+def _compile(clause: ClauseElement, dialect: Dialect) -> tuple[str, dict[str, Any]]:
     compiled = clause.compile(dialect=dialect)
     text = str(compiled)
     if "POSTCOMPILE" in text:

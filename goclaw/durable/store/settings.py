@@ -137,7 +137,7 @@ class Settings:
 
     async def learn_new(self, name: str, value: Any) -> bool:
         """Remember a value, unless one of this name is known. False: one is."""
-        done = await self._database.write(_LEARN_NEW(name=_listed(name), value=_json(value)))
+        done = await self._database.write(_LEARN_NEW(name=_check_fact(name), value=_json(value)))
         return done[0].rowcount == 1
 
     async def unlearn(self, name: str, known: Any = None) -> bool:
@@ -152,7 +152,7 @@ class Settings:
         Their transaction ends with `ConstraintViolated` where another process has put one there meanwhile.
         """
         gone = [_UNLEARN_AS_IS(named=name, known=_json(known))] if known is not None else []
-        return [*gone, _ADD(name=_listed(name), value=_json(value))]
+        return [*gone, _ADD(name=_check_fact(name), value=_json(value))]
 
     async def commit(self, *statements: BoundStatement) -> None:
         """Commit statements of this object together.
@@ -169,14 +169,14 @@ class Settings:
         Raises:
             TypeError: `FACTS` does not list the name.
         """
-        return _LEARN(name=_listed(name), value=_json(value))
+        return _LEARN(name=_check_fact(name), value=_json(value))
 
 
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def _listed(name: str) -> str:
+def _check_fact(name: str) -> str:
     if name.split(":", 1)[0] not in FACTS:
         raise TypeError(f"the fact {name!r} is not in store.settings.FACTS: say which processes need it")
     return name

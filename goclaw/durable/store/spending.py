@@ -68,16 +68,16 @@ _OWN_SINCE = and_(
 _DAY = utc_day(usage.c.created_at)
 
 
-def _grouped(by: ColumnElement[str], *order: ColumnElement[Any]) -> Statement:
+def _group_sums(by: ColumnElement[str], *order: ColumnElement[Any]) -> Statement:
     return Statement(select(by, *_SUMS).where(_OWN_SINCE).group_by(by).order_by(*order, by))
 
 
 _DEAREST_FIRST = func.coalesce(func.sum(usage.c.cost), 0.0).desc()
 _GROUPED: Mapping[Grouping, Statement] = {
-    "day": _grouped(_DAY),
-    "model": _grouped(usage.c.model, _DEAREST_FIRST),
-    "person": _grouped(usage.c.person, _DEAREST_FIRST),
-    "session": _grouped(usage.c.session, _DEAREST_FIRST),
+    "day": _group_sums(_DAY),
+    "model": _group_sums(usage.c.model, _DEAREST_FIRST),
+    "person": _group_sums(usage.c.person, _DEAREST_FIRST),
+    "session": _group_sums(usage.c.session, _DEAREST_FIRST),
 }
 _OF_SESSION_SINCE = Statement(
     select(usage.c.model, *_SUMS)

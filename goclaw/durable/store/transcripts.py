@@ -305,13 +305,13 @@ def messages_of(rows: Iterable[Row]) -> list[StoredMessage]:
         if row["role"] == "tool_use" and found and isinstance(answer := found[-1].message, AssistantMessage):
             call = ToolCall(row["call_id"], row["name"], orjson.loads(row["input"]))
             whole = replace(answer, calls=(*answer.calls, call))
-            found[-1] = _stored(row, whole, first=found[-1].row)
+            found[-1] = _parse_row(row, whole, first=found[-1].row)
         elif row["role"] != "tool_use":
-            found.append(_stored(row, _message(row), first=row["id"]))
+            found.append(_parse_row(row, _message(row), first=row["id"]))
     return found
 
 
-def _stored(row: Row, message: Message, *, first: int) -> StoredMessage:
+def _parse_row(row: Row, message: Message, *, first: int) -> StoredMessage:
     joined = row["step"].removeprefix(JOINING) if row["step"].startswith(JOINING) else ""
     return StoredMessage(first, row["turn"], message, row["created_at"], row["sender"], row["context"], joined)
 

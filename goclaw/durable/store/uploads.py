@@ -81,7 +81,7 @@ class Uploads:
             StateError: the disk refuses.
         """
         async with self._adding:
-            known = await asyncio.to_thread(self._known)
+            known = await asyncio.to_thread(self._load_all)
             self._demand_room(owner, len(data), list(known.values()))
             blob = await self._blobs.put(data, mime)
             upload = Upload(owner, session, blob, name, mime, kind, len(data), self._clock.now())
@@ -106,7 +106,7 @@ class Uploads:
                 f"{self._limits.files} files and {self._limits.size >> 20} MB in an hour are taken from one person"
             )
 
-    def _known(self) -> dict[str, Upload]:
+    def _load_all(self) -> dict[str, Upload]:
         """Return the records, and remove those that are over."""
         found: dict[str, Upload] = {}
         for path in self._paths():

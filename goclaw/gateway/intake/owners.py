@@ -178,8 +178,8 @@ class SessionOwners:
     async def _press(self, press: Press) -> Acceptance:
         session = await self._session_of(press.question)
         if session is None:
-            return await self._pressed(press)  # it is of no session, or gone
-        if (said := await self._here(session, lambda: self._pressed(press))) is not None:
+            return await self._apply_press(press)  # it is of no session, or gone
+        if (said := await self._here(session, lambda: self._apply_press(press))) is not None:
             return said
         self._asked[press.question] = session
         try:
@@ -199,7 +199,7 @@ class SessionOwners:
         parked = await self.gateway.journal.parked()
         return next((each.session for each in parked if orjson.loads(each.question).get("id") == question), None)
 
-    async def _pressed(self, press: Press) -> Acceptance:
+    async def _apply_press(self, press: Press) -> Acceptance:
         match press.how:
             case "decide":
                 return await self.gateway.ports.questions.decide(press.actor, press.question, press.answer)
@@ -213,7 +213,7 @@ class SessionOwners:
 
     async def _press_for(self, session: str, body: str) -> str:
         press = _PRESS.from_json(body)
-        done = await self._pressed(press)
+        done = await self._apply_press(press)
         return _ACCEPTANCE.to_json(done) if press.is_coded else done.text
 
     async def _status_for(self, session: str, body: str) -> str:

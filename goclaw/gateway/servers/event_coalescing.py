@@ -28,7 +28,7 @@ async def open_gathering(events: AsyncIterator[Numbered]) -> AsyncIterator[Async
     waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MAX_WAITING)
     urgent = asyncio.Event()
     async with background(_read(events, waiting, urgent), "gathering events"):
-        yield _gathered(waiting, urgent)
+        yield _gather(waiting, urgent)
 
 
 async def _read(
@@ -42,7 +42,7 @@ async def _read(
     urgent.set()
 
 
-async def _gathered(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event) -> AsyncIterator[Numbered]:
+async def _gather(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event) -> AsyncIterator[Numbered]:
     while True:
         batch = [await waiting.get()]
         while not waiting.empty():

@@ -41,7 +41,7 @@ class EventStream:
 
     async def send(self, events: Sequence[StreamEvent]) -> None:
         """Send events. Raises ConnectionResetError when the program is gone."""
-        await self._write(b"".join(_encoded(event) for event in events))
+        await self._write(b"".join(_encode(event) for event in events))
 
     async def wait(self) -> None:
         """Send a comment, which programs skip."""
@@ -54,7 +54,7 @@ class EventStream:
             await self.response.write(data)
 
 
-def _encoded(event: StreamEvent) -> bytes:
+def _encode(event: StreamEvent) -> bytes:
     place = b"id: %b\n" % event.id.encode() if event.id else b""
     head = b"event: %b\n" % event.name.encode() if event.name else b""
     data = event.data.encode() if isinstance(event.data, str) else orjson.dumps(event.data)

@@ -108,7 +108,7 @@ def guarded(
     application[CONNECTIONS] = connections
     application[ENDING] = asyncio.Event()
     application.on_shutdown.append(_end)
-    application.on_response_prepare.append(_unnamed)
+    application.on_response_prepare.append(_set_server_name)
     return application
 
 
@@ -149,7 +149,7 @@ class _Guard:
             response.force_close()
         level = logging.DEBUG if probe or not has_room else logging.INFO
         # Without the query, which may hold private data.
-        log.log(level, "%s %s from %s: %d", request.method, _shown(request.path), request.remote, response.status)
+        log.log(level, "%s %s from %s: %d", request.method, _format_path(request.path), request.remote, response.status)
         return response
 
     def _admit(self, request: web.Request, body_bytes: int) -> None:
@@ -217,9 +217,11 @@ class _Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         if isinstance(exc, ConnectionError):
-            log.debug("%s %s: the caller is gone before the end of the answer", request.method, _shown(request.path))
+            log.debug(
+                "%s %s: the caller is gone before the end of the answer", request.method, _format_path(request.path)
+            )
         elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.error("answering %s %s failed", request.method, _shown(request.path), exc_info=exc)
+            log.error("answering %s %s failed", request.method, _format_path(request.path), exc_info=exc)
         else:
             log.debug("a request that is none: %s", message)
         if request.writer.output_size > 0:
@@ -290,7 +292,7 @@ async def _end(application: web.Application) -> None:
     application[ENDING].set()
 
 
-async def _unnamed(_: web.Request, response: web.StreamResponse) -> None:
+async def _set_server_name(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = SERVER_NAME
 
 
@@ -305,7 +307,7 @@ def names_us(host: str, listens_on: str, names: frozenset[str]) -> bool:
     return not is_loopback(listens_on) and is_address(name)
 
 
-def _shown(path: str) -> str:
+def _format_path(path: str) -> str:
     # On one line, or callers could forge lines of the log.
     return " ".join(mask(printable(path[:MAX_LOGGED])).split())
 

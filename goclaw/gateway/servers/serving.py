@@ -268,7 +268,7 @@ class Serving:
         # No event can come between these two lines: later ones are followed.
         async with self._gateway.follow(session, visit.client, Position(attach.epoch, attach.seen)) as following:
             attach = replace(attach, limit=min(attach.limit, visit.visitor.rows))
-            anew, history = await self._missed(session, attach, following)
+            anew, history = await self._find_missing(session, attach, following)
             position = following.position
             if self._presenting is not None:
                 visit = replace(visit, write=self._presenting(following.missed))
@@ -337,7 +337,9 @@ class Serving:
         await _dismiss(visit.connection, visit.transport, reason, refused)
         return True
 
-    async def _missed(self, session: str, attach: Attach, following: Following) -> tuple[bool, list[MessageStored]]:
+    async def _find_missing(
+        self, session: str, attach: Attach, following: Following
+    ) -> tuple[bool, list[MessageStored]]:
         """Return whether the rows that a client has were deleted, and those that it lacks."""
         if following.goes_on:
             return False, []

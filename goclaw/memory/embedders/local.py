@@ -136,7 +136,7 @@ class LocalEmbedder:
                 async with self._worker(setup) as worker:
                     await self._serve(worker)
             except EmbeddingError as error:
-                await self._failed(error)
+                await self._fail(error)
 
     async def _serve(self, worker: Worker) -> None:
         """Work with one process until it is not needed, or has grown too large."""
@@ -218,7 +218,7 @@ class LocalEmbedder:
         async with background(change(), "work for the embedder's process") as changed:
             return await ends_within(changed, self._clock, seconds)
 
-    async def _failed(self, error: EmbeddingError) -> None:
+    async def _fail(self, error: EmbeddingError) -> None:
         """Fail all waiting callers; a retry that comes too early fails, too."""
         self._trouble = str(error)
         pause = self._backoff.next()

@@ -106,9 +106,9 @@ def usual_model(packages: Mapping[str, str], env: Mapping[str, str] = os.environ
 
     `packages` are the folders of those that are installed, as far as they may hold a model.
     """
-    if _packaged(PACKAGED_MODEL, packages):
+    if _find_package(PACKAGED_MODEL, packages):
         return PACKAGED_MODEL
-    return USUAL_MODEL if _cached(USUAL_MODEL, env) else ""
+    return USUAL_MODEL if _find_in_cache(USUAL_MODEL, env) else ""
 
 
 def locate_model(name: str, packages: Mapping[str, str], env: Mapping[str, str] = os.environ) -> LocalModel:
@@ -125,25 +125,25 @@ def locate_model(name: str, packages: Mapping[str, str], env: Mapping[str, str] 
         if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
             raise ConfigError(f"memory.embedder: {folder} holds no model of sentence-transformers")
         return LocalModel(folder.name, str(folder), _model_version(folder))
-    if packaged := _packaged(name, packages):
+    if packaged := _find_package(name, packages):
         return LocalModel(name, str(packaged), _model_version(packaged))
     if not _MODEL_NAME.fullmatch(name):
         raise ConfigError("memory.embedder: should be `sentence-transformers:` and a model's name or an absolute path")
-    if cached := _cached(name, env):
+    if cached := _find_in_cache(name, env):
         return LocalModel(name, str(cached), cached.name[:VERSION_DIGITS])
     if env.get(OFFLINE, "").lower() in ("1", "on", "yes", "true"):
         raise ConfigError(f"memory.embedder: {name} is not on this machine, and {OFFLINE} forbids to fetch it")
     return LocalModel(name, name, "")
 
 
-def _packaged(name: str, packages: Mapping[str, str]) -> Path | None:
+def _find_package(name: str, packages: Mapping[str, str]) -> Path | None:
     """Return the folder `model` of an installed package of that name."""
     folder = packages.get(module_of(name), "")
     model = Path(folder) / "model"
     return model if folder and (model / "modules.json").is_file() else None
 
 
-def _cached(name: str, env: Mapping[str, str]) -> Path | None:
+def _find_in_cache(name: str, env: Mapping[str, str]) -> Path | None:
     """Return the newest version of a model that was fetched from the hub before."""
     whole = name if "/" in name else f"{USUAL_OWNER}/{name}"
     for cache in _caches(env):

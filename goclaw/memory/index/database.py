@@ -377,17 +377,17 @@ def discard_unfinished(path: Path) -> None:
 async def _copy_vectors(index: IndexFile, fresh: IndexFile) -> None:
     """Copy all vectors. Those of texts that do not come again are deleted later, like all unused ones."""
     # The model in use first: the first one registered in a file becomes the one in use there.
-    for model in sorted(await _given(index, text_vectors.models), key=lambda each: not each.serving):
+    for model in sorted(await _query(index, text_vectors.models), key=lambda each: not each.serving):
         await fresh.write(partial(text_vectors.announce, name=model.name, spec=model.spec))
         after = b""
-        while found := await _given(
+        while found := await _query(
             index, partial(text_vectors.take, model=model.name, after=after, limit=COPIED_AT_ONCE)
         ):
             await fresh.write(partial(text_vectors.store, model=model.name, vectors=dict(found)))
             after = found[-1][0]
 
 
-async def _given(index: IndexFile, asked: Callable[[sqlite3.Connection], list[T]]) -> list[T]:
+async def _query(index: IndexFile, asked: Callable[[sqlite3.Connection], list[T]]) -> list[T]:
     """Return the result of a query on an index; nothing where it is damaged: its vectors are made again."""
     try:
         return await index.read(asked)

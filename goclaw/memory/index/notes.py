@@ -152,7 +152,7 @@ def _put(connection: sqlite3.Connection, workspace: str, document: IndexedNote, 
     [(number,)] = connection.execute(_DOCUMENT, (workspace, document.path, owner_of(document.path), *values))
     old = _standing(connection, place_of(number, begin), place_of(number, end) - 1)
     new = {place_of(number, at): chunk for at, chunk in enumerate(document.passages[begin:end], begin)}
-    changed = [place for place, chunk in new.items() if _told(old.get(place)) != (chunk.heading, chunk.text)]
+    changed = [place for place, chunk in new.items() if _text_of(old.get(place)) != (chunk.heading, chunk.text)]
     _delete(connection, [place for place in (*changed, *(old.keys() - new.keys())) if place in old])
     _insert(connection, document, {place: new[place] for place in changed})
     connection.executemany(
@@ -183,7 +183,7 @@ def _standing_any(connection: sqlite3.Connection, first: int, last: int) -> bool
     return next(rows, None) is not None
 
 
-def _told(chunk: Chunk | None) -> tuple[str, str] | None:
+def _text_of(chunk: Chunk | None) -> tuple[str, str] | None:
     return (chunk.heading, chunk.text) if chunk else None
 
 

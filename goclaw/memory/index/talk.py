@@ -206,7 +206,7 @@ def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow
         if said.at - document.last_at > PAUSE and document.next_position:
             document.next_position += REACH
         document.last_row, document.last_at = said.row, said.at
-        lines += _written(connection, document, said)
+        lines += _write(connection, document, said)
     for sender in {said.sender for said in rows if said.sender}:
         connection.execute("INSERT OR IGNORE INTO talk_senders VALUES (?, ?)", (document.id, sender))
     if lines and windowed:
@@ -214,7 +214,7 @@ def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow
     document.keep(connection)
 
 
-def _written(connection: sqlite3.Connection, document: IndexedConversation, said: IndexedRow) -> Iterator[Line]:
+def _write(connection: sqlite3.Connection, document: IndexedConversation, said: IndexedRow) -> Iterator[Line]:
     """Write the passages of a message."""
     result = said.role == "tool_result"
     text = said.text[:RESULT_CHARACTERS] if result else said.text
@@ -309,7 +309,7 @@ def scope(connection: sqlite3.Connection, wanted: TranscriptQuery, deleted: Mapp
     if not ranges:
         return NO_PLACES
     places = merged(ranges)
-    only = None if not wanted.speaker else frozenset(_spoken(connection, wanted.speaker, places))
+    only = None if not wanted.speaker else frozenset(_find_places(connection, wanted.speaker, places))
     but = frozenset(_of_turn(connection, wanted.but_turn)) if wanted.but_turn else frozenset[int]()
     return Scope(places, max(1, round(passages)), max(1, round(words)), only, but)
 
@@ -357,7 +357,7 @@ def _first_told(connection: sqlite3.Connection, document: IndexedConversation, a
     return low
 
 
-def _spoken(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int, int]]) -> Iterator[int]:
+def _find_places(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Return the places where a speaker with this key or whole name speaks, else speakers with these words in their
     names."""
     speakers = connection.execute("SELECT id, sender, name FROM talk_speakers").fetchall()

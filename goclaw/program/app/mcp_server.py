@@ -224,7 +224,7 @@ class _Seen:
         async for event in events:
             match event:
                 case MessageStored(session=session, row=row):
-                    self._stored(session, row)
+                    self._on_row(session, row)
                 case SessionForgotten(session=session):
                     self._rows.pop(session, None)
                     self._deletions += 1
@@ -250,9 +250,9 @@ class _Seen:
                 return after
             for session, row in {each.session: each.row for each in rows}.items():
                 if row > self._rows.get(session, 0):
-                    self._stored(session, row)
+                    self._on_row(session, row)
             after = rows[-1].row
 
-    def _stored(self, session: str, row: int) -> None:
+    def _on_row(self, session: str, row: int) -> None:
         self.queue.put_nowait(Changed(transcript_uri(session), "updated" if session in self._rows else "created"))
         self._rows[session] = max(row, self._rows.get(session, 0))

@@ -195,7 +195,7 @@ async def _open_engine(
         users=foundation.users,
         config_file=config_file,
     )
-    outage = _watched(foundation, channels)
+    outage = _watch(foundation, channels)
     service = sessions.service
     turns = (service.run, service.failed, clock, outage.delayed, service.prepare)
     leases = _leases(foundation, channels, journal)
@@ -219,7 +219,7 @@ def _leases(foundation: Foundation, channels: Mapping[str, Channel], journal: Jo
     return load(catalog.SHARING, SharingPart).leases(database, channels, journal, clock, sharing)
 
 
-def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
+def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses what it is given, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
     foundation.database.watcher = outage.changed

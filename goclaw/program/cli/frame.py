@@ -116,7 +116,7 @@ def root(
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line; wrong usage is said on standard error. Returns the exit code."""
     try:
-        result = typer.main.get_command(app).main(_hoisted(arguments), "goclaw", standalone_mode=False)
+        result = typer.main.get_command(app).main(_hoist(arguments), "goclaw", standalone_mode=False)
     except typer.TyperException as error:
         return _usage(error)
     except typer.Abort:
@@ -142,7 +142,7 @@ def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name.strip(), value.strip()
 
 
-def _hoisted(arguments: Sequence[str]) -> list[str]:
+def _hoist(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with `--config` and `--debug` in front: people write them after the command as well."""
     front: list[str] = []
     rest: list[str] = []

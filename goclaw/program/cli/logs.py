@@ -82,7 +82,7 @@ class _Log:
     def new(self) -> list[bytes]:
         """Return whole lines since the last call; a rotated file is followed into its successor."""
         data = self._file.read()
-        if not data and self._rotated():
+        if not data and self._is_stale():
             self._file.close()
             self._file = self._path.open("rb")
             data = self._file.read()
@@ -93,7 +93,7 @@ class _Log:
         """Let go of the file."""
         self._file.close()
 
-    def _rotated(self) -> bool:
+    def _is_stale(self) -> bool:
         return self._path.exists() and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
 
 

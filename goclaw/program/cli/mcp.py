@@ -244,9 +244,9 @@ class LocalConversations:
 
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
-        yield self._seen(wanted)
+        yield self._poll(wanted)
 
-    async def _seen(self, wanted: Callable[[], bool]) -> AsyncIterator[Changed]:
+    async def _poll(self, wanted: Callable[[], bool]) -> AsyncIterator[Changed]:
         """Yield the differences between polls; while `wanted` is false nothing is polled."""
         before = None
         while True:

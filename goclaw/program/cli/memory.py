@@ -43,7 +43,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search notes and conversations."""
-    found = asyncio.run(_asked(load(context).config, AskMemory("search", query, user, everybody, limit)))
+    found = asyncio.run(_ask(load(context).config, AskMemory("search", query, user, everybody, limit)))
     if as_json:
         _print_json(found)
         return
@@ -64,7 +64,7 @@ def search(
 @app.command("list")
 def list_(context: typer.Context, user: User = "", as_json: AsJson = False) -> None:
     """Print the memory files that are searched."""
-    files = asyncio.run(_asked(load(context).config, AskMemory("list", user=user)))["files"]
+    files = asyncio.run(_ask(load(context).config, AskMemory("list", user=user)))["files"]
     if as_json:
         _print_json(files)
         return
@@ -76,13 +76,13 @@ def list_(context: typer.Context, user: User = "", as_json: AsJson = False) -> N
 @app.command()
 def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Print how memory stands: what is searched, how, and which vectors are missing."""
-    _tell(asyncio.run(_asked(load(context).config, AskMemory("status"))), as_json=as_json)
+    _tell(asyncio.run(_ask(load(context).config, AskMemory("status"))), as_json=as_json)
 
 
 @app.command()
 def reindex(context: typer.Context, as_json: AsJson = False) -> None:
     """Make the index anew, from the files and the conversations; a daemon does it in the background."""
-    _tell(asyncio.run(_asked(load(context).config, AskMemory("reindex"))), as_json=as_json)
+    _tell(asyncio.run(_ask(load(context).config, AskMemory("reindex"))), as_json=as_json)
 
 
 def _tell(standing: dict[str, Any], *, as_json: bool) -> None:
@@ -94,7 +94,7 @@ def _tell(standing: dict[str, Any], *, as_json: bool) -> None:
         show(f"{name}: {text}")
 
 
-async def _asked(config: Config, question: AskMemory) -> dict[str, Any]:
+async def _ask(config: Config, question: AskMemory) -> dict[str, Any]:
     if await listens_soon(config):
         async with attach(config.socket_path, f"tui:{login_name()}", limit=0) as client:
             return (await client.answer(question, MemoryFrame)).answer

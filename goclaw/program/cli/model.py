@@ -57,14 +57,14 @@ class ListedModels:
 def completions(incomplete: str) -> list[str]:
     """Complete what was typed so far, for a shell; no names where no provider answers in time."""
     try:
-        return asyncio.run(_begun(incomplete, load_config(packages=False).config))
+        return asyncio.run(_find_completions(incomplete, load_config(packages=False).config))
     except (GoclawError, TimeoutError):
         return []
 
 
-async def _begun(typed: str, config: Config) -> list[str]:
+async def _find_completions(typed: str, config: Config) -> list[str]:
     async with asyncio.timeout(COMPLETION_SECONDS), open_client() as http:
-        listed = await _listed(_asked(typed, config), config, http)
+        listed = await _list_models(_providers_for(typed, config), config, http)
     # A shell drops what does not begin with the typed letters.
     names = [spec.partition(":")[2] for spec in listed.specs]
     return [name for name in (*listed.specs, *(names if typed else ())) if name.startswith(typed)]
@@ -94,7 +94,7 @@ def model(
     if not name:
         asyncio.run(_show(config))
         return
-    spec = asyncio.run(_chosen(name, config, unchecked=unchecked))
+    spec = asyncio.run(_resolve(name, config, unchecked=unchecked))
     key, value, before = _change(spec, config)
     if value == before:
         print(f"{spec} is the model already")
@@ -153,7 +153,7 @@ def _words(value: Sequence[str]) -> str:
 async def _show(config: Config) -> None:
     async with open_client() as http:
         _, sentence = await pick_default(config, ollama_finder(config, _ports(http)))
-        listed = await _listed(usable_providers(config), config, http)
+        listed = await _list_models(usable_providers(config), config, http)
     print(f"Model: {sentence}")
     if listed.specs:
         show("\n".join(["", "Models of your providers:", *(f"  {spec}" for spec in listed.specs)]))
@@ -161,25 +161,25 @@ async def _show(config: Config) -> None:
         say(fault)
 
 
-async def _chosen(typed: str, config: Config, *, unchecked: bool) -> str:
+async def _resolve(typed: str, config: Config, *, unchecked: bool) -> str:
     """Return the full name that matches. Raises GoclawError where none, or several, could be meant."""
     provider, colon, _ = typed.partition(":")
     async with open_client() as http:
         if typed != DEMO and not unchecked:
-            listed = await _listed(_asked(typed, config), config, http)
+            listed = await _list_models(_providers_for(typed, config), config, http)
             is_strange = bool(colon) and provider not in LISTING and not _fitting(typed, listed.specs)
-            typed = typed if is_strange else _completed(typed, listed)
+            typed = typed if is_strange else _complete(typed, listed)
         open_model(typed, config, _ports(http))
     return typed
 
 
-def _asked(typed: str, config: Config) -> Sequence[str]:
+def _providers_for(typed: str, config: Config) -> Sequence[str]:
     """Return the providers whose models may be meant."""
     provider, colon, _ = typed.partition(":")
     return [provider] if colon and provider in LISTING else usable_providers(config)
 
 
-async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> ListedModels:
+async def _list_models(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> ListedModels:
     specs, faults = await all_names(providers, config, http, RealClock())
     if len(providers) > 1 and "ollama" not in config.providers:
         faults = {name: why for name, why in faults.items() if name != "ollama"}  # not configured: there may be none
@@ -194,7 +194,7 @@ def _fitting(typed: str, specs: Sequence[str]) -> Sequence[str]:
     return whole or begun or [spec for spec in specs if typed.lower() in spec.lower()]
 
 
-def _completed(typed: str, listed: ListedModels) -> str:
+def _complete(typed: str, listed: ListedModels) -> str:
     match _fitting(typed, listed.specs):
         case [spec]:
             return spec

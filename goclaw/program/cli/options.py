@@ -76,10 +76,10 @@ def reach(url: str, token_file: Path | None, session: str, *, insecure: bool) ->
     remote, notes = remote_of(url, token_file, insecure=insecure)
     for warning in notes:
         say(f"warning: {warning}")
-    return asyncio.run(_introduced(remote, session))
+    return asyncio.run(_resolve_user(remote, session))
 
 
-async def _introduced(remote: "RemoteDaemon", session: str) -> "tuple[RemoteDaemon, str]":
+async def _resolve_user(remote: "RemoteDaemon", session: str) -> "tuple[RemoteDaemon, str]":
     """Ask the daemon for our user there."""
     from goclaw.clients.tui.client import RemoteDaemon, attach
 

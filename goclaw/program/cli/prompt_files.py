@@ -42,9 +42,9 @@ def group() -> None:
 def list_(context: typer.Context) -> None:
     """Print each changed file that is not approved, with the change."""
     config = load(context).config
-    changes = asyncio.run(_differences(config, _approved(config)))
+    changes = asyncio.run(_differences(config, _open_files(config)))
     for change in changes:
-        show(_shown(change))
+        show(_render(change))
     if not changes:
         say("no prompt file differs from its approved text")
 
@@ -87,13 +87,13 @@ async def _changes(config: Config, approved: ApprovedFiles, root: Path) -> list[
 
 async def _approve(config: Config, file: str, *, yes: bool) -> None:
     clock, owner = RealClock(), Actor(f"tui:{login_name()}", "cli", owner=True)
-    approved = _approved(config)
+    approved = _open_files(config)
     changes = await _differences(config, approved)
     wanted = [change for change in changes if file in ("", change.name, str(change.root / change.name))]
     if not wanted:
         raise ToolError(f"{file or 'no prompt file'}: no change waits; see `goclaw prompt-files list`")
     for change in wanted:
-        show(_shown(change))
+        show(_render(change))
     if not yes and not await asyncio.to_thread(typer.confirm, "Approve this?"):
         raise typer.Exit(1)
     async with open_audit(config, clock) as audit:
@@ -104,9 +104,9 @@ async def _approve(config: Config, file: str, *, yes: bool) -> None:
     say(f"approved: {', '.join(change.name for change in wanted)}")
 
 
-def _approved(config: Config) -> ApprovedFiles:
+def _open_files(config: Config) -> ApprovedFiles:
     return approved_files(config, Users.read(config.users_path), RealClock())
 
 
-def _shown(change: FileChange) -> str:
+def _render(change: FileChange) -> str:
     return "\n".join([str(change.root / change.name), *diff_lines(change), ""])

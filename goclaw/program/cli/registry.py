@@ -139,7 +139,7 @@ def list_(
 ) -> None:
     """Print what registries have: one line for each name, with its newest version."""
     config = load(context).config
-    found = _kept(config, registry, own=own, kind=kind)
+    found = _load_entries(config, registry, own=own, kind=kind)
     _print_newest(found, json=json)
     if not found and not config.registries:
         say("no registry is configured (`registries`), and nothing was published here (`goclaw registry publish`)")
@@ -156,7 +156,7 @@ def search(
 ) -> None:
     """Look for words in what registries have."""
     config = load(context).config
-    found = [each for each in _kept(config, registry, own=own, kind=kind) if matches(each.entry, words)]
+    found = [each for each in _load_entries(config, registry, own=own, kind=kind) if matches(each.entry, words)]
     _print_newest(found, json=json)
     if not found:
         say(f"nothing has {' '.join(words)} in it")
@@ -174,7 +174,7 @@ def show_(
 ) -> None:
     """Print all that is known of an entry: its versions, tools, digest, where it runs, and how it is used."""
     config = load(context).config
-    kept = _kept(config, registry, own=own)
+    kept = _load_entries(config, registry, own=own)
     versions = [each for each in kept if each.entry.name == name]
     if not versions:
         meant = closest(name, list(dict.fromkeys(each.entry.name for each in kept)))
@@ -198,7 +198,7 @@ def sync(
 ) -> None:
     """Fetch what registries have now, in this process: whether a daemon runs makes no difference."""
     config = load(context).config
-    results = asyncio.run(fetch(config, _chosen(config, registry)))
+    results = asyncio.run(fetch(config, _choose(config, registry)))
     if json:
         _print_json([result.as_json() for result in results])
     for result in results:
@@ -217,10 +217,12 @@ app.command()(registry_requests.publish)
 app.command()(registry_requests.withdraw)
 
 
-def _kept(config: Config, registry: str | None, *, own: bool, kind: EntryKind | None = None) -> list[StoredEntry]:
+def _load_entries(
+    config: Config, registry: str | None, *, own: bool, kind: EntryKind | None = None
+) -> list[StoredEntry]:
     """Return entries that were fetched and published; print which registries have missing or stale catalogs."""
     catalog = CatalogStore(config.state_dir / FILE)
-    names = [] if own else _chosen(config, registry)
+    names = [] if own else _choose(config, registry)
     for line in gaps(config, catalog, names):
         say(line)
     wanted = names if registry and not own else [*names, OWN]
@@ -231,7 +233,7 @@ def _kept(config: Config, registry: str | None, *, own: bool, kind: EntryKind | 
     return [each for each in found if kind in (None, each.entry.kind)]
 
 
-def _chosen(config: Config, registry: str | None) -> list[str]:
+def _choose(config: Config, registry: str | None) -> list[str]:
     if registry is None:
         return list(config.registries)
     settings_of(config, registry)

@@ -125,11 +125,11 @@ class _Reporter:
         elif isinstance(event, QuestionAsked):
             self._say(event.question)
         elif isinstance(event, MessageStored) and isinstance(event.message, AssistantMessage):
-            self._said(event.message)
+            self._print_text(event.message)
         elif isinstance(event, Notice):
             say(event.text)
 
-    def _said(self, message: AssistantMessage) -> None:
+    def _print_text(self, message: AssistantMessage) -> None:
         """Print what is said before a tool call; the last answer is printed when the turn has ended."""
         self._begun += message.text
         if message.is_interim:
@@ -214,7 +214,7 @@ class _Sending:
             case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
                 pass
             case _:
-                self._happened(received)
+                self._handle_event(received)
 
     async def lost(self, reason: str) -> None:
         """Wait for the daemon to come back; fail if none ever was there."""
@@ -232,7 +232,7 @@ class _Sending:
         if not running.cancelled() and not self.ended.done():
             self.ended.set_exception(running.exception() or StateError("the connection to the daemon ended"))
 
-    def _happened(self, event: TurnEvent) -> None:
+    def _handle_event(self, event: TurnEvent) -> None:
         self._patience.end()
         if isinstance(event, Notice) and self._is_command:
             return  # the answer to the command says it

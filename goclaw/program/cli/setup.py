@@ -307,7 +307,7 @@ def setup(
 
 async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     loaded = _load(said)
-    place = SetupPaths.of(loaded, said.config or _named())
+    place = SetupPaths.of(loaded, said.config or _find_location())
     check_places(place, loaded)
     Users.read(place.users)
     is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
@@ -340,7 +340,7 @@ def _load(said: Options) -> Loaded:
     return load_config(said.config, overrides=said.overrides, may_be_missing=True)
 
 
-def _named() -> Path | None:
+def _find_location() -> Path | None:
     return Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None
 
 

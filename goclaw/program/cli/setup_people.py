@@ -60,7 +60,7 @@ async def choose_people(
             found[person.key] = person
         except ConfigError as error:
             scene.dialogue.say(f"   ✗ {error}")
-    return await _agreed(scene, tuple(found.values())) if found else ()
+    return await _confirm(scene, tuple(found.values())) if found else ()
 
 
 def _check(scene: Scene, person: Wanted, owner: AdminAnswer | None, adds_roles: bool) -> None:
@@ -76,7 +76,7 @@ def _check(scene: Scene, person: Wanted, owner: AdminAnswer | None, adds_roles: 
         raise ConfigError(f"{person.key}: {lacking}; {command} adds it")
 
 
-async def _agreed(scene: Scene, people: Sequence[Wanted]) -> Sequence[Wanted]:
+async def _confirm(scene: Scene, people: Sequence[Wanted]) -> Sequence[Wanted]:
     """Show what these people will be able to do; return them unless the person says no."""
     scene.dialogue.say()
     for line in await table(scene.loaded, planned(scene.loaded.config, people)):

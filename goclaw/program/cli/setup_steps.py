@@ -55,14 +55,14 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     scene.dialogue.say("\n1. The model")
     if spec:
         given = ModelChoice(spec, key or await _ask_key(scene, spec, only_if_unknown=True))
-        return await _tried(scene, given)
+        return await _try(scene, given)
     found = await _look_around(scene)
     now = scene.loaded.config.models.agent
     skipping = f"keep {now[0]}" if now else "GoClaw chooses" if found.candidates else "none for now"
     numbered = {str(number): each.spec for number, each in enumerate(menu_of(found), 1)}
     while typed := await scene.dialogue.ask(f"   Number or `provider:name` [Enter: {skipping}]:"):
         try:
-            choice = await _settled(scene, numbered.get(typed, typed))
+            choice = await _ensure_key(scene, numbered.get(typed, typed))
             if choice:
                 return choice
         except GoclawError as error:
@@ -70,12 +70,12 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     return None
 
 
-async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
+async def _ensure_key(scene: Scene, spec: str) -> ModelChoice | None:
     """Return `spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
     choice = ModelChoice(spec, await _ask_key(scene, spec))
     while True:
         try:
-            return await _tried(scene, choice)
+            return await _try(scene, choice)
         except ModelError as error:
             if error.kind is not ModelErrorKind.AUTH or key_variable(choice.provider) is None:
                 raise
@@ -147,7 +147,7 @@ async def find_ollama(scene: Scene) -> str:
     return found.base_url if found else ""
 
 
-async def _tried(scene: Scene, choice: ModelChoice) -> ModelChoice:
+async def _try(scene: Scene, choice: ModelChoice) -> ModelChoice:
     """Ask the model for one tool call and print what it did. Raises GoclawError when no answer comes."""
     scene.dialogue.say(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)

@@ -117,10 +117,10 @@ class Manager(StrEnum):
             mark=MARK,
             edit=" ".join((*self.command, "edit")),
             unit=_SYSTEM_UNIT if is_system else "",
-            service=_USER_LINE.format(user=_quoted(owner_name(state_dir), dollar="$")) if is_system else "",
+            service=_USER_LINE.format(user=_quote(owner_name(state_dir), dollar="$")) if is_system else "",
             watchdog=WATCHDOG_SECONDS,
-            command=" ".join(_quoted(word, dollar="$$") for word in [*command, "gateway"]),
-            state=_quoted(f"GOCLAW_STATE_DIR={state_dir}", dollar="$"),
+            command=" ".join(_quote(word, dollar="$$") for word in [*command, "gateway"]),
+            state=_quote(f"GOCLAW_STATE_DIR={state_dir}", dollar="$"),
             stop=STOP_SECONDS,
             wanted_by=self.target,
         )
@@ -217,7 +217,7 @@ def lingers() -> bool:
     return done.stdout.strip() == "yes"
 
 
-def _quoted(word: str, *, dollar: str) -> str:
+def _quote(word: str, *, dollar: str) -> str:
     """Quote a word by systemd.syntax(7); `$` starts a variable in commands only."""
     if re.search(r"[\x00-\x1f\x7f]", word):
         raise StateError(f"{word!r} holds control characters, which a systemd unit cannot: choose another path")

@@ -64,7 +64,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 @app.command("list")
 def list_(context: typer.Context, user: User = None, as_json: AsJson = False) -> None:
     """Print the tools that a user may use."""
-    shown = asyncio.run(_shown(load(context), user))
+    shown = asyncio.run(_list_tools(load(context), user))
     if as_json:
         _print_json([tool.as_json() for tool in shown])
         return
@@ -75,7 +75,7 @@ def list_(context: typer.Context, user: User = None, as_json: AsJson = False) ->
 @app.command()
 def describe(context: typer.Context, name: str, user: User = None, as_json: AsJson = False) -> None:
     """Print what a tool does, its parameters, examples, rights and risk."""
-    known = {tool.name: tool for tool in asyncio.run(_shown(load(context), user))}
+    known = {tool.name: tool for tool in asyncio.run(_list_tools(load(context), user))}
     shown = known.get(name)
     if shown is None:
         meant = closest(name, list(known))
@@ -126,7 +126,7 @@ def run(
         raise typer.Exit(1)
 
 
-async def _shown(loaded: Loaded, user: str | None) -> list[ListedTool]:
+async def _list_tools(loaded: Loaded, user: str | None) -> list[ListedTool]:
     async with open_toolbox(loaded.config, parts_of(loaded.packaged)) as box:
         return box.tools(user)
 
@@ -265,7 +265,7 @@ async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
     # Without a user in the line it is the one of the command line, never more than that.
     acting = user if acting is None else acting
     if not isinstance(name, str):
-        return error_text(f'field "tool": expected string, got {_got(asked, "tool")}')
+        return error_text(f'field "tool": expected string, got {_type_of(asked, "tool")}')
     if acting is not None and not isinstance(acting, str):
         return error_text(f'field "user": expected string, got {json_type(acting)}')
     result = await box.run(name, asked.get("input", {}), acting)
@@ -274,7 +274,7 @@ async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
     return orjson.dumps({"ok": True, "content": result.content}).decode()
 
 
-def _got(asked: dict[str, Any], field: str) -> str:
+def _type_of(asked: dict[str, Any], field: str) -> str:
     return json_type(asked[field]) if field in asked else "nothing"
 
 
@@ -286,11 +286,11 @@ class DaemonMemory:
         self._config = config
 
     async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
-        answer = await self._asked(AskMemory("heard", limit=limit, wanted=WANTED.to_data(wanted)))
+        answer = await self._ask(AskMemory("heard", limit=limit, wanted=WANTED.to_data(wanted)))
         return HEARD.from_data(answer["heard"])
 
     async def talks(self) -> Sequence[Talk]:
-        return TALKS.from_data((await self._asked(AskMemory("talks")))["talks"])
+        return TALKS.from_data((await self._ask(AskMemory("talks")))["talks"])
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
         return await self._notes.search(workspace, actor_key, query, limit)
@@ -307,7 +307,7 @@ class DaemonMemory:
     async def reindex(self) -> None:
         await self._notes.reindex()
 
-    async def _asked(self, question: AskMemory) -> dict[str, Any]:
+    async def _ask(self, question: AskMemory) -> dict[str, Any]:
         from goclaw.clients.tui.client import attach  # most calls search no conversation
 
         try:

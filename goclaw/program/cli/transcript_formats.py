@@ -53,7 +53,7 @@ class PlainWriter:
     def entry(self, entry: Entry) -> str:
         """Format one row, or a summary in the place of the rows before it."""
         if isinstance(entry, CompactionRecord):
-            return f"\n{when(entry.at)}  {_compaction(entry)}\n{_indented(entry.summary)}"
+            return f"\n{when(entry.at)}  {_compaction(entry)}\n{_indent(entry.summary)}"
         hidden = "\n(what is above was hidden from the model by /clear)\n" if self._crosses_clear(entry) else ""
         return hidden + _row(entry, self._kept)
 
@@ -67,17 +67,17 @@ class PlainWriter:
 def _row(row: TranscriptRow, kept: Kept) -> str:
     match row.role:
         case "tool_use":
-            return _indented(f"> {row.name} {orjson.dumps(masked(row.input)).decode()}")
+            return _indent(f"> {row.name} {orjson.dumps(masked(row.input)).decode()}")
         case "tool_result":
             failed = " failed" if row.is_error else ""
-            return _indented(f"< {row.name}{failed}: {row.text}")
+            return _indent(f"< {row.name}{failed}: {row.text}")
         case _:
             speaker = row.sender or "user" if row.role == "user" else _SPEAKERS.get(row.role, ASSISTANT)
             pictures = [
                 f"[picture {image.blob}, {image.mime}]" if kept(image.blob) else NO_LONGER_KEPT for image in row.images
             ]
             words = "\n".join([row.text, *pictures]).strip("\n")
-            return f"\n{when(row.at)}  {speaker}\n{_indented(words)}"
+            return f"\n{when(row.at)}  {speaker}\n{_indent(words)}"
 
 
 def when(at: float) -> str:
@@ -90,7 +90,7 @@ def _compaction(record: CompactionRecord) -> str:
     return f"summary of what is before (source: {record.source}, {sizes})"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return textwrap.indent(mask(text), INDENT, lambda _: True) + "\n" if text else ""
 
 

@@ -54,10 +54,10 @@ def uninstall(
     """
     loaded = load(context, packages=data)
     config, root = loaded.config, checkout_root()
-    items = _installed(root)
+    items = _find_items(root)
     if data:
         check_data(config, [Path.home(), Path.cwd(), environment(), *([root] if root else [])])
-    show("\n".join([*_listed(items), *_by_hand(root), *_data_lines(config, goes=data)]))
+    show("\n".join([*_format_items(items), *_by_hand(root), *_data_lines(config, goes=data)]))
     if not yes and not typer.confirm("Remove it?" if items or data else "Stop the daemon?"):
         raise typer.Exit(1)
     if data and typer.prompt(f"Type the name of the folder ({config.state_dir.name}) to remove the data") != (
@@ -77,7 +77,7 @@ def uninstall(
         say(line)
 
 
-def _installed(root: Path | None) -> list[Item]:
+def _find_items(root: Path | None) -> list[Item]:
     """Return what is removed here, in the order in which it is."""
     home, prefix = Path.home(), environment()
     items = [Item("service", each.unit_path, size_of(each.unit_path)) for each in systemd.installed()]
@@ -89,7 +89,7 @@ def _installed(root: Path | None) -> list[Item]:
     return items
 
 
-def _listed(items: Sequence[Item]) -> list[str]:
+def _format_items(items: Sequence[Item]) -> list[str]:
     if not items:
         return ["There is nothing to remove here."]
     return ["This was installed:", *(f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items)]

@@ -76,7 +76,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
     with open_state(config), _workplace(config.state_dir) as folder:
         files, chain = 0, ""
         if isinstance(target, Path) and not replace:
-            _refuse_used(target)  # before files of the state folder are changed
+            _refuse_rows(target)  # before files of the state folder are changed
         async with AsyncExitStack() as stack:
             if isinstance(source, PostgresPlace):
                 if not await asyncio.to_thread(postgres().exists, source):
@@ -177,7 +177,7 @@ def _put_rows(copy: Path, target: PostgresPlace, kept: Path, *, replace: bool) -
         raise
 
 
-def _refuse_used(target: Path) -> None:
+def _refuse_rows(target: Path) -> None:
     if target.exists() and (found := rows_of_file(target)):
         raise StateError(in_use(str(target), found))
 

@@ -63,7 +63,7 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     ]
     more = [f"- … and {len(files) - MAX_SHOWN} more"] if len(files) > MAX_SHOWN else []
     listed = "\n".join(["Approved as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
-    parts = await _remembered(line, folder, ctx.workspace)
+    parts = await _patterns_of(line, folder, ctx.workspace)
     return Grounds(
         facts={"folder": await asyncio.to_thread(_place, place), **states},
         lines=tuple(filter(None, (_surroundings(folder, ctx), listed, ROUNDABOUT if is_roundabout(line) else ""))),
@@ -98,18 +98,18 @@ def _from(folder: str, path: str) -> str:
     return path if path.startswith("/") or folder == "." else f"{folder.rstrip('/')}/{path}"
 
 
-async def _remembered(line: str, folder: str, workspace: Workspace) -> Mapping[str, str]:
+async def _patterns_of(line: str, folder: str, workspace: Workspace) -> Mapping[str, str]:
     """Return the parts of a line that may be allowed permanently, with their words; none if one part may not."""
     try:
         parts = load(catalog.GRAMMARS["bash"], Grammar).parts_of(line)
-        return {await _pattern(part, folder, workspace): _shown(part) for part in parts}
+        return {await _pattern(part, folder, workspace): _render(part) for part in parts}
     except (Unclear, TooManyPaths):
         return {}
 
 
 async def _pattern(part: Part, folder: str, workspace: Workspace) -> str:
     """Return the name of a part of a line, which changes with the files that it names."""
-    states = await _states(_shown(part), folder, workspace)
+    states = await _states(_render(part), folder, workspace)
     files = {path: state for path, state in states.items() if _is_file(state)}
     for words in part:
         is_script = len(words) > 1 and _is_file((await workspace.fingerprints([_from(folder, words[1])])).popitem()[1])
@@ -119,7 +119,7 @@ async def _pattern(part: Part, folder: str, workspace: Workspace) -> str:
     return orjson.dumps(known, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _shown(part: Part) -> str:
+def _render(part: Part) -> str:
     return " | ".join(shlex.join(words) for words in part)
 
 

@@ -168,7 +168,7 @@ class Capture:
         if self._spill is not None:
             await self._spill.write(text)
         elif self._total > self._limit:
-            self._spill = await self._spilled()
+            self._spill = await self._spill_tail()
         while self._in_tail - len(self._tail[0]) > most:
             self._in_tail -= len(self._tail.popleft())
 
@@ -188,7 +188,7 @@ class Capture:
             return
         try:
             if short.left_out and self._spill is None:
-                self._spill = await self._spilled()
+                self._spill = await self._spill_tail()
         except DiskError as error:
             log.warning("an output is not compressed, because its whole cannot be kept: %s", error)
             return
@@ -196,7 +196,7 @@ class Capture:
             return
         self._short = short
 
-    async def _spilled(self) -> Spill:
+    async def _spill_tail(self) -> Spill:
         """Return a spill with all that memory holds."""
         spill = await self._stack.enter_async_context(self._blobs.open_spill(self._owner))
         for earlier in self._tail:

@@ -106,7 +106,7 @@ def _asking(offer: ExportedTool, takes: type[BaseModel], gives: type[Result] | N
         except ValueError as error:
             raise ToolError(f"the task could not be worded: {error}") from None
         if gives is not None:
-            text = f"{text}\n\n{_wanted(gives)}"
+            text = f"{text}\n\n{_describe_result(gives)}"
         report = await ctx.spawn(
             AgentTask(
                 text,
@@ -132,7 +132,7 @@ def _forwarding(
 
     async def run(ctx: ToolContext, arguments: BaseModel, /) -> Any:
         try:
-            handed = _filled(given, arguments.model_dump()) if given is not None else _given(arguments)
+            handed = _fill(given, arguments.model_dump()) if given is not None else _values_of(arguments)
         except ValueError as error:
             raise ToolError(f"the call of {target} could not be worded: {error}") from None
         done = await ctx.forward(Forward(target, handed, offer.agent, offer.export.own_tools))
@@ -142,7 +142,7 @@ def _forwarding(
     return run
 
 
-def _given(arguments: BaseModel) -> dict[str, Any]:
+def _values_of(arguments: BaseModel) -> dict[str, Any]:
     """Return the given and default values; missing ones are left for the other tool."""
     return {name: value for name, value in arguments.model_dump().items() if value is not None}
 
@@ -155,15 +155,15 @@ def _raise(done: ToolResult) -> None:
         raise ToolError(f"{done.name} was denied by a person: do not try the same in another way")
 
 
-def _filled(node: Any, values: Mapping[str, Any]) -> Any:
+def _fill(node: Any, values: Mapping[str, Any]) -> Any:
     """Return the same with every text rendered as a template. Raises ValueError."""
     match node:
         case str():
             return rendered(node, values)
         case dict():
-            return {key: _filled(inner, values) for key, inner in node.items()}
+            return {key: _fill(inner, values) for key, inner in node.items()}
         case list():
-            return [_filled(inner, values) for inner in node]
+            return [_fill(inner, values) for inner in node]
     return node
 
 
@@ -183,7 +183,7 @@ def _usual(offer: ExportedTool, values: Mapping[str, Any]) -> str:
     return f"{offer.settings.description.strip()}\n\nWhat was given: {given}"
 
 
-def _wanted(gives: type[Result]) -> str:
+def _describe_result(gives: type[Result]) -> str:
     schema = json.dumps(without_titles(gives.model_json_schema()), ensure_ascii=False)
     return f"Answer with one JSON object and nothing else, without a fence around it. Its JSON Schema: {schema}"
 

@@ -41,7 +41,7 @@ def expression(pattern: str) -> str:
 
 def literal(text: str) -> str:
     """The expression for exactly this text."""
-    return expression("".join(_escaped(character) for character in text))
+    return expression("".join(_escape_character(character) for character in text))
 
 
 @record
@@ -82,7 +82,7 @@ class _Reader:
     def _sequence(self, depth: int) -> _Piece:
         pieces: list[_Piece] = []
         while not self.is_at_end and self._peek() not in "|)":
-            pieces.append(self._repeated(self._atom(depth)))
+            pieces.append(self._repeat(self._atom(depth)))
         return _Piece("".join(piece.text for piece in pieces), sum(piece.size for piece in pieces))
 
     def _atom(self, depth: int) -> _Piece:
@@ -101,7 +101,7 @@ class _Reader:
                 return _Piece(character, repeats=False)
             case ".":
                 return _Piece(character)
-        return _Piece(_escaped(character))
+        return _Piece(_escape_character(character))
 
     def _group(self, depth: int) -> _Piece:
         if self._peek() == "?":
@@ -118,7 +118,7 @@ class _Reader:
         character = self._next("there is nothing behind the \\")
         if character == "b" or character in _CLASSES:
             return _Piece(f"\\{character}", repeats=character != "b")
-        return _Piece(_escaped(self._plain(character)))
+        return _Piece(_escape_character(self._plain(character)))
 
     def _plain(self, character: str) -> str:
         """What an escaped character means that is no class."""
@@ -129,7 +129,7 @@ class _Reader:
             raise self.wrong(f"\\{character} is not known here; known are \\d \\w \\s \\D \\W \\S \\b \\t")
         return character
 
-    def _repeated(self, piece: _Piece) -> _Piece:
+    def _repeat(self, piece: _Piece) -> _Piece:
         found = self._quantifier()
         if not found:
             return piece
@@ -183,12 +183,12 @@ class _Reader:
         first = self._member(item)
         rest = self._pattern[self._at : self._at + 2]
         if len(rest) < 2 or rest[0] != "-" or rest[1] == "]":
-            return _escaped(first, _META_IN_CLASS)
+            return _escape_character(first, _META_IN_CLASS)
         self._at += 1
         last = self._member(self._next())
         if last < first:
             raise self.wrong(f"the range {first}-{last} goes backwards")
-        return f"{_escaped(first, _META_IN_CLASS)}-{_escaped(last, _META_IN_CLASS)}"
+        return f"{_escape_character(first, _META_IN_CLASS)}-{_escape_character(last, _META_IN_CLASS)}"
 
     def _member(self, item: str) -> str:
         if item != "\\":
@@ -208,7 +208,7 @@ class _Reader:
         return self._pattern[self._at - 1]
 
 
-def _escaped(character: str, meta: frozenset[str] = _META) -> str:
+def _escape_character(character: str, meta: frozenset[str] = _META) -> str:
     return f"\\{character}" if character in meta else character
 
 

@@ -138,7 +138,9 @@ class ListResult(BoundedResult):
         if not self.entries:
             return f"{self.path} is empty"
         lines = [
-            f"{_shown(each.name)}/" if each.kind == "folder" else f"{_shown(each.name)}  {each.size:,} bytes"
+            f"{_format_name(each.name)}/"
+            if each.kind == "folder"
+            else f"{_format_name(each.name)}  {each.size:,} bytes"
             for each in self.entries
         ]
         rest = [f"[{self.returned} of {self.total} entries; {self.refinement_hint}]"] if self.truncated else []
@@ -183,7 +185,7 @@ async def list_(
     )
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     """Return the name without control characters: it may be hostile, and a model reads it."""
     return name if name.isprintable() else repr(name)
 

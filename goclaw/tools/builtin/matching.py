@@ -145,8 +145,8 @@ def _apart(spans: Sequence[TextSpan]) -> list[TextSpan]:
 def _fuzzy(lines: _Lines, old: str) -> Match | None:
     wanted = old.replace("\r\n", "\n").split("\n")
     ends_a_line = wanted[-1] == ""
-    folded = [_folded(line) for line in (wanted[:-1] if ends_a_line else wanted)]
-    there = [_folded(text) for text in lines.texts]
+    folded = [_normalize(line) for line in (wanted[:-1] if ends_a_line else wanted)]
+    there = [_normalize(text) for text in lines.texts]
     found: list[tuple[TextSpan, float]] = []
     compared, work = 0, _Work()
     for first in range(len(there) - len(folded) + 1):
@@ -174,7 +174,7 @@ class _Work:
     left: int = _MAX_WORK
 
 
-def _folded(line: str) -> str:
+def _normalize(line: str) -> str:
     return " ".join(line.translate(_SIGNS).split())
 
 
@@ -208,10 +208,10 @@ def reindented(new: str, old: str, there: str) -> str:
     for one, other in zip(old.split("\n"), there.split("\n"), strict=False):
         if one.strip() and other.strip():
             pairs.setdefault(_indent(one), _indent(other))
-    return "\n".join(_moved(line, pairs) for line in new.split("\n")) if pairs else new
+    return "\n".join(_reindent(line, pairs) for line in new.split("\n")) if pairs else new
 
 
-def _moved(line: str, pairs: dict[str, str]) -> str:
+def _reindent(line: str, pairs: dict[str, str]) -> str:
     indent = _indent(line)
     if not line.strip():
         return line

@@ -251,9 +251,9 @@ class Sampling:
             ToolError: it is not answered; the message, which the server gets, says why.
         """
         try:
-            settings = self._admitted()
-            wanted = await self._wanted(prompted, settings)
-            if settings.ask and not await self._agreed(wanted):
+            settings = self._admit()
+            wanted = await self._build_sample(prompted, settings)
+            if settings.ask and not await self._confirm(wanted):
                 self._audit("denied", wanted, "the person did not agree")
                 return None
             self._ctx.progress(f"{self._server.name} asks the model: {shown(_last(wanted), 80)}")
@@ -265,7 +265,7 @@ class Sampling:
         self._ctx.progress(f"the model has answered {self._server.name}")
         return _completion(done, prompted.stops)
 
-    def _admitted(self) -> SamplingSettings:
+    def _admit(self) -> SamplingSettings:
         settings, key = self._server.settings.sampling, f"mcp.servers.{self._server.name}.sampling"
         if settings is None or not settings.enabled:
             raise ToolError(f"this server may not ask the model ({key})")
@@ -276,7 +276,7 @@ class Sampling:
         self._asked += 1
         return settings
 
-    async def _wanted(self, prompted: Prompted, settings: SamplingSettings) -> Sample:
+    async def _build_sample(self, prompted: Prompted, settings: SamplingSettings) -> Sample:
         origin = origin_of(self._server.name)
         system = _SYSTEM.format(origin=origin)
         if own := prompted.system if prompted.system.strip() else "":
@@ -327,7 +327,7 @@ class Sampling:
             )
         return found
 
-    async def _agreed(self, wanted: Sample) -> bool:
+    async def _confirm(self, wanted: Sample) -> bool:
         name = self._server.name
         said = " … ".join(quoted(text, MAX_SHOWN_PROMPT // 2) for text in _sides(wanted))
         pictures = sum(len(message.images) for message in wanted.messages if isinstance(message, UserMessage))

@@ -57,7 +57,7 @@ class Checked:
             UnusableSchema: it is invalid.
         """
         # An empty registry: nothing outside of the schema is ever fetched.
-        kind = _bounded(_library.validators.validator_for(schema, default=_library.Draft202012Validator))
+        kind = _limit(_library.validators.validator_for(schema, default=_library.Draft202012Validator))
         try:
             kind.check_schema(schema)
             self._validator: Any = kind(schema, registry=Registry())
@@ -91,10 +91,12 @@ _steps = _Steps()
 
 
 @cache
-def _bounded(kind: Any) -> Any:
+def _limit(kind: Any) -> Any:
     """Return the dialect without the keywords that are not checked, and with a bound on its steps."""
     keywords: dict[str, Any] = {name: _anything for name in _NOT_CHECKED if name in kind.VALIDATORS}
-    keywords |= {name: _counted(kind.VALIDATORS[name]) for name in ("$ref", "$dynamicRef") if name in kind.VALIDATORS}
+    keywords |= {
+        name: _count_steps(kind.VALIDATORS[name]) for name in ("$ref", "$dynamicRef") if name in kind.VALIDATORS
+    }
     return _library.validators.extend(kind, keywords)
 
 
@@ -102,7 +104,7 @@ def _anything(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[S
     yield from ()
 
 
-def _counted(follow: Callable[..., Any]) -> Callable[..., Iterator[SchemaMismatch]]:
+def _count_steps(follow: Callable[..., Any]) -> Callable[..., Iterator[SchemaMismatch]]:
     def counted(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[SchemaMismatch]:
         _steps.left -= 1
         if _steps.left < 0:
@@ -179,7 +181,7 @@ def _detail(keyword: str, asked: Any, got: Any, place: tuple[str | int, ...]) ->
         kind, name = _COUNTS[keyword]
         context = {"field_type": "List", name: asked, "actual_length": len(got)}
         return InitErrorDetails(type=kind, loc=place, input=got, ctx=context)
-    return InitErrorDetails(type=PydanticCustomError("schema", _expected(keyword, asked)), loc=place, input=got)
+    return InitErrorDetails(type=PydanticCustomError("schema", _describe(keyword, asked)), loc=place, input=got)
 
 
 def _nearest_branch(context: Sequence[SchemaMismatch]) -> list[SchemaMismatch]:
@@ -191,7 +193,7 @@ def _nearest_branch(context: Sequence[SchemaMismatch]) -> list[SchemaMismatch]:
     return min(of_the_type, key=len) if of_the_type else list(context)
 
 
-def _expected(keyword: str, asked: Any) -> str:
+def _describe(keyword: str, asked: Any) -> str:
     """Return the expected value in words."""
     match keyword:
         case "type":

@@ -88,20 +88,20 @@ class McpSource:
         """Keep the servers connected until the task ends."""
         part = await asyncio.to_thread(load_large, catalog.MCP["workshop"], WorkshopPart)
         self._own = self._tools = part.workshop.own(self.servers)
-        await self.servers.run(partial(self._listed, part.workshop))
+        await self.servers.run(partial(self._update, part.workshop))
 
-    async def _listed(self, workshop: Workshop, server: ServerState, listing: Listing) -> None:
+    async def _update(self, workshop: Workshop, server: ServerState, listing: Listing) -> None:
         """Take what a server offers now."""
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
-            found, faults = await asyncio.to_thread(self._made, workshop, server, listing.tools)
+            found, faults = await asyncio.to_thread(self._make_tools, workshop, server, listing.tools)
         entry = self._by_server[server.name]
         entry.made = found
         entry.prompts, odd = workshop.prompts(server, listing.prompts)
         self._tell(server, entry, {**listing.left_out, **faults, **odd})
         self._tools = (*self._own, *(tool for each in self._by_server.values() for _, _, tool in each.made.values()))
 
-    def _made(
+    def _make_tools(
         self, workshop: Workshop, server: ServerState, definitions: Sequence[Definition]
     ) -> tuple[dict[str, tuple[OfferedTool, bool, Tool]], dict[str, str]]:
         """Make the tools, in a thread. An unchanged tool stays the same object, so its approvals stay valid."""
@@ -117,10 +117,10 @@ class McpSource:
             except ValueError as error:
                 faults[offered.definition.name] = str(error)
             else:
-                found[offered.name] = (offered, changed, self._tagged(made, offered))
+                found[offered.name] = (offered, changed, self._tag(made, offered))
         return found, faults
 
-    def _tagged(self, made: Tool, offered: OfferedTool) -> Tool:
+    def _tag(self, made: Tool, offered: OfferedTool) -> Tool:
         """Return the tool with the tag of each set whose pin it fits."""
         wanted = pins_of(self._pinned, offered.server, offered.definition.name)
         fits = {
@@ -128,7 +128,7 @@ class McpSource:
         }
         return replace(made, spec=replace(made.spec, tags=made.spec.tags | fits)) if fits else made
 
-    def _missed(self, server: ServerState, entry: _ServerTools) -> Iterator[tuple[str, str]]:
+    def _find_missing(self, server: ServerState, entry: _ServerTools) -> Iterator[tuple[str, str]]:
         """Yield the pinned tools that the server lacks or has in another version."""
         has = {offered.definition.name: offered.definition for offered, _, _ in entry.made.values()}
         for name, settings in self._pinned.items():
@@ -150,7 +150,7 @@ class McpSource:
                     "its definition has changed: every call is asked for until an admin agrees to one, or with "
                     f"`goclaw mcp approve {server.name}`"
                 )
-        named |= dict(self._missed(server, entry))
+        named |= dict(self._find_missing(server, entry))
         for what in entry.faults - named.keys():
             self._report(what, "")
         for what, why in named.items():

@@ -38,7 +38,7 @@ class FoundNotes(Result):
 
     def text(self) -> str:
         if not self.hits:
-            return f"no memory matches {_shortened(self.query)!r} (mode: {self.mode})\n{OTHER_WORDS}"
+            return f"no memory matches {_shorten(self.query)!r} (mode: {self.mode})\n{OTHER_WORDS}"
         count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits)} hits"
         parts = [f"mode: {self.mode}, {count}", *map(_hit_text, self.hits)]
         if all(hit.score.weak for hit in self.hits):
@@ -104,7 +104,7 @@ def _hit_text(hit: NoteHit) -> str:
     return "\n".join(line for line in (place, hit.heading, quoted(hit.text)) if line)
 
 
-def _shortened(query: str) -> str:
+def _shorten(query: str) -> str:
     return query if len(query) <= 100 else f"{query[:100]}…"
 
 

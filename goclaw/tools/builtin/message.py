@@ -190,7 +190,7 @@ async def message(
     another chat.
     """
     address = _destination(ctx, action, channel, chat_id)
-    media = await _stored(ctx, media_path) if media_path else None
+    media = await _store(ctx, media_path) if media_path else None
     receipt = await ctx.deliver(
         Delivery(
             id=f"{ctx.turn}:{ctx.step}",
@@ -212,7 +212,7 @@ async def message(
     )
 
 
-async def _stored(ctx: ToolContext, path: str) -> str:
+async def _store(ctx: ToolContext, path: str) -> str:
     """Return the blob key of a file of the workspace.
 
     Raises:

@@ -178,10 +178,10 @@ async def _plan(ctx: ToolContext, path: str, change: CellChange) -> tuple[bytes,
         data, version = await ctx.workspace.use(path, lambda opened: _bytes(path, opened))
     except ToolError as error:
         raise await with_suggestion(ctx, path, error) from error
-    return data, version, await asyncio.to_thread(_changed, path, data, change)
+    return data, version, await asyncio.to_thread(_apply, path, data, change)
 
 
-def _changed(path: str, data: bytes, change: CellChange) -> CellChanged:
+def _apply(path: str, data: bytes, change: CellChange) -> CellChanged:
     try:
         return load(catalog.NOTEBOOKS["nbformat"], NotebookPart).changed(data, change)
     except ToolError as error:

@@ -30,7 +30,7 @@ def shown(data: bytes) -> str:
     Raises:
         ToolError: it is no notebook.
     """
-    notebook = _parsed(data)
+    notebook = _parse(data)
     try:
         lines = [line for place, cell in enumerate(notebook.cells) for line in _cell(place, cell)]
         return "\n".join(lines or ["[a notebook without cells]"]) + "\n"
@@ -69,7 +69,7 @@ def changed(data: bytes, change: CellChange) -> CellChanged:
     Raises:
         ToolError: it is no notebook of version 4, there is no such cell, or it would not be valid any more.
     """
-    notebook = _parsed(data, as_it_is=True)
+    notebook = _parse(data, as_it_is=True)
     cells = notebook.cells
     try:
         was_valid = _fault(notebook) is None
@@ -96,7 +96,7 @@ def _act(cells: list[Any], change: CellChange, *, has_ids: bool) -> tuple[int, s
     """Return the changed cell's number and id."""
     if change.action is CellAction.INSERT:
         place = 0 if change.cell is None else _place(cells, change.cell) + 1
-        cells.insert(place, _made(change, change.kind or CellKind.CODE, has_ids=has_ids))
+        cells.insert(place, _make_cell(change, change.kind or CellKind.CODE, has_ids=has_ids))
     else:
         if change.cell is None:
             raise ToolError(f"say which cell to {change.action} (cell_id or cell_number)")
@@ -111,14 +111,14 @@ def _act(cells: list[Any], change: CellChange, *, has_ids: bool) -> tuple[int, s
                 # What an older source gave is not what this one gives.
                 old.outputs, old.execution_count = [], None
         else:
-            cells[place] = _made(change, change.kind, has_ids=has_ids)
+            cells[place] = _make_cell(change, change.kind, has_ids=has_ids)
             cells[place].metadata = old.metadata
             if "id" in old:
                 cells[place].id = old.id
     return place, str(cells[place].get("id", ""))
 
 
-def _made(change: CellChange, kind: CellKind, *, has_ids: bool) -> Any:
+def _make_cell(change: CellChange, kind: CellKind, *, has_ids: bool) -> Any:
     cell = _NEW[kind](change.source)
     if not has_ids:
         del cell["id"]
@@ -137,7 +137,7 @@ def _place(cells: list[Any], wanted: str | int) -> int:
     return found[0]
 
 
-def _parsed(data: bytes, *, as_it_is: bool = False) -> Any:
+def _parse(data: bytes, *, as_it_is: bool = False) -> Any:
     """Parse the notebook; an older version is converted to version 4, unless it has to stay as it is."""
     try:
         notebook = _library.reader.reads(data.decode("utf-8-sig"))

@@ -119,7 +119,9 @@ async def read(
 async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
     """Read a kept output, a file, or for a missing file the one with the most similar name."""
     if path.startswith(SPILL_PREFIX):
-        return _told(path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window)
+        return _build_result(
+            path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window
+        )
     try:
         return await _read(ctx, path, window)
     except ToolError as error:
@@ -173,7 +175,7 @@ async def _read(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
     found = await ctx.workspace.use(path, partial(_of_file, path, window, largest))
     match found:
         case Lines():
-            return _told(path, found, window)
+            return _build_result(path, found, window)
         case _Picture():
             picture = Image(await ctx.blobs.put(found.data, found.mime), found.mime)
             said = f"{path} is a picture ({found.mime}, {len(found.data):,} bytes)"
@@ -213,11 +215,11 @@ def _of_notebook(path: str, data: bytes, window: LineWindow) -> ReadResult:
         note = ""
     except ToolError as error:
         cells, note = io.BytesIO(data), f"[{path}: {error}; this is its text]"
-    told = _told(path, lines_of(path, window, cells), window)
+    told = _build_result(path, lines_of(path, window, cells), window)
     return told.model_copy(update={"kind": "text" if note else "notebook", "note": note or told.note})
 
 
-def _told(path: str, lines: Lines, window: LineWindow) -> ReadResult:
+def _build_result(path: str, lines: Lines, window: LineWindow) -> ReadResult:
     following = window.offset + len(lines.shown)
     more = bool(lines.shown) and (following < lines.total or not lines.complete)
     return ReadResult(

@@ -73,7 +73,7 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
         ToolError: there is no place for it, or more than one.
     """
     text.check_fits(path, wanted.new)
-    end, match = _found(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
+    end, match = _find_place(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
     before = body + end
     if match and len(match.spans) > MAX_REPLACED:
         raise ToolError(f"old_string stands in more than {MAX_REPLACED:,} places of {path}: use exec with sed")
@@ -96,7 +96,7 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
     return Replaced(after.removesuffix(end), match, preview(before, after, match.spans, news))
 
 
-def _found(body: str, old: str, *, fuzzy: bool, every: bool) -> tuple[str, Match | None]:
+def _find_place(body: str, old: str, *, fuzzy: bool, every: bool) -> tuple[str, Match | None]:
     """Return the place of the text, and the line end to add to `body` for it: a last line may have none."""
     if not body or body.endswith("\n") or not old.endswith("\n") or not old.strip("\r\n"):
         return "", find(body, old, fuzzy=fuzzy, every=every)
@@ -204,12 +204,12 @@ def _side_by_side(changes: Sequence[_Change]) -> list[_Change]:
     groups: list[_Change] = []
     for change in changes:
         if groups and change.old.start == groups[-1].old.end:
-            change = _merged(groups.pop(), change)
+            change = _merge(groups.pop(), change)
         groups.append(change)
     return groups
 
 
-def _merged(one: _Change, other: _Change) -> _Change:
+def _merge(one: _Change, other: _Change) -> _Change:
     return _Change(
         TextSpan(one.old.start, other.old.end), TextSpan(one.new.start, other.new.end), one.places + other.places
     )
@@ -222,13 +222,13 @@ def _preview_lines(before: str, after: str, changes: Sequence[_Change], until: i
         begin = change.new.start
         for _ in range(_PREVIEW_CONTEXT):
             begin = after.rfind("\n", 0, begin - 1) + 1 if begin > done else begin
-        yield from _numbered(" ", after, TextSpan(max(begin, done), change.new.start))
-        yield from _numbered("-", before, change.old)
-        yield from _numbered("+", after, change.new)
+        yield from _number_lines(" ", after, TextSpan(max(begin, done), change.new.start))
+        yield from _number_lines("-", before, change.old)
+        yield from _number_lines("+", after, change.new)
         done = change.new.end
         for _ in range(_PREVIEW_CONTEXT):
             done = _next_line(after, done) if done < limit else done
-        yield from _numbered(" ", after, TextSpan(change.new.end, done))
+        yield from _number_lines(" ", after, TextSpan(change.new.end, done))
 
 
 def _begins_a_line(text: str, place: int) -> bool:
@@ -239,7 +239,7 @@ def _next_line(text: str, place: int) -> int:
     return text.find("\n", place) + 1 or len(text)
 
 
-def _numbered(sign: str, text: str, span: TextSpan) -> Iterator[str]:
+def _number_lines(sign: str, text: str, span: TextSpan) -> Iterator[str]:
     if span.start >= span.end:
         return
     lines = text[span.start : span.end].removesuffix("\n").split("\n")

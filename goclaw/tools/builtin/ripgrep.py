@@ -100,10 +100,10 @@ async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
     program, root = _program(), await workspace.folder(".")
     folder, began = query.wanted.folder, time.monotonic()
     if not can_confine() or _is_within(folder, USERS):
-        return await _search_texts_of(query, workspace, await _found(query, workspace))
+        return await _search_texts_of(query, workspace, await _find_files(query, workspace))
     shared = workspace.shared
     if shared and (inside := part_of_shared(folder)) is not None:
-        return await _search_shared(query, program, shared, inside)
+        return await _search_shared_folder(query, program, shared, inside)
     notes = await _search_notes(query, workspace) if _is_within(USERS, folder) else None
     query = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
     found = await _search_disk(query, program, root)
@@ -111,11 +111,11 @@ async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
         left = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
         # A pattern is one of the whole path: the caller looks at it.
         left = replace(left, wanted=replace(query.wanted, patterns=()))
-        found = _together(found, await _search_shared(left, program, shared, "."))
+        found = _together(found, await _search_shared_folder(left, program, shared, "."))
     return found if notes is None else _together(found, notes)
 
 
-async def _search_shared(query: Query, program: str, shared: Path, folder: str) -> LineMatches:
+async def _search_shared_folder(query: Query, program: str, shared: Path, folder: str) -> LineMatches:
     """Every matching line below a folder of the shared one, under the paths that the workspace shows."""
     found = await _search_disk(replace(query, wanted=replace(query.wanted, folder=folder)), program, shared)
 
@@ -131,24 +131,24 @@ async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
     """Every matching line of the files that lie in the folder of the workspace itself."""
     folder, readable = query.wanted.folder, [str(await asyncio.to_thread(root.resolve))]
     start = "./" if folder == "." else f"./{folder}"
-    arguments = [*_options(query), *_excluded(query.wanted), "--", start]
+    arguments = [*_options(query), *_exclude(query.wanted), "--", start]
     largest = f"--max-filesize={query.largest}"
 
     async def oversized() -> list[str]:
         listed, _ = await _walk([program, "--files", *arguments], root, readable, query.seconds)
-        return await asyncio.to_thread(_oversized, listed, root, query.largest)
+        return await asyncio.to_thread(_find_too_large, listed, root, query.largest)
 
     # Beside the search: ripgrep passes over what is too large, and says so nowhere but in its debug log.
     (answer, complete), too_large = await asyncio.gather(
         _walk([program, "--count", largest, *arguments], root, readable, query.seconds), oversized()
     )
-    counts = await asyncio.to_thread(_counted, answer)
+    counts = await asyncio.to_thread(_parse_counts, answer)
 
     async def where(paths: Sequence[str]) -> Spots:
         listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
         argv = [program, *_options(query), largest, f"--max-count={MAX_IN_FILE}", *listed]
         told, _ = await _walk(argv, root, readable, query.seconds)
-        return await asyncio.to_thread(_parsed, told)
+        return await asyncio.to_thread(_parse_spots, told)
 
     return LineMatches(counts, complete, too_large, where)
 
@@ -166,12 +166,12 @@ async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches:
     """Every matching line of an open text, which ripgrep reads by itself. Raises ToolError, as `search_folder` does."""
     argv = [_program(), *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
     async with _running(argv, descriptor) as process:
-        answer, complete = await _heard(_sink(process), query.seconds)
-    found = await asyncio.to_thread(_parsed, answer)
+        answer, complete = await _receive(_sink(process), query.seconds)
+    found = await asyncio.to_thread(_parse_spots, answer)
     return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
 
-async def _found(query: Query, workspace: Workspace) -> FoundFiles:
+async def _find_files(query: Query, workspace: Workspace) -> FoundFiles:
     return await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
 
 
@@ -286,7 +286,7 @@ def _options(query: Query) -> list[str]:
     ]
 
 
-def _excluded(wanted: FileQuery) -> list[str]:
+def _exclude(wanted: FileQuery) -> list[str]:
     """Globs that spare ripgrep what would not be shown anyway."""
     below = "" if wanted.folder == "." else f"/{wanted.folder}"
     globs = []
@@ -306,12 +306,12 @@ async def _walk(argv: Sequence[str], root: Path, readable: Sequence[str], second
     """What ripgrep says of files, as far as it came in time, and whether that is all."""
     try:
         async with running_confined(argv, root, readable) as sink:
-            return await _heard(sink, seconds)
+            return await _receive(sink, seconds)
     except OSError as error:
         raise ToolError(f"the search could not be started: {error.strerror}") from error
 
 
-async def _heard(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, bool]:
+async def _receive(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, bool]:
     answer = bytearray()
     try:
         async with asyncio.timeout(seconds):
@@ -354,18 +354,18 @@ def _source(process: asyncio.subprocess.Process) -> asyncio.StreamWriter:
     return process.stdin
 
 
-def _parsed(answer: bytes) -> dict[str, list[Spot]]:
+def _parse_spots(answer: bytes) -> dict[str, list[Spot]]:
     found: dict[str, list[Spot]] = {}
     for told in _SPOT.finditer(answer):  # one by one: other threads get their turn
         found.setdefault(_name(told[1]), []).append((int(told[2]), int(told[3])))
     return found
 
 
-def _counted(answer: bytes) -> dict[str, int]:
+def _parse_counts(answer: bytes) -> dict[str, int]:
     return {_name(found[1]): int(found[2]) for found in _COUNT.finditer(answer)}
 
 
-def _oversized(listed: bytes, root: Path, largest: int) -> list[str]:
+def _find_too_large(listed: bytes, root: Path, largest: int) -> list[str]:
     """Which of the files that ripgrep would search are too large for it."""
     found, start = [], os.fsencode(root) + b"/"
     for path in islice(filter(None, listed.split(b"\0")), _MAX_FILES):

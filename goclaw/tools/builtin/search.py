@@ -89,14 +89,14 @@ class SearchResult(BoundedResult):
         if not self.files:
             parts.append(f"nothing matches {self.pattern}")
         if self.skipped:
-            parts.append(f"[not searched, too large: {_listed(self.skipped)}; name one as path to search it]")
+            parts.append(f"[not searched, too large: {_format_paths(self.skipped)}; name one as path to search it]")
         if self.truncated:
             of = f" of {self.total} matching lines" if self.total is not None else " matching lines, there are more"
             parts.append(f"[{self.returned}{of}; {self.refinement_hint}]")
         return "\n".join(parts)
 
 
-def _listed(paths: Sequence[str]) -> str:
+def _format_paths(paths: Sequence[str]) -> str:
     named = ", ".join(path if path.isprintable() else repr(path) for path in paths[:_MAX_NAMED])
     more = f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else ""
     return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'} ({named}{more})"
@@ -191,7 +191,7 @@ class _Finder:
             await self._ctx.workspace.visible(hits.oversized[:_MAX_SKIPPED], query.wanted) if stat.is_folder else []
         )
         order = await asyncio.to_thread(ordered, hits.counts, self._ctx.config.state_dir.expanduser())
-        files, looked_at = await self._shown(order, hits, query.wanted if stat.is_folder else None)
+        files, looked_at = await self._select(order, hits, query.wanted if stat.is_folder else None)
         returned = sum(line.matches for file in files for line in file.lines)
         total = sum(file.matches for file in files)
         everything = hits.complete and looked_at == len(order)
@@ -238,7 +238,7 @@ class _Finder:
         data = await self._ctx.workspace.use(stat.path, lambda opened: searchable(opened, query.largest))
         return await search_text(query, data or b"\n", stat.path)
 
-    async def _shown(
+    async def _select(
         self, order: Sequence[str], hits: LineMatches, wanted: FileQuery | None
     ) -> tuple[list[FoundFile], int]:
         """Return files in this order until enough lines are shown, and how many were read."""

@@ -108,7 +108,7 @@ async def team_create(
     task_output, which waits for it, and are reminded when there is something new. Members have your rights and at most
     your tools, and make no teams. There is one team in a conversation. End it with team_delete when it is done.
     """
-    fixed = _fixed(ctx)
+    fixed = _fixed_kind_of(ctx)
     for number, member in enumerate(members):
         if member.name in (LEAD, ALL):
             raise InvalidInput(f'field "members.{number}.name": {member.name} means somebody else already')
@@ -122,7 +122,7 @@ async def team_create(
     return CreatedTeam(team=name, members=found)
 
 
-def _fixed(ctx: ToolContext) -> str:
+def _fixed_kind_of(ctx: ToolContext) -> str:
     """Return the kind of agent that a role fixes for these people; empty: none.
 
     Raises:

@@ -165,14 +165,14 @@ async def tool_search(
         others = [spec.name for spec in usable]
         instead = "exec may do it by a command; " if "exec" in others else ""
         return ToolsFound(names=names, told=f"no tool fits; {instead}there are: {', '.join(others)}")
-    told = [_told(spec) for spec in found[:TOLD]]
+    told = [_describe(spec) for spec in found[:TOLD]]
     while len(told) > 1 and sum(map(len, told)) > ROOM:
         told.pop()
     more = [f"also: {', '.join(names[len(told) :])}"] if names[len(told) :] else []
     return ToolsFound(names=names, told="\n\n".join([*told, *more]))
 
 
-def _told(spec: ToolSpec) -> str:
+def _describe(spec: ToolSpec) -> str:
     schema = json.dumps(trimmed_schema(spec.schema), ensure_ascii=False, separators=(",", ":"))
     return f"{spec.name}: {spec.description}\narguments: {schema}"
 

@@ -66,16 +66,16 @@ class Quotes(Result):
 
     def text(self) -> str:
         if self.missing is None:
-            return self._found()
+            return self._render()
         begin, end = (moment(at).strftime("%Y-%m-%d %H:%M") for at in self.missing)
         return (
-            f"{self._found()}\n\nThe index is not complete: messages from {begin} to {end} UTC were not searched yet."
+            f"{self._render()}\n\nThe index is not complete: messages from {begin} to {end} UTC were not searched yet."
         )
 
-    def _found(self) -> str:
+    def _render(self) -> str:
         if not self.quotes:
             return (
-                f"nothing that was said matches {_shortened(self.query)!r} (mode: {self.mode}); "
+                f"nothing that was said matches {_shorten(self.query)!r} (mode: {self.mode}); "
                 "try other words, fewer of them, or a wider time before you give up"
             )
         count = "1 quote" if len(self.quotes) == 1 else f"{len(self.quotes)} quotes"
@@ -139,7 +139,7 @@ async def transcript_search(
         raise InvalidInput(f'field "until": expected {since} or later, which is field "since"')
     wanted = TranscriptQuery(
         query=query,
-        sessions=_chosen(ctx, sessions, await ctx.memory.talks()),
+        sessions=_choose(ctx, sessions, await ctx.memory.talks()),
         phrase=phrase,
         speaker=speaker.strip(),
         since=date.fromisoformat(since) if since else None,
@@ -150,7 +150,7 @@ async def transcript_search(
     return Quotes(query=query, mode=heard.mode, quotes=tuple(heard.quotes), more=heard.more, missing=heard.missing)
 
 
-def _chosen(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[str]:
+def _choose(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[str]:
     """Return the conversations to search.
 
     Raises:
@@ -172,7 +172,7 @@ def _chosen(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[
     named = [talk.session for talk in readable if sessions in (talk.session, root_session(talk.session))]
     if not named:
         # The same words for one that there is not and one that is not for this person.
-        raise ToolError(f"no conversation {_shortened(sessions)!r} that may be searched from here")
+        raise ToolError(f"no conversation {_shorten(sessions)!r} that may be searched from here")
     return named
 
 
@@ -199,5 +199,5 @@ def _line(line: TranscriptLine, row: int) -> str:
     return f"{mark} #{line.row} {moment(line.at):%H:%M} {line.speaker}: {quoted(line.text)}"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

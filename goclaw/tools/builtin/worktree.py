@@ -92,7 +92,7 @@ class Worktree:
         return KeptWorktree(_path(agent), _branch(agent), changes[:_MAX_CHANGES])
 
     async def _find_or_make(self, agent: str) -> None:
-        head = await self._checked()
+        head = await self._check()
         home, path, folder = self.ctx.home, _path(agent), self._folder(agent)
         is_whole = bool(await self._commit(home.root, _base(agent)))
         if await home.exists(path):
@@ -113,7 +113,7 @@ class Worktree:
         if not is_whole:
             await self._git(home.root, "update-ref", _base(agent), known or head)
 
-    async def _checked(self) -> str:
+    async def _check(self) -> str:
         """Return the commit to begin with: the last one of the caller's folder."""
         here = self.ctx.workspace.root
         if await self._top(here) != await _real(here):

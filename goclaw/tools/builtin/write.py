@@ -71,7 +71,7 @@ async def write(
 ) -> WriteResult:
     """Write content to a file. Replaces a file that exists; makes parent folders that are missing."""
     data, kept = encoded(content, "content"), ""
-    if old := await _replaced(ctx, path):
+    if old := await _load_text(ctx, path):
         data, kept = await asyncio.to_thread(old.rewritten, content)
     try:
         written = await ctx.workspace.write_bytes(path, data, create_dirs=create_dirs)
@@ -85,7 +85,7 @@ async def write(
     return WriteResult(path=written.path, size=written.size, created=written.created, kept=kept)
 
 
-async def _replaced(ctx: ToolContext, path: str) -> Text | None:
+async def _load_text(ctx: ToolContext, path: str) -> Text | None:
     """Return the text file that is replaced; None: no file, or no text."""
     try:
         return await ctx.workspace.use(path, lambda opened: text_of(path, opened))

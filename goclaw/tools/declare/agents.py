@@ -90,7 +90,7 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
         raise ValueError(f"{name}: {twice[0]} is the name of two toolsets of its own; choose another one")
     keys: dict[str, Any] = {
         "description": description,
-        "tools": tuple(part for word in words if isinstance(word, Use) for part in _selected(word, name)),
+        "tools": tuple(part for word in words if isinstance(word, Use) for part in _selection_of(word, name)),
         "exports": {word.name: word.settings for word in exports},
         **said.pop("model", {}),
         **said,
@@ -102,7 +102,7 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
     return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart, told)
 
 
-def _selected(word: Use, agent: str) -> tuple[str, ...]:
+def _selection_of(word: Use, agent: str) -> tuple[str, ...]:
     """Return the selection of a `use`; a toolset of the agent's own has both names, as an exported one does."""
     return (f"set:{agent}/{word.toolset.name}",) if word.inline and word.toolset else word.selection
 
@@ -136,7 +136,7 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
             if what.origin:
                 names = tuple(full_name(what.name, name) for name in names)
             if what.pinned:
-                return Use(_pinned(what.name, what.pinned, names), what)
+                return Use(_select_pins(what.name, what.pinned, names), what)
             known = {tool.spec.name for tool in what.tools} | {part for part in what.also if ":" not in part}
             if what.tools and (unknown := sorted(set(names) - known)):
                 raise ValueError(f"{what.name} has no tool {unknown[0]}; there are {', '.join(sorted(known))}")
@@ -147,7 +147,7 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
             return Use((), made_toolset(what, *own), inline=True)
 
 
-def _pinned(toolset: str, pinned: PinnedSetSettings, names: tuple[str, ...]) -> tuple[str, ...]:
+def _select_pins(toolset: str, pinned: PinnedSetSettings, names: tuple[str, ...]) -> tuple[str, ...]:
     if unknown := sorted(set(names) - set(pinned.tools)):
         raise ValueError(f"{toolset} has no tool {unknown[0]}; there are {', '.join(sorted(pinned.tools))}")
     return tuple(f"tag:{pin_tag(toolset, name)}" for name in names) or (f"set:{toolset}",)

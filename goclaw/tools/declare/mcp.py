@@ -136,7 +136,7 @@ def dynamic_prompt(name: str, description: str, method: Method) -> DeclaredPromp
 
     async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
         known = {each.name: given[each.name] for each in taken if each.name in given}
-        found = await _called(method, **known)
+        found = await _call(method, **known)
         return [_message("user", found)] if isinstance(found, str) else [_message(role, text) for role, text in found]
 
     return DeclaredPrompt(name, description, render, taken)
@@ -151,7 +151,7 @@ def subscription(resource_name: str, method: Callable[[str], Any]) -> Subscribed
     """Declare the handler of subscriptions to a watchable resource. It gets the URI; ToolError refuses it."""
 
     async def handle(actor: Actor, uri: str) -> None:
-        await _called(method, uri)
+        await _call(method, uri)
 
     return Subscribed(resource_name, handle)
 
@@ -166,7 +166,7 @@ def _reading(read: Method) -> Callable[[Actor], Awaitable[str | bytes]]:
     wants_actor = len(inspect.signature(read).parameters) > 0
 
     async def found(actor: Actor) -> str | bytes:
-        value = await (_called(read, actor) if wants_actor else _called(read))
+        value = await (_call(read, actor) if wants_actor else _call(read))
         match value:
             case str() | bytes():
                 return value
@@ -177,7 +177,7 @@ def _reading(read: Method) -> Callable[[Actor], Awaitable[str | bytes]]:
     return found
 
 
-async def _called(method: Method, *given: Any, **named: Any) -> Any:
+async def _call(method: Method, *given: Any, **named: Any) -> Any:
     if inspect.iscoroutinefunction(method):
         return await method(*given, **named)
     return await asyncio.to_thread(method, *given, **named)

@@ -46,13 +46,13 @@ def run_policy(*options: PolicyOption) -> RunPolicySettings:
     Raises:
         ValueError: something is said twice or stands elsewhere, or two things exclude each other.
     """
-    found = _said(options, PolicyOption, "run_policy")
+    found = _collect(options, PolicyOption, "run_policy")
     return RunPolicySettings.model_validate({**found.pop("default_caps", {}), **found})
 
 
 def default_caps(*caps: CapOption) -> PolicyOption:
     """Set the limits of a turn."""
-    return PolicyOption("default_caps", _said(caps, CapOption, "default_caps"))
+    return PolicyOption("default_caps", _collect(caps, CapOption, "default_caps"))
 
 
 def max_tool_calls(number: int) -> CapOption:
@@ -82,7 +82,7 @@ def time_budget(time: Time) -> PolicyOption:
 
 def timing(*parts: TimingOption) -> PolicyOption:
     """Set the time limits in detail."""
-    return PolicyOption("timing", _said(parts, TimingOption, "timing"))
+    return PolicyOption("timing", _collect(parts, TimingOption, "timing"))
 
 
 def budget(time: Time) -> TimingOption:
@@ -102,7 +102,7 @@ def tools(time: Time) -> TimingOption:
 
 def history(part: HistoryOption) -> PolicyOption:
     """Set which turns the model is shown, by one policy."""
-    return PolicyOption("history", _said([part], HistoryOption, "history"))
+    return PolicyOption("history", _collect([part], HistoryOption, "history"))
 
 
 def keep_recent_turns(number: int) -> HistoryOption:
@@ -117,7 +117,7 @@ def compress(trigger_at: int, keep_recent: int, *, model: str | None = None) -> 
 
 def cache(*points: CacheOption) -> PolicyOption:
     """Mark where the prompt stays the same; positions not named are not marked."""
-    said = _said(points, CacheOption, "cache")
+    said = _collect(points, CacheOption, "cache")
     return PolicyOption("cache", {"after_system": False, "after_tools": False, **said})
 
 
@@ -141,6 +141,6 @@ def on_missing_fields(action: MissingFields) -> PolicyOption:
     return PolicyOption("on_missing_fields", action)
 
 
-def _said(options: Sequence[Option], kind: type[Option], form: str) -> dict[str, Any]:
+def _collect(options: Sequence[Option], kind: type[Option], form: str) -> dict[str, Any]:
     refuse_leftovers(options, kind, form, form)
     return collected(options, form)

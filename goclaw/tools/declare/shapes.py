@@ -128,7 +128,7 @@ def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = 
     if len(parts) == 1 and isinstance(parts[0], type):
         if issubclass(parts[0], BaseModel):
             return parts[0]
-        return _made(name, {"value": (parts[0], ...)}, base)
+        return _make(name, {"value": (parts[0], ...)}, base)
     fields = [part for part in parts if isinstance(part, Attribute)]
     needed = {each for part in parts if isinstance(part, Required) for each in part.names}
     if len(fields) + sum(isinstance(part, Required) for part in parts) != len(parts):
@@ -140,7 +140,7 @@ def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = 
             raise ValueError(f"{name}: the {what} {twice[0]} is there twice")
     if unknown := sorted(needed - set(names)):
         raise ValueError(f"{name}: required names {', '.join(unknown)}, which is no field")
-    return _made(name, {each.name: _field(each, each.name in needed, name) for each in fields}, base)
+    return _make(name, {each.name: _field(each, each.name in needed, name) for each in fields}, base)
 
 
 def written(parts: Sequence[Part]) -> Mapping[str, Any] | None:
@@ -178,7 +178,7 @@ def schema_from(model: type[BaseModel]) -> dict[str, Any]:
     known = schema.pop("$defs", {})
     for key in ("description", "additionalProperties"):
         schema.pop(key, None)
-    found: dict[str, Any] = _inlined(schema, known)
+    found: dict[str, Any] = _inline(schema, known)
     return {**found, "properties": found.get("properties", {})}
 
 
@@ -186,19 +186,19 @@ def _default_of(info: FieldInfo) -> Any:
     return ... if info.is_required() else info.default
 
 
-def _inlined(node: Any, known: Mapping[str, Any]) -> Any:
+def _inline(node: Any, known: Mapping[str, Any]) -> Any:
     match node:
         case {"$ref": str(reference)}:
             inner = {key: value for key, value in known[reference.rpartition("/")[2]].items() if key != "description"}
-            return _inlined({**inner, **{key: value for key, value in node.items() if key != "$ref"}}, known)
+            return _inline({**inner, **{key: value for key, value in node.items() if key != "$ref"}}, known)
         case dict():
-            return {key: _inlined(value, known) for key, value in node.items()}
+            return {key: _inline(value, known) for key, value in node.items()}
         case list():
-            return [_inlined(each, known) for each in node]
+            return [_inline(each, known) for each in node]
     return node
 
 
-def _made(name: str, fields: dict[str, Any], base: type[BaseModel] | None) -> type[BaseModel]:
+def _make(name: str, fields: dict[str, Any], base: type[BaseModel] | None) -> type[BaseModel]:
     for each in fields:
         if not ARGUMENT.fullmatch(each) or hasattr(BaseModel, each):
             raise ValueError(f"{name}: no field can be called {each!r}; choose another name")

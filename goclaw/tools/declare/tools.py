@@ -229,7 +229,7 @@ def toolset(
     return ToolsetPart(
         name,
         said.get("description", ""),
-        tools=(*(_labelled(each, labels) for each in given), *(each.built(labels) for each in declared if not server)),
+        tools=(*(_label(each, labels) for each in given), *(each.built(labels) for each in declared if not server)),
         also=pinned.members(name) if pinned else selected,
         tags=labels,
         pinned=pinned,
@@ -238,7 +238,7 @@ def toolset(
     )
 
 
-def _labelled(tool: Tool, labels: tuple[str, ...]) -> Tool:
+def _label(tool: Tool, labels: tuple[str, ...]) -> Tool:
     """Return the tool with the tags of its toolset, by which policies choose."""
     return replace(tool, spec=replace(tool.spec, tags=tool.spec.tags | {*labels})) if labels else tool
 

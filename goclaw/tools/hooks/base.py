@@ -147,7 +147,7 @@ class Hooks:
                 return HookAnswer()
             return HookAnswer(deny=f"the hook {each.name} failed, and what it guards does not run without it")
         self._alerts.clear(key)
-        return _masked(answer)
+        return _mask(answer)
 
 
 def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
@@ -161,7 +161,7 @@ def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
     )
 
 
-def _masked(answer: HookAnswer) -> HookAnswer:
+def _mask(answer: HookAnswer) -> HookAnswer:
     """Return the answer without secrets, except for injected values, which no model and no journal gets."""
     if not answer.wanted():
         return answer

@@ -107,12 +107,12 @@ class CommandHook:
             given = stack.enter_context(ExitStack())  # what the program gets: ours is closed once it has its own
             given.enter_context(closing(write_end))
             errors = await stack.enter_async_context(reading(read_end))
-            command = SandboxCommand(argv, workspace.root, self._variables(), stdin=_told(event), stderr=write_end)
+            command = SandboxCommand(argv, workspace.root, self._variables(), stdin=_encode(event), stderr=write_end)
             process = await stack.enter_async_context(await self._start(command, event, workspace.shared))
             given.close()
             said = bytearray()
             async with background(_keep_beginning(chunks(errors), said), "what a hook says") as saying:
-                output = await _answered(process)
+                output = await _read_output(process)
                 code = await process.wait()
                 await process.kill()  # what it left behind holds its standard error
                 await asyncio.wait({saying})
@@ -181,7 +181,7 @@ def _elsewhere(argv: tuple[str, ...], workspace: Path) -> tuple[Path, ...]:
     return tuple(path for path in paths if path.is_file() and not any(path.is_relative_to(place) for place in places))
 
 
-def _told(event: HookEvent) -> bytes:
+def _encode(event: HookEvent) -> bytes:
     actor = event.actor
     return json.dumps(
         {
@@ -198,7 +198,7 @@ def _told(event: HookEvent) -> bytes:
     ).encode()
 
 
-async def _answered(process: Process) -> bytes | None:
+async def _read_output(process: Process) -> bytes | None:
     """Return all of standard output; None when it is too much, and the program is ended."""
     output = b""
     async for chunk in process.output:

@@ -56,21 +56,21 @@ async def open_hooks(environment: HookEnvironment, alerts: Alerts | None = None)
 def of_packages() -> Sequence[tuple[str, Registered, str]]:
     """Return the hooks of installed packages, and of plugins that are left out: name, hook, and fault (else empty)."""
     missing = [
-        (name, *_closed(Plugin("hooks", name, "", f"{plugin.name} {plugin.version}"), plugin.fault, frozenset()))
+        (name, *_forbid(Plugin("hooks", name, "", f"{plugin.name} {plugin.version}"), plugin.fault, frozenset()))
         for name, plugin in left_out("hooks")
     ]
-    return [*((plugin.name, *_registered(plugin)) for plugin in plugins("hooks")), *missing]
+    return [*((plugin.name, *_register(plugin)) for plugin in plugins("hooks")), *missing]
 
 
-def _registered(plugin: Plugin) -> tuple[Registered, str]:
+def _register(plugin: Plugin) -> tuple[Registered, str]:
     try:
         part = load(plugin.path, HookPart)
         match = _match_of(part)
     except (Exception, SystemExit) as error:
-        return _closed(plugin, f"{type(error).__name__}: {error}", frozenset())
+        return _forbid(plugin, f"{type(error).__name__}: {error}", frozenset())
     if not part.points or (unknown := {*part.points} - POINTS):
         what = ", ".join(map(str, unknown)) if part.points else "no point"
-        return _closed(plugin, f"it wants to be called at {what}; there are {', '.join(sorted(POINTS))}", match)
+        return _forbid(plugin, f"it wants to be called at {what}; there are {', '.join(sorted(POINTS))}", match)
 
     async def bounded(event: HookEvent) -> HookAnswer:
         try:
@@ -99,7 +99,7 @@ def _match_of(part: HookPart) -> frozenset[str]:
     return frozenset(part.match)
 
 
-def _closed(plugin: Plugin, error: str, match: frozenset[str]) -> tuple[Registered, str]:
+def _forbid(plugin: Plugin, error: str, match: frozenset[str]) -> tuple[Registered, str]:
     """Return a hook that forbids every call that the broken one may have judged."""
     what = f"calls of {', '.join(sorted(match))} are" if match else "every call of a tool is"
     trouble = mask(f"{plugin.title} cannot be loaded: {error}; {what} forbidden until it is mended or uninstalled")

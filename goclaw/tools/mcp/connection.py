@@ -101,7 +101,7 @@ class LibraryLink:
             elicitation_callback=self._elicit if self._settings.elicitation else None,
             sampling_callback=self._sample if self._settings.may_sample else None,
             list_roots_callback=self._roots,
-            message_handler=self._heard,
+            message_handler=self._on_message,
             cache=None,
         )
 
@@ -169,9 +169,9 @@ class LibraryLink:
         try:
             yield
         except (*_LIBRARYS, ExceptionGroup) as error:
-            raise self._worded(error, shown(what, 100)) from None
+            raise self._translate(error, shown(what, 100)) from None
 
-    def _worded(self, error: Exception, what: str) -> Exception:
+    def _translate(self, error: Exception, what: str) -> Exception:
         who = f"the MCP server {self._name}"
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
@@ -233,7 +233,7 @@ class LibraryLink:
         page = await self._open.list_resource_templates(cursor=cursor)
         return page.resource_templates, page.next_cursor
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
             self.changed.set()
 
@@ -285,18 +285,18 @@ async def connect(name: str, settings: McpClientSettings, environment: LinkEnvir
     """
     link = LibraryLink(name, settings, environment)
     if settings.command is None:
-        async with _entered(link, open_address(settings, environment)):
+        async with _enter(link, open_address(settings, environment)):
             yield link
         return
     program = ServerProcess()
     link.last_words = program.last_words
-    async with _entered(link, open_program(settings, environment, program)):
+    async with _enter(link, open_program(settings, environment, program)):
         async with background(_follow(program, link), f"the end of the MCP server {name}"):
             yield link
 
 
 @asynccontextmanager
-async def _entered(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
+async def _enter(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
     client = link.client_of(cast("Transport", link.salvage.over(transport)))
     async with AsyncExitStack() as stack:
         with link.in_words("the handshake"):
@@ -413,12 +413,12 @@ def _sampling_pieces(message: types.SamplingMessage) -> Iterator[Piece]:
             case types.TextContent():
                 yield Piece(block.text, role=message.role)
             case types.ImageContent():
-                yield Piece(data=_decoded(block.data), mime=block.mime_type, kind="image", role=message.role)
+                yield Piece(data=_decode(block.data), mime=block.mime_type, kind="image", role=message.role)
             case _:
                 raise ToolError(f"the model is given texts and pictures by a server, and no {block.type}")
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

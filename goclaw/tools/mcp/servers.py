@@ -128,7 +128,7 @@ class McpServers:
         clock, backoff = self._environment.clock, Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             began = clock.monotonic()
-            why = await self._connected(server, client, listed)
+            why = await self._connect(server, client, listed)
             server.link = None
             if why == _MOVED:
                 continue
@@ -148,14 +148,14 @@ class McpServers:
         async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
             await ends_within(news, self._environment.clock, seconds)
 
-    async def _connected(self, server: ServerState, client: McpClient, listed: Listed) -> str:
+    async def _connect(self, server: ServerState, client: McpClient, listed: Listed) -> str:
         """Connect once and serve until the connection breaks; return the reason, whatever it was."""
         server.state = "connecting"
         link: McpLink | None = None
         try:
-            environment = await self._found(server)
+            environment = await self._find(server)
             async with client.connect(server.name, server.settings, environment) as link:
-                if await self._until_moved(server, self._serve(server, link, listed)):
+                if await self._serve_until_move(server, self._serve(server, link, listed)):
                     return _MOVED
         except Exception as error:
             return (link.last_words() if link else "") or _words(error)
@@ -165,7 +165,7 @@ class McpServers:
             return (link.last_words() if link else "") or _words(errors)
         return link.last_words() or "it ended the connection"
 
-    async def _found(self, server: ServerState) -> LinkEnvironment:
+    async def _find(self, server: ServerState) -> LinkEnvironment:
         """Find the server, and return the dependencies of a connection to it."""
         if server.finder is None:
             return self._environment
@@ -173,7 +173,7 @@ class McpServers:
         server.settings, server.pinned_by = found.settings, found.pinned_by
         return replace(self._environment, guard=found.guard)
 
-    async def _until_moved(self, server: ServerState, serving: Coroutine[Any, Any, None]) -> bool:
+    async def _serve_until_move(self, server: ServerState, serving: Coroutine[Any, Any, None]) -> bool:
         """Serve until the connection breaks, or the server has moved; return whether it has moved."""
         if server.finder is None:
             await serving

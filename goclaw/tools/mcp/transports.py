@@ -179,7 +179,7 @@ async def open_program(
     Raises:
         ToolError: it cannot be started.
     """
-    process = await _started(settings, around)
+    process = await _start(settings, around)
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     try:
@@ -195,7 +195,7 @@ async def open_program(
         await see_through(_end(process), "ending an MCP server")
 
 
-async def _started(settings: McpClientSettings, around: LinkEnvironment) -> Process:
+async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Process:
     variables = environment(settings)
     command = settings.command or ""
     path = await asyncio.to_thread(shutil.which, command, path=variables.get("PATH"))
@@ -234,7 +234,7 @@ async def _listen(
     try:
         while True:
             line = await output.readuntil(b"\n")
-            message = await asyncio.to_thread(_parsed, line) if len(line) > _LARGE else _parsed(line)
+            message = await asyncio.to_thread(_parse, line) if len(line) > _LARGE else _parse(line)
             await throttle.take(ANSWER_WEIGHT if _answers(message) else UNASKED_WEIGHT)
             await incoming.send(message)
     except asyncio.LimitOverrunError:
@@ -246,7 +246,7 @@ async def _listen(
         program.ended.set()
 
 
-def _parsed(line: bytes) -> SessionMessage | Exception:
+def _parse(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:

@@ -83,7 +83,7 @@ def validated_tools(
         if not is_wanted(definition.name, settings):
             continue
         try:
-            found = _offered(server, settings, definition, pinned_by)
+            found = _build_offer(server, settings, definition, pinned_by)
             if (look := alike(found.name)) in offered:
                 raise UnusableTool(f"its name is that of {offered[look].definition.name}, or looks like it")
             offered[look] = found
@@ -92,7 +92,7 @@ def validated_tools(
     return ValidatedTools(tuple(offered.values()), refused)
 
 
-def _offered(server: str, settings: McpClientSettings, definition: Definition, pinned_by: str) -> OfferedTool:
+def _build_offer(server: str, settings: McpClientSettings, definition: Definition, pinned_by: str) -> OfferedTool:
     if not _TOOL_NAME.fullmatch(definition.name):
         raise UnusableTool("its name has other characters than letters, digits, and `_`, `-`, `.`, `/`")
     name = full_name(server, definition.name)
@@ -183,7 +183,10 @@ def schema_for_models(schema: Mapping[str, Any]) -> dict[str, Any]:
     required = found.get("required")
     # Anything but a list of names is reported when the schema is compiled, for this tool alone.
     found["required"] = [name for name in found["properties"] if isinstance(required, list) and name in required]
-    used = {name: _node(definitions[name], definitions, MAX_DEPTH) for name in sorted(_used(found, definitions))}
+    used = {
+        name: _node(definitions[name], definitions, MAX_DEPTH)
+        for name in sorted(_collect_definitions(found, definitions))
+    }
     return {**found, "$defs": used} if used else found
 
 
@@ -234,7 +237,7 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _used(node: Any, definitions: Mapping[str, Any]) -> set[str]:
+def _collect_definitions(node: Any, definitions: Mapping[str, Any]) -> set[str]:
     """Return the definitions that are referred to, also indirectly."""
     found: set[str] = set()
     waiting = [node]

@@ -235,13 +235,13 @@ class CatalogStore:
     def entries(self, registry: str | None = None) -> list[StoredEntry]:
         """Return the entries of all registries or of one (`OWN`: this gateway's), by name, newest versions first."""
         rows = self._rows("SELECT * FROM entries WHERE ? IS NULL OR registry = ?", registry, registry)
-        kept = sorted(_kept(rows), key=lambda each: each.order, reverse=True)
+        kept = sorted(_parse_rows(rows), key=lambda each: each.order, reverse=True)
         return sorted(kept, key=lambda each: (each.registry, each.entry.kind, each.entry.name))
 
     def versions(self, registry: str, kind: EntryKind, name: str) -> list[StoredEntry]:
         """Return the versions of one item, the newest first."""
         rows = self._rows("SELECT * FROM entries WHERE registry = ? AND kind = ? AND name = ?", registry, kind, name)
-        return sorted(_kept(rows), key=lambda each: each.order, reverse=True)
+        return sorted(_parse_rows(rows), key=lambda each: each.order, reverse=True)
 
     def lines(self, registry: str) -> list[StoredLine]:
         """Return the entries of one registry, without their documents, unordered."""
@@ -388,7 +388,7 @@ def _via(text: str) -> tuple[str, ...]:
     return tuple(orjson.loads(text))
 
 
-def _kept(rows: Iterable[sqlite3.Row]) -> Iterator[StoredEntry]:
+def _parse_rows(rows: Iterable[sqlite3.Row]) -> Iterator[StoredEntry]:
     for row in rows:
         try:
             entry, document = unpacked(bytes(row["document"]), row["sha256"]), orjson.loads(row["document"])

@@ -191,14 +191,14 @@ class RegistryClient:
         backoff = Backoff(first, max(MAX_PAUSE, first))
         while True:
             try:
-                return await self._tried(method, url.update_query(params or {}), headers, body)
+                return await self._try_once(method, url.update_query(params or {}), headers, body)
             except _Passing as error:
                 if not left or (error.wait or 0) > MAX_PAUSE:
                     raise RegistryError(f"the registry {self._name} {error}", retry_after=error.wait) from None
                 await self._clock.sleep(max(backoff.next(), error.wait or 0))
             left -= 1
 
-    async def _tried(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> _Answer:
+    async def _try_once(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> _Answer:
         """Try once, following redirects within the origin."""
         for _ in range(MAX_REDIRECTS):
             try:

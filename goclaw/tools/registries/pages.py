@@ -287,8 +287,8 @@ def _remote(remote: Mapping[str, Any]) -> RemoteServer:
     variables = _section(remote.get("variables"))
     return RemoteServer(
         type=str(kind),
-        url=_filled(str(remote.get("url") or ""), variables),
-        headers=_required(remote.get("headers")),
+        url=_fill(str(remote.get("url") or ""), variables),
+        headers=_find_required_names(remote.get("headers")),
     )
 
 
@@ -309,7 +309,7 @@ def _package(package: Mapping[str, Any]) -> Package:
         identifier=identifier,
         version=str(package.get("version") or ""),
         arguments=tuple(_arguments(package.get("package_arguments"))),
-        variables=_required(package.get("environment_variables")),
+        variables=_find_required_names(package.get("environment_variables")),
     )
 
 
@@ -324,7 +324,7 @@ def _arguments(value: Any) -> Iterator[str]:
     """Yield the words of a command line; `--flag=value`, as the format has it."""
     for each in map(_section, value if isinstance(value, list) else ()):
         said = each.get("value") if each.get("value") is not None else each.get("default")
-        text = None if said is None else _filled(str(said), _section(each.get("variables")))
+        text = None if said is None else _fill(str(said), _section(each.get("variables")))
         if each.get("type") != "named":
             if text is not None:
                 yield text
@@ -345,7 +345,7 @@ def _is_bare(argument: Mapping[str, Any]) -> bool:
     return not {"value_hint", "format", "choices", "placeholder", "variables"} & argument.keys()
 
 
-def _filled(text: str, variables: Mapping[str, Any]) -> str:
+def _fill(text: str, variables: Mapping[str, Any]) -> str:
     def value(found: re.Match[str]) -> str:
         variable = _section(variables.get(found[1]))
         said = variable.get("value") if variable.get("value") is not None else variable.get("default")
@@ -358,7 +358,7 @@ def _filled(text: str, variables: Mapping[str, Any]) -> str:
     return _TEMPLATE.sub(value, text)
 
 
-def _required(value: Any) -> tuple[str, ...]:
+def _find_required_names(value: Any) -> tuple[str, ...]:
     """Return the names of required inputs without a value of their own."""
     return tuple(
         str(each.get("name"))

@@ -107,8 +107,8 @@ def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], addre
     if missing := _missing(config.toolsets.get(each.word.removeprefix(SET), ()), known):
         raise ValueError(f"there is no tool {', '.join(missing)} now, so the set is not whole")
     sets = Toolsets(config.toolsets, known.__contains__)
-    tools = [spec for spec in specs if _picked(sets, [each.word], spec)]
-    tools = [spec for spec in tools if not _picked(sets, config.tools.disabled, spec, unknown=True)]
+    tools = [spec for spec in specs if _picks(sets, [each.word], spec)]
+    tools = [spec for spec in tools if not _picks(sets, config.tools.disabled, spec, unknown=True)]
     if not tools:
         raise ValueError("there is no tool in it")
     agent = config.agents.everyone.get(each.agent)
@@ -124,7 +124,7 @@ def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], addre
     )
 
 
-def _picked(sets: Toolsets, selection: Sequence[str], spec: ToolSpec, *, unknown: bool = False) -> bool:
+def _picks(sets: Toolsets, selection: Sequence[str], spec: ToolSpec, *, unknown: bool = False) -> bool:
     return sets.picks(selection, spec.name, lambda: spec.tags, unknown=unknown)
 
 

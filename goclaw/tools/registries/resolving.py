@@ -54,7 +54,7 @@ def resolve(
     """
     if registry is None:
         raise RegistryError(f"the registry {settings.registry} is not configured (registries.{settings.registry})")
-    kept = _chosen(settings, registry, store, now, place)
+    kept = _choose(settings, registry, store, now, place)
     entry = kept.entry
     about = f"{entry.name} {entry.version} of the registry {settings.registry}"
     if settings.sha256 and kept.sha256 != settings.sha256:
@@ -68,7 +68,7 @@ def resolve(
     return _as_program(entry, settings, ours, about, place)
 
 
-def _chosen(
+def _choose(
     settings: FromRegistrySettings, registry: RegistrySettings, store: CatalogStore, now: float, place: str
 ) -> StoredEntry:
     """Return the version to use."""
@@ -169,10 +169,10 @@ def _at_address(
             f"{about} is at an address without encryption ({parts.hostname}), to which {place}.headers do not go; in a "
             f"network of your own set {place}.private"
         )
-    return Resolved(_made({"url": remote.url, "headers": settings.headers, **ours}, about), about, is_trusted)
+    return Resolved(_build_settings({"url": remote.url, "headers": settings.headers, **ours}, about), about, is_trusted)
 
 
-def _made(values: Mapping[str, object], about: str) -> McpClientSettings:
+def _build_settings(values: Mapping[str, object], about: str) -> McpClientSettings:
     try:
         return McpClientSettings.model_validate(values)
     except ValueError:
@@ -199,7 +199,9 @@ def _as_program(
     package, command = usable[0]
     if missing := _missing(package.variables, {name.lower() for name in settings.env}):
         raise RegistryError(f"{about} wants the variables {', '.join(missing)}; set them in {place}.env")
-    return Resolved(_made({"command": command[0], "args": command[1:], "env": settings.env, **ours}, about), about)
+    return Resolved(
+        _build_settings({"command": command[0], "args": command[1:], "env": settings.env, **ours}, about), about
+    )
 
 
 def commands(packages: tuple[Package, ...]) -> Iterator[tuple[Package, tuple[str, ...]]]:

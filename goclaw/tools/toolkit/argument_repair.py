@@ -55,7 +55,7 @@ def fitted(model: type[BaseModel], given: Any) -> Any:
         errors = _errors(model, found)
         if not errors:
             break
-        found = _repaired(found, errors)
+        found = _repair(found, errors)
         if found is None:
             return given
     return given if _errors(model, found) else found
@@ -128,7 +128,7 @@ def _errors(model: type[BaseModel], given: Any) -> list[ErrorDetails]:
     return []
 
 
-def _repaired(given: Any, errors: Sequence[ErrorDetails]) -> Any:
+def _repair(given: Any, errors: Sequence[ErrorDetails]) -> Any:
     """Return the arguments with each text read that stands for something else; None: one has no reading, or several."""
     wanted: dict[tuple[str | int, ...], set[str]] = {}
     for error in errors:

@@ -78,10 +78,10 @@ def validate(
     if not isinstance(given, dict):
         raise InvalidInput(f"input: expected object, got {json_type(given)}")
     if INVALID_JSON in given:
-        raise InvalidInput(f"input: expected a JSON object, got {_shown(given[INVALID_JSON])}")
+        raise InvalidInput(f"input: expected a JSON object, got {_format(given[INVALID_JSON])}")
     try:
         if injected:
-            given = _with_injected(model, given, injected, filled or {})
+            given = _add_injections(model, given, injected, filled or {})
         return parsed(model, given)
     except ValidationError as error:
         _refuse_fillings(model, error, injected)
@@ -182,7 +182,7 @@ def _with(given: Any, place: Sequence[str | int], number: int) -> Any:
     return _with(given, rest, number)
 
 
-def _with_injected(
+def _add_injections(
     model: type[BaseModel], given: dict[str, Any], injected: Collection[str], filled: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Add the injected values. Naming one in a call gets the error of an unknown field, which reveals nothing."""
@@ -251,7 +251,7 @@ def _fault(shape: Shape, path: FieldPath, detail: ErrorDetails) -> _Fault:
     if kind in _EXPECTED:
         return _Fault(_EXPECTED[kind], got)
     if kind in _BOUNDS:
-        return _Fault(_BOUNDS[kind].format(**context), _shown(detail["input"]))
+        return _Fault(_BOUNDS[kind].format(**context), _format(detail["input"]))
     if kind == "value_error":
         return _Fault("", str(context["error"]))
     return _Fault(detail["msg"].removeprefix("Input should be "), got)
@@ -283,6 +283,6 @@ def json_type(value: Any) -> str:
     return type(value).__name__
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

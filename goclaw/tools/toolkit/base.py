@@ -404,7 +404,7 @@ def tool(
             idempotent=idempotent,
             tags=frozenset(tags),
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
-            annotations=_titled(annotations or _annotations(side_effect, idempotent), title),
+            annotations=_with_title(annotations or _annotations(side_effect, idempotent), title),
             examples=tuple(examples),
             call_hint=call_hint,
             result_hint=result_hint,
@@ -484,7 +484,7 @@ def _check_example(spec: ToolSpec, arguments: type[BaseModel], example: Example)
         raise ValueError(f"the example {example.about!r} of {spec.name}: {error}") from None
 
 
-def _titled(annotations: Annotations, title: str) -> Annotations:
+def _with_title(annotations: Annotations, title: str) -> Annotations:
     return replace(annotations, title=title) if title else annotations
 
 

@@ -76,7 +76,7 @@ def bind(
             raise WrongResult(in_words(error), found) from None
 
     bound.__annotations__ = {"ctx": ToolContext, "arguments": takes, "return": gives}
-    return _named(bound, name or method.__name__, description or inspect.getdoc(method))
+    return _rename(bound, name or method.__name__, description or inspect.getdoc(method))
 
 
 def passthrough(
@@ -108,7 +108,7 @@ def passthrough(
     # What `@tool` reads a function's arguments from.
     forwarded.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]  # any function has it
     forwarded.__annotations__ = hints
-    return _named(forwarded, name or method.__name__, description or inspect.getdoc(method))
+    return _rename(forwarded, name or method.__name__, description or inspect.getdoc(method))
 
 
 def misfit(method: Method, names: Collection[str], *, of_service: bool = False) -> str:
@@ -168,6 +168,6 @@ def _caller(method: Method, service: Service | None, errors: Errors) -> Callable
     return call
 
 
-def _named(function: ToolFunction, name: str, description: str | None) -> ToolFunction:
+def _rename(function: ToolFunction, name: str, description: str | None) -> ToolFunction:
     function.__name__, function.__doc__ = name, description or ""
     return function

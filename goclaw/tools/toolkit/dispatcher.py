@@ -119,7 +119,7 @@ class Dispatcher:
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
-            watch.missed = _missed(error, watch)
+            watch.missed = _find_meant(error, watch)
             watch.lacking = error.names if isinstance(error, MissingArguments) else ()
             if isinstance(error, InvalidInput):
                 watch.provenance = None  # GoClaw's own words about the call: a hint in marks is one that models leave
@@ -128,7 +128,7 @@ class Dispatcher:
             raise
         except WrongResult as error:
             log.error("tool %s returned something other than it declares: %s", watch.call.name, error)
-            content, failed, as_declared = await self._undeclared(error, watch), False, False
+            content, failed, as_declared = await self._describe_mismatch(error, watch), False, False
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
@@ -137,7 +137,7 @@ class Dispatcher:
         content = await self._after(whole, failed, watch)
         if not failed and not watch.refused and as_declared and content == whole:
             watch.give()
-        return await self._told(content, failed, watch)
+        return await self._finish(content, failed, watch)
 
     def _must_wait(self, error: StateError, call: ToolCall, watch: Watch) -> bool:
         """Whether the call waits with its turn until the disk takes what it is given.
@@ -148,11 +148,11 @@ class Dispatcher:
             return True
         return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, watch.scope.actor))
 
-    async def _told(self, content: str, failed: bool, watch: Watch) -> ToolResult:
+    async def _finish(self, content: str, failed: bool, watch: Watch) -> ToolResult:
         """Announce that the call finished, and make its result."""
         call, scope, seconds = watch.call, watch.scope, self._environment.clock.monotonic() - watch.began
-        self._started(watch)
-        artifacts = await self._kept(watch)
+        self._start(watch)
+        artifacts = await self._store_artifacts(watch)
         watch.emit(
             ToolFinished(
                 *(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts),
@@ -178,7 +178,7 @@ class Dispatcher:
             lacking=watch.lacking,
         )
 
-    def _started(self, watch: Watch) -> None:
+    def _start(self, watch: Watch) -> None:
         if watch.started:
             return
         watch.started = True
@@ -187,7 +187,7 @@ class Dispatcher:
             watch.call_hint = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
         watch.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
 
-    async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
+    async def _store_artifacts(self, watch: Watch) -> tuple[Artifact, ...]:
         """Write artifacts to the disk. One that cannot be written is missing, and the log says so."""
         kept = []
         for kind, data in watch.attached:
@@ -221,7 +221,7 @@ class Dispatcher:
             )
         )
 
-    async def _bounded(self, content: str, actor: Actor) -> str:
+    async def _limit(self, content: str, actor: Actor) -> str:
         """Return the result for the model; of one over the limit its beginning and the place of the whole."""
         if len(content) <= RESULT_LIMIT:
             return content
@@ -236,7 +236,7 @@ class Dispatcher:
 
     async def _run(self, watch: Watch) -> str:
         """Do everything up to the text that the model reads, and return the text."""
-        tool = self._known(watch)
+        tool = self._find_tool(watch)
         scope = watch.scope
         watch.call = await scope.services.complete(tool.spec, watch.call, scope.step)
         # What hooks fill in is missing yet: such a call is validated when they were asked.
@@ -258,15 +258,15 @@ class Dispatcher:
         watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
         watch.value, watch.reminds = value, bool(tool.spec.reminder)
         watch.pictures = value.pictures() if isinstance(value, Result) else ()
-        return await self._bounded(mask(storable(tool.result.text(value))), scope.actor)
+        return await self._limit(mask(storable(tool.result.text(value))), scope.actor)
 
-    async def _undeclared(self, error: WrongResult, watch: Watch) -> str:
+    async def _describe_mismatch(self, error: WrongResult, watch: Watch) -> str:
         """Return a result that is not as declared, with a line that says so: the tool has had its effect."""
         text = watch.tool.result.text(error.value) if watch.tool else ""
         note = f"[{watch.call.name} ran, but its result is not what it declares: {error}]"
-        return f"{await self._bounded(mask(storable(text)), watch.scope.actor)}\n{storable(note)[:RESULT_LIMIT]}"
+        return f"{await self._limit(mask(storable(text)), watch.scope.actor)}\n{storable(note)[:RESULT_LIMIT]}"
 
-    def _known(self, watch: Watch) -> Tool:
+    def _find_tool(self, watch: Watch) -> Tool:
         """Return the tool, if the actor may use it; its fixed arguments replace those in the call.
 
         Raises:
@@ -302,7 +302,7 @@ class Dispatcher:
             self._remind(answer, watch.scope)
             if answer.input is not None:
                 watch.call = replace(watch.call, input=dict(answer.input))
-                tool, arguments = self._known(watch), None
+                tool, arguments = self._find_tool(watch), None
         return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
 
     async def _after(self, content: str, failed: bool, watch: Watch) -> str:
@@ -323,7 +323,7 @@ class Dispatcher:
 
     async def _within_its_time(self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch) -> Any:
         """Run the tool within its time, and return the declared result."""
-        self._started(watch)
+        self._start(watch)
         watch.began_to_act, watch.provenance = True, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         usual = watch.scope.seconds or self._environment.config.tools.timeout
@@ -399,7 +399,7 @@ class Dispatcher:
             if self._must_ask(tool, _risk(tool, arguments, context), watch):
                 raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
             return
-        if self._known(watch) is not tool:
+        if self._find_tool(watch) is not tool:
             raise UnknownTool(watch.said)
         changed, watch.call = watch.call.input != call.input, call
         await settle(context.sandbox)  # after a restart nothing is proven yet
@@ -435,7 +435,7 @@ def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
     return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
 
 
-def _missed(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
+def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
     """Return the tools that a call may have meant whose form alone is wrong; none: something else is wrong, too.
 
     A tool that is not for the actor is treated as one that does not exist.

@@ -33,7 +33,7 @@ def _names(text: str) -> set[str]:
     return used
 
 
-def _compiled(text: str) -> Rendered:
+def _compile(text: str) -> Rendered:
     try:
         template: Template = _ENVIRONMENT.from_string(text)
     except TemplateError as error:
@@ -48,4 +48,4 @@ def _compiled(text: str) -> Rendered:
     return render
 
 
-ENGINE = TemplateEngine(_names, _compiled)
+ENGINE = TemplateEngine(_names, _compile)

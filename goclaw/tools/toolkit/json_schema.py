@@ -264,16 +264,16 @@ class Shape:
     def _at(self, path: FieldPath) -> list[Mapping[str, Any]]:
         nodes: Iterable[Mapping[str, Any]] = [self._schema]
         for part in path:
-            nodes = [child for node in self._opened(nodes) for child in _children(node, part)]
-        return list(self._opened(nodes))
+            nodes = [child for node in self._resolve(nodes) for child in _children(node, part)]
+        return list(self._resolve(nodes))
 
-    def _opened(self, nodes: Iterable[Mapping[str, Any]], depth: int = _MAX_REFERENCES) -> Iterator[Mapping[str, Any]]:
+    def _resolve(self, nodes: Iterable[Mapping[str, Any]], depth: int = _MAX_REFERENCES) -> Iterator[Mapping[str, Any]]:
         """Yield the nodes with references and alternatives resolved."""
         for node in nodes if depth else ():
             if "$ref" in node:
-                yield from self._opened([self._schema["$defs"][node["$ref"].rpartition("/")[2]]], depth - 1)
+                yield from self._resolve([self._schema["$defs"][node["$ref"].rpartition("/")[2]]], depth - 1)
             elif alternatives := node.get("anyOf") or node.get("oneOf") or node.get("allOf"):
-                yield from self._opened(alternatives, depth - 1)
+                yield from self._resolve(alternatives, depth - 1)
             else:
                 yield node
 
@@ -298,21 +298,21 @@ def without_unused(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without unused definitions."""
     definitions = schema.pop("$defs", {})
     used: dict[str, Any] = {}
-    waiting = sorted(_referred(schema))
+    waiting = sorted(_references_in(schema))
     while waiting:
         name = waiting.pop(0)
         if name not in used:
             used[name] = definitions[name]
-            waiting += sorted(_referred(used[name]))
+            waiting += sorted(_references_in(used[name]))
     return {**schema, "$defs": {name: used[name] for name in definitions if name in used}} if used else schema
 
 
-def _referred(node: Any) -> set[str]:
+def _references_in(node: Any) -> set[str]:
     match node:
         case {"$ref": str(reference)}:
             return {reference.rpartition("/")[2]}
         case dict():
-            return set().union(*map(_referred, node.values()))
+            return set().union(*map(_references_in, node.values()))
         case list():
-            return set().union(*map(_referred, node))
+            return set().union(*map(_references_in, node))
     return set()

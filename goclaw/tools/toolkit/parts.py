@@ -173,8 +173,8 @@ def read(files: Sequence[Path], config: Config) -> Packaged:
     """
     faults: dict[str, str] = {}
     absent: list[tuple[str, ...]] = []
-    agents = _loaded("agents", AgentPart, faults, absent)
-    toolsets = _loaded("toolsets", ToolsetPart, faults, absent)
+    agents = _load_all("agents", AgentPart, faults, absent)
+    toolsets = _load_all("toolsets", ToolsetPart, faults, absent)
     of_files: dict[str, FileParts] = {}
     for path in files:
         try:
@@ -207,7 +207,9 @@ def _servers() -> Iterator[tuple[str, Declared]]:
             yield plugin.title, load(plugin.path, Declared)
 
 
-def _loaded(section: str, kind: type[PartT], faults: dict[str, str], absent: list[tuple[str, ...]]) -> dict[str, PartT]:
+def _load_all(
+    section: str, kind: type[PartT], faults: dict[str, str], absent: list[tuple[str, ...]]
+) -> dict[str, PartT]:
     found: dict[str, PartT] = {}
     for plugin in plugins(section):
         try:

@@ -223,13 +223,13 @@ class _Misplaced(Exception):
 
 def _parts(names: Names, source: _Source) -> FileParts:
     """Return the parts of an executed file; raises the first fault."""
-    tools, configured, problems = _collected(names, source)
+    tools, configured, problems = _collect(names, source)
     if problems:
         raise _Misplaced(problems[0])
     return FileParts(tuple(tools.values()), tuple(configured))
 
 
-def _collected(
+def _collect(
     names: Names, source: _Source, *, may_be_empty: bool = False
 ) -> tuple[dict[str, Tool], list[AgentPart | ToolsetPart], list[Problem]]:
     """Return the tools by name, the agents and toolsets, and what does not fit."""
@@ -302,7 +302,7 @@ class _Check:
         for statement in self._source.tree.body:
             self._execute(statement)
         has_failed = bool(self._problems and self._lost)
-        self._problems += _collected(self._names, self._source, may_be_empty=has_failed)[2]
+        self._problems += _collect(self._names, self._source, may_be_empty=has_failed)[2]
         return self._problems
 
     def _execute(self, statement: ast.stmt) -> None:
@@ -310,7 +310,7 @@ class _Check:
         try:
             exec(compile(wrapped, str(self._source.path), "exec", dont_inherit=True), self._names)  # noqa: S102 -- see above
         except (Exception, SystemExit) as error:
-            self._lost.update(_bound(statement))
+            self._lost.update(_names_of(statement))
             before = len(self._problems)
             if not self._inner(statement) and not self._follows(error):
                 self._problems[before:] = [_problem(error, self._source.path)]
@@ -335,7 +335,7 @@ class _Check:
         if isinstance(made, _Declaration) and made.does:
             try:
                 made.built()
-            except Exception as error:  # see `_collected`
+            except Exception as error:  # see `_collect`
                 message = " ".join(fault_of(error).split())
                 self._problems.append(Problem(call.lineno, call.col_offset + 1, message))
                 return True
@@ -346,7 +346,7 @@ class _Check:
         return isinstance(error, NameError) and error.name in self._lost
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
+def _names_of(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):

@@ -94,7 +94,7 @@ class Registry:
         tools that the actor may use are resolved; without one, no name that is only near to a tool's.
         """
         inner = unwrapped(call)
-        tool = self.find(inner.name, actor) if actor else self._called(inner.name)
+        tool = self.find(inner.name, actor) if actor else self._find(inner.name)
         if tool is None and actor:
             tool = self._near(inner, actor)
         if tool is None:
@@ -107,7 +107,7 @@ class Registry:
 
     def _near(self, call: ToolCall, actor: Actor) -> Tool | None:
         """Return the one tool whose name is near to the call's and whose schema its arguments fit."""
-        if self._called(call.name) is not None:
+        if self._find(call.name) is not None:
             return None  # it is known, and not for this actor
         names = near_names(call.name, [spec.name for spec in self.visible_to(actor)])
         tools = [tool for name in names if (tool := self.find(name, actor))]
@@ -119,7 +119,7 @@ class Registry:
         """Return whether the arguments of a call fit its tool's schema."""
         return fits(tool.arguments, call.input, tool.spec.injected)
 
-    def _called(self, name: str) -> Tool | None:
+    def _find(self, name: str) -> Tool | None:
         """Return the tool of that name, else the one with it as an alias."""
         tool = self.named(name)
         if tool is None and name in self._access.aliases:
@@ -136,7 +136,7 @@ class Registry:
 
     def find(self, name: str, actor: Actor) -> Tool | None:
         """Return the tool, if it exists and `actor` may use it; None does not reveal which of the two failed."""
-        tool = self._called(name)
+        tool = self._find(name)
         return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
     def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
@@ -209,7 +209,7 @@ def _without(*names: str) -> Callable[[Input], Input]:
     return lambda given: {name: value for name, value in given.items() if name not in names}
 
 
-def _renamed(given: Input, names: Mapping[str, str]) -> Input:
+def _rename(given: Input, names: Mapping[str, str]) -> Input:
     """Rename arguments. A name already given stays: two values for one argument are for the model to resolve."""
     return {
         new if (new := names.get(name, name)) == name or new not in given else name: value
@@ -229,13 +229,13 @@ def _bash(given: Input) -> Input:
 
 
 def _task(given: Input) -> Input:
-    return _in_seconds(_renamed(given, {"bash_id": "task_id", "shell_id": "task_id"}), 600)
+    return _in_seconds(_rename(given, {"bash_id": "task_id", "shell_id": "task_id"}), 600)
 
 
 def _grep(given: Input) -> Input:
     """Translate the options of `rg` that have an equivalent here. Its search is case-sensitive."""
     plain = _without("-i", "-n", "output_mode")(given)
-    plain = _renamed(plain, {"-C": "context_lines", "head_limit": "max_results"})
+    plain = _rename(plain, {"-C": "context_lines", "head_limit": "max_results"})
     insensitive = given.get("-i", False)
     if not isinstance(insensitive, bool):
         return {**plain, "-i": insensitive}
@@ -243,7 +243,7 @@ def _grep(given: Input) -> Input:
 
 
 def _agent(given: Input) -> Input:
-    return _renamed(given, {"prompt": "task", "subagent_type": "kind"})
+    return _rename(given, {"prompt": "task", "subagent_type": "kind"})
 
 
 def _todos(given: Input) -> Input:
@@ -252,7 +252,7 @@ def _todos(given: Input) -> Input:
 
 def _questions(given: Input) -> Input:
     def question(asked: Input) -> Input:
-        plain = _renamed(_without("multiSelect")(asked), {"header": "title"})
+        plain = _rename(_without("multiSelect")(asked), {"header": "title"})
         options = plain.get("options")
         if not isinstance(options, list):
             return plain

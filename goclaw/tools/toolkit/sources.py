@@ -159,7 +159,7 @@ class Sources:
 
     def _look(self) -> None:
         """Ask every source what it lists now."""
-        listed = [tuple(self._asked(named) if named.foreign else named.source.tools()) for named in self._named]
+        listed = [tuple(self._ask(named) if named.foreign else named.source.tools()) for named in self._named]
         if same(listed, self._listed):
             return
         found: dict[str, tuple[Tool, str]] = {}
@@ -177,7 +177,7 @@ class Sources:
         self._tools = tuple(tool for tool, _ in found.values())
         self._origins = {name: origin for name, (_, origin) in found.items()}
 
-    def _asked(self, named: Named) -> Sequence[Tool]:
+    def _ask(self, named: Named) -> Sequence[Tool]:
         """Return the tools that a package's source lists now; none if it fails or lists something else."""
         try:
             listed: tuple[Any, ...] = tuple(named.source.tools())

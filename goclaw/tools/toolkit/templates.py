@@ -40,7 +40,7 @@ def check(text: str, names: Collection[str], where: str, longest: int = HINT_LEN
         raise ValueError(f"{where}: {len(text)} characters, at most {longest}")
     try:
         used = _engine().names(text)
-        _compiled(text)
+        _compile(text)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
     if unknown := used - set(names):
@@ -54,7 +54,7 @@ def rendered(text: str, values: Mapping[str, Any]) -> str:
     Raises:
         ValueError: the values do not fit.
     """
-    return _compiled(text)(**values)
+    return _compile(text)(**values)
 
 
 def hint(text: str, values: Mapping[str, Any]) -> str:
@@ -80,7 +80,7 @@ def _engine() -> TemplateEngine:
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> Rendered:
+def _compile(text: str) -> Rendered:
     return _engine().compiled(text)
 
 

@@ -72,8 +72,8 @@ def test_what_changes_before_it_is_removed_stays_and_is_told(
         (work / "memory/users/ann/a.md").write_text("changed meanwhile")
         removed(journal, target)
 
-    removed = old_notes._remove_copied
-    monkeypatch.setattr(old_notes, "_remove_copied", copied)
+    removed = old_notes._remove_copies
+    monkeypatch.setattr(old_notes, "_remove_copies", copied)
     with caplog.at_level(logging.WARNING):
         move_notes(notes, [work])
     assert tree(notes) == NOTES

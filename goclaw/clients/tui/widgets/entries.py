@@ -53,13 +53,13 @@ class Lined(Widget):
         if selection is not None and (span := selection.get_span(y)) is not None:
             start, end = span
             chosen = Style.from_styles(self.screen.get_component_styles("screen--selection"))
-            return self._drawn(line.stylize(chosen, start, len(line) if end == -1 else end), y, width, style)
+            return self._draw_line(line.stylize(chosen, start, len(line) if end == -1 else end), y, width, style)
         known = self._strips.get(y)
         if known is None or known[0] is not line or known[1:3] != (width, style):
-            known = self._strips[y] = (line, width, style, self._drawn(line, y, width, style))
+            known = self._strips[y] = (line, width, style, self._draw_line(line, y, width, style))
         return known[3]
 
-    def _drawn(self, line: Content, y: int, width: int, style: Style) -> Strip:
+    def _draw_line(self, line: Content, y: int, width: int, style: Style) -> Strip:
         strips = Visual.to_strips(self, line, width, 1, style, apply_selection=False)
         # The mouse finds the letters that it selects by these offsets.
         return strips[0].apply_offsets(0, y) if strips else Strip.blank(width, style.rich_style)

@@ -129,7 +129,7 @@ def options_of(
 ) -> list[Option]:
     """Return the sessions to choose from, the likeliest first; if there are none, a line that says so."""
     known = sessions or ()
-    options = _lines(_found(known, typed), current, now, columns)
+    options = _lines(_search(known, typed), current, now, columns)
     key = new_key(typed)
     if key and key not in [info.key for info in known]:
         options.append(Option(Content.assemble("  new session ", (printable(key), "bold")), id=key))
@@ -146,7 +146,7 @@ def new_key(typed: str) -> str:
     return key if name and name.isprintable() and len(key) <= MAX_NAME else ""
 
 
-def _found(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
+def _search(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
     """Return those with every typed word in their key or title; an exact match comes first."""
     words = typed.casefold().split()
     found = [info for info in known if all(word in f"{info.key} {info.title}".casefold() for word in words)]

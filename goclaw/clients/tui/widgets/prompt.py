@@ -150,7 +150,7 @@ class Prompt(TextArea):
 
     def put_back(self, text: str) -> None:
         """Replace what stands in the input by a text that was not sent, folded as a paste."""
-        self.put(self._folded(text))
+        self.put(self._fold(text))
 
     def edited(self, before: str, after: str) -> None:
         """`before` was edited elsewhere and is `after` now; what came into the input meanwhile stays, below it."""
@@ -192,7 +192,7 @@ class Prompt(TextArea):
         event.prevent_default()
         event.stop()
         text = printable(event.text.replace("\r\n", "\n").replace("\r", "\n"))
-        self.insert(self._folded(text))
+        self.insert(self._fold(text))
 
     def _own(self, key: str) -> bool:
         """Do what a key means here; False leaves it to the text area and to the program."""
@@ -244,7 +244,7 @@ class Prompt(TextArea):
             self._offer()
             self._completion.close()  # Up and Down go on through what was typed
 
-    def _folded(self, text: str) -> str:
+    def _fold(self, text: str) -> str:
         lines = text.count("\n") + 1
         if lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS:
             return text

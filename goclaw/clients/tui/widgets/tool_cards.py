@@ -132,7 +132,7 @@ class ToolCard(Static):
             self.fold(is_open=not self._open)
 
     def _show(self) -> None:
-        self.update(Content("\n").join([self._headline(), *(self._inside() if self._open else self._folded())]))
+        self.update(Content("\n").join([self._headline(), *(self._inside() if self._open else self._render_compact())]))
 
     def _headline(self) -> Content:
         took = self._running_for() if self.is_running else self._took
@@ -140,21 +140,21 @@ class ToolCard(Static):
         return Content.assemble(
             (f"{sign} ", style),
             (printable(self._tool), "bold $foreground"),
-            f"  {self._said()}" if self._doing or self._given else "",
+            f"  {self._summarize()}" if self._doing or self._given else "",
             f"  {took}" if took else "",
         )
 
-    def _said(self) -> str:
+    def _summarize(self) -> str:
         return one_line(self._doing, DOING_LENGTH) if self._doing else hint(self._given, HINT_LENGTH)
 
     def _running_for(self) -> str:
         spent = 0.0 if self._began is None else self._clock.monotonic() - self._began
         return whole_seconds(spent) if spent >= 1 else ""
 
-    def _folded(self) -> list[Content]:
+    def _render_compact(self) -> list[Content]:
         if self._content is None:
             return [Content(f"  ↳ {one_line(self._inner, DOING_LENGTH)}")] if self._inner else []
-        kept = [Content(f"  ▸ {_named(each)}") for each in self._artifacts]
+        kept = [Content(f"  ▸ {_label_of(each)}") for each in self._artifacts]
         if self._outcome:
             return [Content(f"  {one_line(self._outcome, DOING_LENGTH)}"), *kept]
         lines = self._content.strip().splitlines()
@@ -166,19 +166,19 @@ class ToolCard(Static):
 
     def _inside(self) -> list[Content]:
         given = [
-            Content.assemble((f"  {printable(name)}: ", "$text-accent"), _indented(_text_of(value)))
+            Content.assemble((f"  {printable(name)}: ", "$text-accent"), _indent(_text_of(value)))
             for name, value in self._given.items()
         ]
         if self._content is None:
-            return [*given, *self._folded()]
+            return [*given, *self._render_compact()]
         shown = [Content.styled("  ─ result", "$text-accent"), *_lines(self._content or "(no output)")]
         for each in self._artifacts:
             text = self._fetched.get(each.blob, "…")
-            shown += [Content.styled(f"  ─ {_named(each)}", "$text-accent"), *_lines(text)]
+            shown += [Content.styled(f"  ─ {_label_of(each)}", "$text-accent"), *_lines(text)]
         return [*given, *shown]
 
 
-def _named(artifact: Artifact) -> str:
+def _label_of(artifact: Artifact) -> str:
     return f"{one_line(artifact.name, 60)} · {data_size(artifact.size)}"
 
 
@@ -195,7 +195,7 @@ def _text_of(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     first, *rest = printable(text[: SHOWN_LINES * 100]).splitlines() or [""]
     return "\n".join([first, *(f"    {line}" for line in rest)])
 

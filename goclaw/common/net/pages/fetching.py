@@ -52,7 +52,7 @@ async def fetch(guard: UrlGuard, address: str, *, seconds: float, most: int) -> 
     Raises:
         ToolError: it is refused, not reached, did not come in time, or is neither a page nor text.
     """
-    url = _parsed(address)
+    url = _parse(address)
     host = url.host or "the server"
     try:
         async with asyncio.timeout(seconds), guard.client(seconds) as client:
@@ -71,7 +71,7 @@ async def fetch(guard: UrlGuard, address: str, *, seconds: float, most: int) -> 
         ) from None
 
 
-def _parsed(address: str) -> URL:
+def _parse(address: str) -> URL:
     text = address.strip()
     if not text.isprintable() or " " in text:
         raise ToolError("refused: an address has no spaces, line breaks or control characters; write them as %20")
@@ -138,12 +138,12 @@ class _Unpacking:
     async def add(self, chunk: bytes, body: bytearray, most: int) -> None:
         """Put what `chunk` unpacks to behind `body`, until that has more than `most` bytes."""
         while chunk and len(body) <= most and not self._stream.eof:
-            body += self._unpacked(chunk)
+            body += self._decompress(chunk)
             chunk = self._stream.unconsumed_tail
             if chunk:
                 await asyncio.sleep(0)
 
-    def _unpacked(self, chunk: bytes) -> bytes:
+    def _decompress(self, chunk: bytes) -> bytes:
         try:
             return self._stream.decompress(chunk, _PIECE)
         except zlib.error:
@@ -152,7 +152,7 @@ class _Unpacking:
             self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)  # "deflate" without a head, as some servers send
         finally:
             self._begun = True
-        return self._unpacked(chunk)
+        return self._decompress(chunk)
 
 
 def _unpacking(encoding: str) -> _Unpacking | None:

@@ -124,7 +124,7 @@ def markdown(html: str, url: str) -> tuple[str, str]:
 
 def _base(soup: BeautifulSoup, url: str) -> str:
     found = soup.find("base", href=True)
-    return _joined(url, str(found["href"])) or url if isinstance(found, Tag) else url
+    return _resolve(url, str(found["href"])) or url if isinstance(found, Tag) else url
 
 
 def _drop(soup: BeautifulSoup) -> None:
@@ -161,7 +161,7 @@ def _make_absolute(soup: BeautifulSoup, base: str) -> None:
     """Make links absolute; one that leads to no page becomes its text."""
     for name, attribute in (("a", "href"), ("img", "src")):
         for tag in soup.find_all(name):
-            target = _joined(base, str(tag.get(attribute) or ""))
+            target = _resolve(base, str(tag.get(attribute) or ""))
             if target:
                 tag[attribute] = target
             elif name == "a":
@@ -170,7 +170,7 @@ def _make_absolute(soup: BeautifulSoup, base: str) -> None:
                 tag.replace_with(NavigableString(str(tag.get("alt") or "")))
 
 
-def _joined(base: str, link: str) -> str:
+def _resolve(base: str, link: str) -> str:
     try:
         target = urljoin(base, link.strip())
         return target if urlsplit(target).scheme in ("http", "https", "mailto") and link.strip() else ""

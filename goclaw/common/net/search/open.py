@@ -35,11 +35,11 @@ async def search(settings: WebSearchSettings, query: str, count: int) -> Hits:
         raise ToolError(str(error)) from None
     except TimeoutError:
         raise ToolError(f"{settings.provider} did not answer within {settings.timeout:g} s") from None
-    hits = list(_tidied(found))
+    hits = list(_clean(found))
     return Hits(settings.provider, hits[:count], len(hits) > count)
 
 
-def _tidied(found: Sequence[Hit]) -> Iterator[Hit]:
+def _clean(found: Sequence[Hit]) -> Iterator[Hit]:
     """Yield each address once, with plain text of a bounded length."""
     seen = set()
     for hit in found:

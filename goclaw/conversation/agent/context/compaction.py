@@ -233,14 +233,14 @@ async def summarized(
                 reason = f"{summarizer.model.spec} took longer than {share:.0f} s"
             else:
                 await noting
-                return summarizer.source, await asyncio.to_thread(_bounded, text, basis.summary, found, wanted.longest)
+                return summarizer.source, await asyncio.to_thread(_limit, text, basis.summary, found, wanted.longest)
             progress.failed(summarizer.source, reason)
     return SummarySource.EMERGENCY, ""
 
 
 async def _note_names(messages: Sequence[Message], found: list[str]) -> None:
     own = [message for message in messages if not count_of(message)]  # others' sentences must not become decisions
-    found += await asyncio.to_thread(lambda: [*names_in(_spoken(messages)), *facts_in(_spoken(own))])
+    found += await asyncio.to_thread(lambda: [*names_in(_list_words(messages)), *facts_in(_list_words(own))])
 
 
 def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: int, budget: int) -> int:
@@ -284,11 +284,11 @@ async def _by_checkpoint(
         return split, SummarySource.EMERGENCY, ""
     found: list[str] = []
     await _note_names([entry.message for entry in entries[:first]], found)
-    summary = await asyncio.to_thread(_bounded, ready.summary, before, found, job.longest_summary)
+    summary = await asyncio.to_thread(_limit, ready.summary, before, found, job.longest_summary)
     return first, SummarySource.CHECKPOINT, summary
 
 
-def _spoken(messages: Sequence[Message]) -> list[str]:
+def _list_words(messages: Sequence[Message]) -> list[str]:
     """Return the words of people and the assistant, latest first: results are full of names never used again."""
     said = [
         message
@@ -299,7 +299,7 @@ def _spoken(messages: Sequence[Message]) -> list[str]:
     return [_OUR_LINE.sub("", message.text) for message in said]
 
 
-def _bounded(text: str, before: str, said: Sequence[str], tokens: int) -> str:
+def _limit(text: str, before: str, said: Sequence[str], tokens: int) -> str:
     """Return a summary that has at most `tokens` estimated tokens, names that are kept word for word included.
 
     Args:

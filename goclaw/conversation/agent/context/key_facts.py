@@ -82,7 +82,7 @@ def names(text: str) -> Iterator[str]:
 def names_in(texts: Iterable[str]) -> Sequence[str]:
     """Return the names in some texts, the most important first, each once and within bounds."""
     found: dict[str, None] = {}
-    for text in _bounded(texts):
+    for text in _limit(texts):
         found.update(dict.fromkeys(names(text)))
         if len(found) >= MAX_FOUND:
             break
@@ -96,7 +96,7 @@ def facts_in(texts: Iterable[str]) -> Sequence[str]:
     case. In a language that capitalises nouns no names are found.
     """
     inside, small, decisions = list[str](), set[str](), dict[str, None]()
-    for text in map(mask, _bounded(texts)):
+    for text in map(mask, _limit(texts)):
         for sentence in (part.strip(" \t-*#") for part in _SENTENCE_END.split(text)):
             words = sentence.split()
             inside += (word.strip(_SIGNS_AROUND) for word in words[1:])
@@ -145,7 +145,7 @@ def _has(summary: str, fact: str) -> bool:
     return 2 * sum(word in summary for word in telling) >= len(telling)
 
 
-def _bounded(texts: Iterable[str]) -> Iterator[str]:
+def _limit(texts: Iterable[str]) -> Iterator[str]:
     left = MAX_READ
     for text in texts:
         yield text[:left]

@@ -177,35 +177,35 @@ def told(message: Message) -> str:
     """Return a message as the summariser reads it, secrets masked."""
     match message:
         case UserMessage():
-            return _indented(mask(_said(message)))
+            return _indent(mask(_format_message(message)))
         case AssistantMessage():
             calls = "".join(f"\n[calls {call.name} {_excerpt(str(call.input))}]" for call in message.calls)
-            return _indented(f"{mask(f'Assistant: {message.text}')}{calls}")
+            return _indent(f"{mask(f'Assistant: {message.text}')}{calls}")
         case ToolResult():
             excerpt = _excerpt(message.content)
-            return _indented(f"[{message.name} answers: {excerpt}]")
+            return _indent(f"[{message.name} answers: {excerpt}]")
 
 
-def _said(message: UserMessage) -> str:
+def _format_message(message: UserMessage) -> str:
     """Return a person's message without marks: who wrote when, their words, and what is foreign as a quotation."""
     pieces: list[str] = []
     at = 0
     for piece in message.foreign:
         pieces.append(message.text[at : piece.start])
         words = message.text[piece.start : piece.end]
-        pieces.append(words if piece.is_own else _quoted(words, piece.origin))
+        pieces.append(words if piece.is_own else _quote(words, piece.origin))
         at = piece.end
     text = "".join([*pieces, message.text[at:]])
     context = _CONTEXT.match(text)
     return f"User ({context[1]}): {text[context.end() :]}" if context else f"User: {text}"
 
 
-def _quoted(text: str, origin: str) -> str:
+def _quote(text: str, origin: str) -> str:
     """Return foreign text as a quotation that ends its last line: what follows it are a person's own words again."""
     return "\n> ".join([f"[{one_line(origin)}]", *text.splitlines()]) + "\n"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     """Indent all lines but the first, so that no result of a tool looks like the words of a person."""
     return "\n    ".join(text.splitlines())
 
@@ -290,7 +290,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
     """
     request = Request(system, [UserMessage(question)], max_output=answer_tokens(model), cache=UNCACHED)
     try:
-        finished = await _finished(model, request)
+        finished = await _complete(model, request)
     except ModelError as error:
         raise (SummaryTooLong if error.kind is ModelErrorKind.OVERFLOW else SummaryFailed)(str(error)) from error
     if finished is None:
@@ -308,7 +308,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
     return text
 
 
-async def _finished(model: ChatModel, request: Request) -> Finished | None:
+async def _complete(model: ChatModel, request: Request) -> Finished | None:
     async with model.stream(request) as events:
         async for event in events:
             if isinstance(event, Finished):

@@ -67,7 +67,7 @@ class ContentMarkers:
         match message:
             case ToolResult(foreign=True):
                 marked = fenced(message.content, message.name, self._id(row))
-                return replace(message, content=_explained(marked, explain & {MarkKind.OUTSIDE}))
+                return replace(message, content=_explain(marked, explain & {MarkKind.OUTSIDE}))
             case ToolResult(content=content) if _REMINDER.search(content):
                 return replace(message, content=no_reminder(content))
             case UserMessage(foreign=pieces) if pieces:
@@ -92,7 +92,7 @@ class ContentMarkers:
             words = message.text[piece.start : piece.end]
             kind = set[MarkKind]() if piece.is_own else {_kind_of(piece)}
             marked = harmless(words) if piece.is_own else fenced(words, piece.origin, self._id(row))
-            yield _explained(marked, explain & kind)
+            yield _explain(marked, explain & kind)
             explain -= kind
             at = piece.end
         yield no_reminder(message.text[at:])
@@ -153,7 +153,7 @@ def _kind_of(piece: Foreign) -> MarkKind:
     return MarkKind.VOICE if is_voice else MarkKind.OUTSIDE
 
 
-def _explained(marked: str, kinds: Set[MarkKind]) -> str:
+def _explain(marked: str, kinds: Set[MarkKind]) -> str:
     """Return a marked text below the lines that explain its marks."""
     return "\n".join([*kinds, marked])
 

@@ -103,7 +103,7 @@ class PrunedView:
         shown = (entry for entry in entries if not self.leaves_out(entry.row)) if self.left_out else entries
         seen = (_without_tools(entry) if entry.row <= self.no_tools_to else entry for entry in shown)
         kept = [entry for entry in seen if entry is not None]
-        return [_thinned(entry) if entry.row < self.thinned_before else entry for entry in kept]
+        return [_shorten(entry) if entry.row < self.thinned_before else entry for entry in kept]
 
 
 def thinnable_before(entries: Sequence[ContextEntry]) -> int:
@@ -136,7 +136,7 @@ def _without_middle(message: ToolResult, room: int) -> ToolResult:
     return replace(message, content=message.content[:head] + note + message.content[head + left_out :])
 
 
-def _thinned(entry: ContextEntry) -> ContextEntry:
+def _shorten(entry: ContextEntry) -> ContextEntry:
     message = entry.message
     if not isinstance(message, ToolResult):
         return entry

@@ -88,7 +88,7 @@ class Mirror:
 
     def now(self) -> SessionNow:
         """Return the state of the session as readers know it."""
-        return replace(self._now_here(), questions=tuple(self._asked()), todos=self._todos)
+        return replace(self._now_here(), questions=tuple(self._list_questions()), todos=self._todos)
 
     def learn(self, now: SessionNow) -> None:
         """Take what a new reader is told of the session, which this process owns."""
@@ -262,7 +262,7 @@ class Mirror:
             if question.id not in self._questions:
                 self._show(QuestionAsked(turn, self.session, question))
 
-    def _asked(self) -> list[Question]:
+    def _list_questions(self) -> list[Question]:
         return [asked.question for asked in self._questions.values()]
 
     def _tell(self, event: TurnEvent | None) -> None:

@@ -154,7 +154,7 @@ class ParcelQueue:
             self._waiting.append(waiting)
             self._last[waiting.session] = waiting
         if self._characters > MAX_CHARACTERS:
-            self._give_up(self._taken())
+            self._give_up(self._pop_all())
         if not waiting.texts:
             self._urgent.set()
         self._some.set()
@@ -172,7 +172,7 @@ class ParcelQueue:
     async def flush(self) -> bool:
         """Send what waits now. False: the store cannot be reached."""
         async with self._sending:
-            if not (taken := self._taken()):
+            if not (taken := self._pop_all()):
                 return True
             self._sent_at = self._clock.monotonic()
             is_sent = False
@@ -192,7 +192,7 @@ class ParcelQueue:
             for to in sorted(waiting.to):
                 yield to, text
 
-    def _taken(self) -> list[_Waiting]:
+    def _pop_all(self) -> list[_Waiting]:
         taken, self._waiting = self._waiting, []
         self._last.clear()
         self._characters = 0

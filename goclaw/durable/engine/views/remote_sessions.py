@@ -76,7 +76,7 @@ class RemoteSessions:
     async def open(self, inspect: Inspect) -> AsyncIterator[None]:
         """Exchange events for as long as the block lasts. `inspect`: returns the state of a session of this process."""
         self._remote.inspect = inspect
-        self._exchange.hear(self._heard, self._missed)
+        self._exchange.hear(self._receive, self._recover)
         queue = self._remote.queue
         sending = keep_running("events for other processes", queue.run, self._clock)
         watching = keep_running("events of other processes", self._keep_watching, self._clock)
@@ -246,7 +246,7 @@ class RemoteSessions:
     def _word(self, kind: str, session: str) -> str:
         return PARCEL.to_json(Parcel(kind, self._exchange.replica, session=session))
 
-    def _heard(self, message: str) -> None:
+    def _receive(self, message: str) -> None:
         try:
             parcel = PARCEL.from_json(message)
         except ValidationError as error:
@@ -274,7 +274,7 @@ class RemoteSessions:
         else:
             self._bus.show(event, since)
 
-    def _missed(self) -> None:
+    def _recover(self) -> None:
         for mirror in self._elsewhere():
             mirror.miss()
         self._changed.set()

@@ -23,7 +23,7 @@ class PostgresProcesses:
         self._share = ReplicaShare(database, clock)
         self._heard: dict[str, Callable[[str], None]] = {}
         self.takes: list[Callable[[str], Awaitable[None]]] = []
-        database.notices.hear(TOPIC, self._hear, _missed)
+        database.notices.hear(TOPIC, self._hear, _ignore_loss)
 
     def holds(self, session: str) -> bool:
         return self._ownership.is_sure_of(session)
@@ -49,5 +49,5 @@ class PostgresProcesses:
             heard(words)
 
 
-def _missed() -> None:
+def _ignore_loss() -> None:
     """Do nothing: a notice that is lost is made up for by the service's own refusal."""

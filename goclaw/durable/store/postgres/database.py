@@ -119,7 +119,7 @@ class PostgresDatabase(Database):
             StateError: others use it who may not, it is of a newer GoClaw, or Postgres cannot be used.
         """
         try:
-            self._writer = await self._claimed()
+            self._writer = await self._claim()
             await prepare(self._writer, self._place.schema, clock=self._clock)
             if self._is_exclusive:
                 await learn(self._writer, REWRITER, self._replica)
@@ -187,11 +187,11 @@ class PostgresDatabase(Database):
         try:
             async with self._readers.one() as (connection, _):
                 with self._silence.watch(connection):
-                    return Fence(session, await self._taken(connection, session))
+                    return Fence(session, await self._acquire(connection, session))
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
 
-    async def _taken(self, connection: Connection, session: str) -> int:
+    async def _acquire(self, connection: Connection, session: str) -> int:
         """Take a session over and return the new epoch.
 
         A process that is paused between its statements and its COMMIT would keep the session: the connection on which
@@ -228,7 +228,7 @@ class PostgresDatabase(Database):
             DiskError: Postgres cannot be reached, or another process has, or has had, the schema for itself.
         """
         async with self._writing:
-            yield await self._connected()
+            yield await self._connect()
 
     async def rewrite(self) -> bool:
         """Write the tables anew: nothing that was deleted is in their files any more.
@@ -253,13 +253,13 @@ class PostgresDatabase(Database):
                 return await self._twice_at_most(group)
             except OWN_FAULT as error:
                 if not is_own_fault(error):
-                    raise self._lost(error) from error
+                    raise self._record_loss(error) from error
                 if len(group) == 1:
                     return [in_our_words(error)]
             except (psycopg.Error, OSError) as error:
                 # Two groups that bring several sessions work may wait for each other; alone, none does.
                 if len(group) == 1 or not isinstance(error, psycopg.errors.DeadlockDetected):
-                    raise self._lost(error) from error
+                    raise self._record_loss(error) from error
             finally:
                 await self._clean()
             return [await self._alone(transaction) for transaction in group]
@@ -271,7 +271,7 @@ class PostgresDatabase(Database):
         except DiskError as error:
             return error
         except (psycopg.Error, *OWN_FAULT, OSError) as error:
-            return in_our_words(error) if is_own_fault(error) else self._lost(error)
+            return in_our_words(error) if is_own_fault(error) else self._record_loss(error)
         finally:
             await self._clean()
 
@@ -297,7 +297,7 @@ class PostgresDatabase(Database):
             psycopg.Error: nothing of the group is kept.
         """
         self._silence.refuse()
-        writer = await self._connected()
+        writer = await self._connect()
         with self._silence.watch(writer):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
@@ -331,11 +331,11 @@ class PostgresDatabase(Database):
                     for each in untold.values():
                         await self._writer.execute(*bound(each))
         except (psycopg.Error, OSError) as error:
-            log.warning("other processes are told a moment later: %s", self._lost(error))
+            log.warning("other processes are told a moment later: %s", self._record_loss(error))
             self._untold = untold
             await self._drop()
             if not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE:
-                self._waiting.put_nowait(Transaction((), durable=False, done=_ignored()))
+                self._waiting.put_nowait(Transaction((), durable=False, done=_make_dummy()))
 
     async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
         """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile.
@@ -343,7 +343,7 @@ class PostgresDatabase(Database):
         `number`: the one that Postgres gave the transaction.
         """
         self.counts["commits looked up"] += 1
-        trouble, backoff = self._lost(error), Backoff(LOOK_SECONDS, LONGEST_LOOK)
+        trouble, backoff = self._record_loss(error), Backoff(LOOK_SECONDS, LONGEST_LOOK)
         await self._drop()
         while True:
             try:
@@ -364,7 +364,7 @@ class PostgresDatabase(Database):
             group.append(self._waiting.get_nowait())
         self._settle(group, [DiskError(str(trouble), trouble.fault) for _ in group])
 
-    async def _claimed(self) -> Connection:
+    async def _claim(self) -> Connection:
         """Return a new connection that holds the lock of the schema.
 
         Raises:
@@ -382,7 +382,7 @@ class PostgresDatabase(Database):
             raise
         return writer
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> Connection:
         """Return the writer's connection, made again after it was lost.
 
         Raises:
@@ -391,7 +391,7 @@ class PostgresDatabase(Database):
         if self._writer is not None and not self._writer.closed:
             return self._writer
         try:
-            writer = await self._claimed()
+            writer = await self._claim()
         except StateError as error:
             raise DiskError(str(error), DiskFault.REFUSED) from error
         except (psycopg.Error, OSError) as error:
@@ -408,7 +408,7 @@ class PostgresDatabase(Database):
         self._writer = writer
         return writer
 
-    def _lost(self, error: BaseException) -> DiskError:
+    def _record_loss(self, error: BaseException) -> DiskError:
         """Return the words for an error that is not a transaction's own."""
         self.counts["connections lost"] += 1
         known = error if isinstance(error, psycopg.Error | OSError) else psycopg.OperationalError(str(error))
@@ -436,7 +436,7 @@ class PostgresDatabase(Database):
             await writer.close()
 
 
-def _ignored() -> asyncio.Future[list[StatementResult]]:
+def _make_dummy() -> asyncio.Future[list[StatementResult]]:
     """Return a future whose result no one waits for."""
     future: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
     future.cancel()

@@ -58,7 +58,7 @@ class Duties:
             DiskError: the connection is lost, and with it all duties of this process.
         """
         try:
-            async with self.one() as connection, self._held(connection, duty):
+            async with self.one() as connection, self._acquire(connection, duty):
                 log.info("this process does what one at a time does: %s", duty)
                 async with background(run(), duty) as work:
                     while not await ends_within(work, self._clock, LOOK_SECONDS):
@@ -69,7 +69,7 @@ class Duties:
             raise store_error(error, self._place.shown, "written") from error
 
     @asynccontextmanager
-    async def _held(self, connection: Connection, duty: str) -> AsyncIterator[None]:
+    async def _acquire(self, connection: Connection, duty: str) -> AsyncIterator[None]:
         try:
             self._wanted.add(duty)
             self._tried_at = -math.inf  # a new one is tried at once

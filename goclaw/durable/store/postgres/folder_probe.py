@@ -80,9 +80,9 @@ class FolderProbe:
         self._answers: dict[str, dict[str, list[str]]] = {}
         """By the question's token and the gateway: the folders in which it saw no file."""
         self._news = asyncio.Event()
-        notices.hear(SEEN, self._answered, self._listens.set)
+        notices.hear(SEEN, self._receive_answer, self._listens.set)
         if replica:
-            notices.hear(ASKED, self._asked, self._listens.set)
+            notices.hear(ASKED, self._receive_question, self._listens.set)
 
     async def run(self) -> None:
         """Answer the others, until cancelled.
@@ -126,11 +126,11 @@ class FolderProbe:
             self._news.clear()
             await set_within(self._news, self._clock, left)
 
-    def _asked(self, payload: str) -> None:
+    def _receive_question(self, payload: str) -> None:
         with suppress(asyncio.QueueFull):
             self._questions.put_nowait(payload)
 
-    def _answered(self, payload: str) -> None:
+    def _receive_answer(self, payload: str) -> None:
         answer = orjson.loads(payload)
         if (known := self._answers.get(answer["token"])) is not None:
             known[answer["replica"]] = answer["unseen"]

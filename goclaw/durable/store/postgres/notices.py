@@ -77,7 +77,7 @@ class Notices:
     async def _listen(self, topics: list[str]) -> None:
         try:
             async with await connect(self._place, self._name) as connection:
-                channels = {await _listened(connection, topic): topic for topic in topics}
+                channels = {await _subscribe(connection, topic): topic for topic in topics}
                 for topic in topics:
                     for listener in self._listeners[topic]:
                         listener.missed()
@@ -89,7 +89,7 @@ class Notices:
             raise store_error(error, self._place.shown, "read") from error
 
 
-async def _listened(connection: Connection, topic: str) -> str:
+async def _subscribe(connection: Connection, topic: str) -> str:
     """Have a connection listen to a topic; return the channel."""
     statement = str(await single(connection, _LISTEN, topic))
     await connection.execute(statement.encode())

@@ -58,7 +58,7 @@ class PostgresOrders:
         self._clock = clock
         self._asked: dict[str, asyncio.Event] = {}
         """By the id of an order of this process: set when it may have its reply."""
-        notices.hear(ANSWERED, self._answered, self._answered_perhaps)
+        notices.hear(ANSWERED, self._on_answer, self._answered_perhaps)
 
     async def give(self, session: str, name: str, body: str, seconds: float) -> str:
         order, told = secrets.token_hex(8), self._notices.told
@@ -74,15 +74,15 @@ class PostgresOrders:
                 )
                 while await set_within(news, self._clock, until - self._clock.monotonic()):
                     news.clear()
-                    if (reply := await self._taken(_TAKE_REPLY, order)) is not None:
+                    if (reply := await self._pop_reply(_TAKE_REPLY, order)) is not None:
                         return reply
-                if (reply := await self._taken(_TAKE_BACK, order)) is not None:
+                if (reply := await self._pop_reply(_TAKE_BACK, order)) is not None:
                     return reply
         finally:
             del self._asked[order]
         raise NotAnswered(f"the process that works on {session} has not answered within {seconds:g} s")
 
-    async def _taken(self, statement: Statement, order: str) -> str | None:
+    async def _pop_reply(self, statement: Statement, order: str) -> str | None:
         """Delete an order and return its reply; None: it has none.
 
         Raises:
@@ -107,7 +107,7 @@ class PostgresOrders:
     async def sweep(self) -> None:
         await self._database.write(_SWEEP())
 
-    def _answered(self, order: str) -> None:
+    def _on_answer(self, order: str) -> None:
         if asked := self._asked.get(order):
             asked.set()
 

@@ -176,7 +176,7 @@ class PostgresOwnership:
     async def _be_gone(self) -> None:
         """Say that this process ends: nothing it began is alive."""
         try:
-            async with await self._connected() as connection:
+            async with await self._connect() as connection:
                 await connection.execute(_BE_GONE, (self._database.replica,))
         except (psycopg.Error, OSError) as error:
             log.debug("the end of this process cannot be noted: %s", error)
@@ -298,7 +298,7 @@ class PostgresOwnership:
         backoff = Backoff(POLL_SECONDS, RECONNECT_SECONDS)
         while True:
             try:
-                await see_through(_written(self._database, _WANT(session=session)), f"leaving {session}")
+                await see_through(_write(self._database, _WANT(session=session)), f"leaving {session}")
             except StateError as error:
                 log.warning("a session waits to be left: %s", error, extra={"session": session})
             else:
@@ -342,11 +342,11 @@ class PostgresOwnership:
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._database.place.shown, "written") from error
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> Connection:
         return await connect(self._database.place, self._database.application_name)
 
 
-async def _written(database: PostgresDatabase, statement: BoundStatement) -> None:
+async def _write(database: PostgresDatabase, statement: BoundStatement) -> None:
     await database.write(statement)
 
 

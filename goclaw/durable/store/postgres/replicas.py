@@ -213,14 +213,14 @@ def _contradictions(settings: ReplicaSettings, others: Sequence[Row]) -> Iterato
         for key in ("stall_seconds", "workspaces"):
             if other[key] != getattr(settings, key):
                 yield (
-                    f"replica.{key} is {_shown(getattr(settings, key))} here and {_shown(other[key])} at {who}: all "
+                    f"replica.{key} is {_format(getattr(settings, key))} here and {_format(other[key])} at {who}: all "
                     "gateways of one store need the same; stop them all to change it"
                 )
         if settings.workspaces == "own" and other["name"] == settings.name:
             yield f"replica.name: {who} is called so, and conversations stay with a name: choose another one here"
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else f"{value}"
 
 

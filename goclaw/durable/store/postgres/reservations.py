@@ -110,9 +110,9 @@ class PostgresLedger:
         self.forget(reservation)
         with fenced(None):  # also where another process has the session
             ending = asyncio.ensure_future(self._database.write(_END(id=reservation)))
-        ending.add_done_callback(partial(self._ended, reservation))
+        ending.add_done_callback(partial(self._on_end, reservation))
 
-    def _ended(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
+    def _on_end(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
         if (ending.cancelled() or ending.exception()) and reservation not in self._numbers:
             self._left.add(reservation)
             ending.get_loop().call_later(RETRY_SECONDS, self._end_again, reservation)

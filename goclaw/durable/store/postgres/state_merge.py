@@ -35,7 +35,7 @@ def merged(name: str, before: bytes | None, ours: bytes, theirs: bytes) -> bytes
         values = [json.loads(each.decode("utf-8-sig")) for each in (before, ours, theirs)]
         if not all(isinstance(value, dict) for value in values):
             return None
-        return (json.dumps(_merged(*values), indent=2, ensure_ascii=False) + "\n").encode()
+        return (json.dumps(_merge(*values), indent=2, ensure_ascii=False) + "\n").encode()
     except (ValueError, _Conflict):
         return None
 
@@ -45,7 +45,7 @@ def is_audit(name: str) -> bool:
     return name.startswith("logs/audit") and ".jsonl" in name
 
 
-def _merged(before: Any, ours: Any, theirs: Any) -> Any:
+def _merge(before: Any, ours: Any, theirs: Any) -> Any:
     if ours == theirs or theirs == before:
         return ours
     if ours == before:
@@ -54,5 +54,5 @@ def _merged(before: Any, ours: Any, theirs: Any) -> Any:
         raise _Conflict
     base = before if isinstance(before, dict) else {}
     keys = [*ours, *(key for key in theirs if key not in ours)]
-    found = {key: _merged(base.get(key, _GONE), ours.get(key, _GONE), theirs.get(key, _GONE)) for key in keys}
+    found = {key: _merge(base.get(key, _GONE), ours.get(key, _GONE), theirs.get(key, _GONE)) for key in keys}
     return {key: value for key, value in found.items() if value is not _GONE}

@@ -102,7 +102,7 @@ async def _model(context: CommandContext) -> Reply:
         return Reply(MODEL_NOT_YOURS)
     models = context.ports.models
     choices, _ = await models.choices()
-    wanted = "" if context.arguments.lower() == DEFAULT_MODEL else _model_named(context.arguments, choices)
+    wanted = "" if context.arguments.lower() == DEFAULT_MODEL else _find_model(context.arguments, choices)
     is_configured = any(choice.spec == wanted and choice.configured for choice in choices)
     if wanted and not is_configured and not access.authorize(actor, "command.admin", "model").allowed:
         allowed = ", ".join(choice.spec for choice in choices if choice.configured) or "none but the default"
@@ -143,7 +143,7 @@ async def _model_here(context: CommandContext) -> str:
     return "\n".join([*lines, "", f"Choose with /model PROVIDER:NAME{back}."])
 
 
-def _model_named(text: str, choices: Sequence[AvailableModel]) -> str:
+def _find_model(text: str, choices: Sequence[AvailableModel]) -> str:
     """Return the full name of a model; a known one may go without its provider."""
     full = [choice.spec for choice in choices if choice.spec == text]
     short = [choice.spec for choice in choices if choice.spec.partition(":")[2] in (text, f"{text}:latest")]

@@ -112,7 +112,7 @@ async def _forget(context: CommandContext) -> Reply:
     if context.actor.behalf or not ports.access.authorize(context.actor, "session.own", session).allowed:
         return Reply(FORGET_NOT_YOURS)
     if not context.arguments:
-        return Reply(await _forgetting_explained(context))
+        return Reply(await _explain_forgetting(context))
     forgetter = ports.forgetter
     if not await forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
         return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new one.")
@@ -124,7 +124,7 @@ async def _forget(context: CommandContext) -> Reply:
     return Reply(f"Forgotten: {_count(rows)} were deleted.{later}")
 
 
-async def _forgetting_explained(context: CommandContext) -> str:
+async def _explain_forgetting(context: CommandContext) -> str:
     forgetter = context.ports.forgetter
     extent = await forgetter.extent(context.session)
     if not extent.rows and not extent.schedules:

@@ -32,7 +32,7 @@ async def _remind(context: CommandContext) -> Reply:
         await ports.engine.submit(replace(inbound, text=f"Remind me {context.arguments.removeprefix('me ')}"))
         return Reply(turn=inbound.id)
     wanted = ScheduleRequest(at=moment, message=text)
-    return await _answered(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
+    return await _answer(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
 
 
 REMIND = Command("remind", "Be reminded: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
@@ -43,10 +43,10 @@ async def _schedule(context: CommandContext) -> Reply:
         order = parsed(context.arguments)
     except StateError as error:
         return Reply(f"Not done: {error}")
-    return await _answered(carried_out(context.ports.schedules, context.inbound, order))
+    return await _answer(carried_out(context.ports.schedules, context.inbound, order))
 
 
-async def _answered(order: Awaitable[str]) -> Reply:
+async def _answer(order: Awaitable[str]) -> Reply:
     """Return the answer to an order, or why it was not carried out; a disk that refuses is for the gateway."""
     try:
         return Reply(await order)
@@ -63,7 +63,7 @@ SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add
 
 async def _heartbeat(context: CommandContext) -> Reply:
     order = context.arguments.strip().lower()
-    return await _answered(heartbeat_ordered(context.ports.schedules, context.inbound, order))
+    return await _answer(heartbeat_ordered(context.ports.schedules, context.inbound, order))
 
 
 HEARTBEAT = Command(

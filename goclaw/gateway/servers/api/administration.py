@@ -106,7 +106,7 @@ async def get_log(call: Call, asked: LogAsked) -> Log:
 
 async def list_users(call: Call, _: NoFields) -> UserList:
     """Return the users."""
-    return UserList(users=list(map(_listed, call.ports.users.all())))
+    return UserList(users=list(map(_render_user, call.ports.users.all())))
 
 
 async def get_config(call: Call, _: NoFields) -> Settings:
@@ -128,7 +128,7 @@ async def change_setting(call: Call, asked: SettingAsked) -> Changed:
     return Changed(key=asked.key, value=asked.value)
 
 
-def _listed(user: User) -> ListedUser:
+def _render_user(user: User) -> ListedUser:
     return ListedUser(
         key=user.key,
         name=user.name,

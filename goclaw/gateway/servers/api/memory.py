@@ -57,18 +57,18 @@ class MemoryFiles(Response):
 async def search(call: Call, asked: SearchAsked) -> MemoryFound:
     """Return what memory has about a text."""
     query = MemoryQuery("search", asked.q, everybody=asked.everybody, limit=asked.limit)
-    return MemoryFound.model_validate(await _asked(call, query))
+    return MemoryFound.model_validate(await _ask(call, query))
 
 
 async def list_files(call: Call, _: NoFields) -> MemoryFiles:
     """Return the files of memory."""
-    return MemoryFiles.model_validate(await _asked(call, MemoryQuery("list")))
+    return MemoryFiles.model_validate(await _ask(call, MemoryQuery("list")))
 
 
 async def read_file(call: Call, asked: FileAsked) -> FileShown:
     """Return a file of memory, with its HTML where there is a web page."""
     try:
-        found = await _asked(call, MemoryQuery("file", asked.path))
+        found = await _ask(call, MemoryQuery("file", asked.path))
     except NoSuchFile as error:
         raise Problem(HTTPStatus.NOT_FOUND, str(error), field="path") from None
     text = str(found["text"])
@@ -82,7 +82,7 @@ async def _html_of(text: str) -> str:
     return str(await render(text))
 
 
-async def _asked(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
+async def _ask(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
     """Return the gateway's answer.
 
     Raises:

@@ -70,7 +70,7 @@ def _schemas(operations: Sequence[Operation[Any]]) -> tuple[Mapping[_Key, Any], 
 
 
 def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: dict[str, Any]) -> dict[str, Any]:
-    fields = _resolved(schemas[operation.id, "request"], components)
+    fields = _resolve(schemas[operation.id, "request"], components)
     properties: Mapping[str, Any] = fields.get("properties", {})
     required = fields.get("required", ())
     entry: dict[str, Any] = {
@@ -134,7 +134,7 @@ def _responses(operation: Operation[Any], schemas: Mapping[_Key, Any]) -> Iterab
         yield str(status.value), {"description": status.phrase, "content": problem}
 
 
-def _resolved(schema: Mapping[str, Any], components: dict[str, Any]) -> Mapping[str, Any]:
+def _resolve(schema: Mapping[str, Any], components: dict[str, Any]) -> Mapping[str, Any]:
     """Return a request's own schema, which is no component: its fields stand in parameters and body."""
     if "$ref" not in schema:
         return schema

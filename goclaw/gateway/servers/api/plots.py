@@ -60,7 +60,7 @@ def columns(words: PlotWords, bars: Sequence[Bar], theme: Theme) -> str:
     for at, (label, value) in enumerate(bars):
         height = (HEIGHT - TOP - BOTTOM) * value / top
         x, y = LEFT + at * step + step * 0.12, HEIGHT - BOTTOM - height
-        said = _escaped(f"{label}: {words.amount(value)}")
+        said = _escape(f"{label}: {words.amount(value)}")
         parts.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{step * 0.76:.1f}" height="{height:.1f}" rx="2" '
             f'fill="{colours.data}"><title>{said}</title></rect>'
@@ -81,7 +81,7 @@ def rows(words: PlotWords, bars: Sequence[Bar], theme: Theme) -> str:
     for at, (label, value) in enumerate(shown):
         y, length = TOP + 8 + at * ROW, room * value / most
         name = label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"
-        said = _escaped(f"{label}: {words.amount(value)}")
+        said = _escape(f"{label}: {words.amount(value)}")
         parts.append(_text(NAMES - 8, y + 14, name or "(forgotten)", colours.text, "end"))
         parts.append(
             f'<rect x="{NAMES}" y="{y}" width="{max(length, 1):.1f}" height="18" rx="3" '
@@ -155,10 +155,10 @@ def _ceiling(value: float) -> float:
 
 
 def _text(x: float, y: float, words: str, colour: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">{_escaped(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">{_escape(words)}</text>'
 
 
-def _escaped(words: str) -> str:
+def _escape(words: str) -> str:
     """Return a text for XML, without what no XML may have."""
     return escape("".join(each if each.isprintable() else "\ufffd" for each in words))
 
@@ -166,11 +166,11 @@ def _escaped(words: str) -> str:
 def _picture(words: PlotWords, height: int, colours: _Colours, parts: Sequence[str], *, empty: bool) -> str:
     if empty:
         parts = [_text(WIDTH / 2, height / 2 + 8, "nothing yet", colours.quiet, "middle")]
-    title = f'<text x="0" y="16" fill="{colours.text}" font-weight="600" font-size="13">{_escaped(words.title)}</text>'
+    title = f'<text x="0" y="16" fill="{colours.text}" font-weight="600" font-size="13">{_escape(words.title)}</text>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         f'role="img" aria-labelledby="title description" {_FONT}>'
-        f'<title id="title">{_escaped(words.title)}</title>'
-        f'<desc id="description">{_escaped(words.description)}</desc>'
+        f'<title id="title">{_escape(words.title)}</title>'
+        f'<desc id="description">{_escape(words.description)}</desc>'
         f"{title}{''.join(parts)}</svg>\n"
     )

@@ -36,11 +36,11 @@ async def fields_of(operation: Operation[RequestT], request: web.Request) -> Req
     if request.query_string:
         given |= _query(operation, request)
     if not operation.has_body:
-        return _checked(operation, given)
+        return _validate(operation, given)
     raw = await _body(request)
     if len(raw) > LARGE_BODY:
-        return await asyncio.to_thread(_parsed, operation, given, raw)
-    return _parsed(operation, given, raw)
+        return await asyncio.to_thread(_parse, operation, given, raw)
+    return _parse(operation, given, raw)
 
 
 def _query(operation: Operation[RequestT], request: web.Request) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _query(operation: Operation[RequestT], request: web.Request) -> dict[str, An
     given: dict[str, Any] = {}
     for name, value in request.query.items():
         if name not in known:
-            words = f"the query has no `{_shown(name)}` here; a token belongs into the header Authorization"
+            words = f"the query has no `{_format_name(name)}` here; a token belongs into the header Authorization"
             raise bad_request(words, "query")
         if name in given:
             raise bad_request(f"`{name}` should stand once", name)
@@ -73,7 +73,7 @@ async def _body(request: web.Request) -> bytes:
     return await request.read()
 
 
-def _parsed(operation: Operation[RequestT], given: dict[str, Any], raw: bytes) -> RequestT:
+def _parse(operation: Operation[RequestT], given: dict[str, Any], raw: bytes) -> RequestT:
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -85,16 +85,16 @@ def _parsed(operation: Operation[RequestT], given: dict[str, Any], raw: bytes) -
     for name in operation.in_path:
         if name in body:
             raise bad_request(f"`{name}` stands in the path", name)
-    return _checked(operation, {**body, **given})
+    return _validate(operation, {**body, **given})
 
 
-def _checked(operation: Operation[RequestT], given: dict[str, Any]) -> RequestT:
+def _validate(operation: Operation[RequestT], given: dict[str, Any]) -> RequestT:
     try:
         # As JSON: strictly a text is no number there, yet a list may be a tuple.
         return operation.request.model_validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = _shown(".".join(str(each) for each in first["loc"]))
+        place = _format_name(".".join(str(each) for each in first["loc"]))
         if first["type"] == "extra_forbidden":
             raise bad_request(f"`{place}` is not known here", place) from None
         raise bad_request(f"`{place}`: {first['msg']}" if place else first["msg"], place or None) from None
@@ -115,6 +115,6 @@ def _inside(item: Any) -> Iterable[Any]:
     return item if isinstance(item, list) else ()
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     """Return a caller's field for an error: a long one may be a secret in the wrong place."""
     return mask(name) if _PLAIN.fullmatch(name) else "[a name that is none of ours]"

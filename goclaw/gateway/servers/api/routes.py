@@ -41,15 +41,15 @@ class ApiRoutes:
 
     async def _handle(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
         """Answer a request; errors are problem details."""
-        return await answered(self._admitted(operation, request))
+        return await answered(self._admit(operation, request))
 
-    async def _admitted(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+    async def _admit(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
         programs = self._services.programs
         program = await programs.admit(request)
         with programs.counted(program):
-            return await self._answered(operation, request, program)
+            return await self._answer(operation, request, program)
 
-    async def _answered(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
+    async def _answer(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
         call = Call(self._services, program, request)
         if operation.admins_only:
             call.demand_admin()

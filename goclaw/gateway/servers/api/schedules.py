@@ -88,7 +88,7 @@ class RunList(Response):
 
 async def list_schedules(call: Call, _: NoFields) -> ScheduleList:
     """Return the schedules that the caller may see."""
-    return ScheduleList(schedules=[_shown(each) for each in await call.ports.schedules.of(call.actor)])
+    return ScheduleList(schedules=[_render(each) for each in await call.ports.schedules.of(call.actor)])
 
 
 async def add(call: Call, asked: ScheduleMade) -> Schedule:
@@ -99,14 +99,14 @@ async def add(call: Call, asked: ScheduleMade) -> Schedule:
     inbound = Inbound(identity, call.actor, session, "", address, call.ports.clock.now())
     wanted = ScheduleRequest(**asked.model_dump(exclude={"id", "name"}))
     try:
-        return _shown(await schedules.make(inbound, asked.name, wanted))
+        return _render(await schedules.make(inbound, asked.name, wanted))
     except StateError as error:
         raise _impossible(error) from None
 
 
 async def runs(call: Call, asked: ScheduleAsked) -> RunList:
     """Return the runs of a schedule."""
-    await _found(call, asked.name)
+    await _find(call, asked.name)
     return RunList(
         runs=[
             ScheduleRun(
@@ -124,39 +124,39 @@ async def runs(call: Call, asked: ScheduleAsked) -> RunList:
 
 async def pause(call: Call, asked: ScheduleAsked) -> Schedule:
     """Keep a schedule from running."""
-    return await _changed(call, asked.name, "pause")
+    return await _change(call, asked.name, "pause")
 
 
 async def resume(call: Call, asked: ScheduleAsked) -> Schedule:
     """Have a schedule go on."""
-    return await _changed(call, asked.name, "resume")
+    return await _change(call, asked.name, "resume")
 
 
 async def run(call: Call, asked: ScheduleAsked) -> Schedule:
     """Run a schedule now."""
-    return await _changed(call, asked.name, "run")
+    return await _change(call, asked.name, "run")
 
 
 async def remove(call: Call, asked: ScheduleAsked) -> None:
     """Forget a schedule."""
-    await _found(call, asked.name)
+    await _find(call, asked.name)
     try:
         await call.ports.schedules.remove(call.actor, asked.name)
     except StateError as error:
         raise _impossible(error) from None
 
 
-async def _changed(call: Call, name: str, action: str) -> Schedule:
+async def _change(call: Call, name: str, action: str) -> Schedule:
     """Pause, resume or run a schedule, and return it as it is then."""
-    await _found(call, name)
+    await _find(call, name)
     try:
         await getattr(call.ports.schedules, action)(call.actor, name)
     except StateError as error:
         raise _impossible(error) from None
-    return _shown(await _found(call, name))
+    return _render(await _find(call, name))
 
 
-async def _found(call: Call, name: str) -> StoredJob:
+async def _find(call: Call, name: str) -> StoredJob:
     """Return a schedule that the caller may see.
 
     Raises:
@@ -173,7 +173,7 @@ def _impossible(error: StateError) -> Problem:
     return Problem(HTTPStatus.CONFLICT, str(error))
 
 
-def _shown(stored: StoredJob) -> Schedule:
+def _render(stored: StoredJob) -> Schedule:
     job = stored.job
     return Schedule(
         name=job.name,

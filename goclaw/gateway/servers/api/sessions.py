@@ -49,10 +49,10 @@ class SessionState(Response):
 
 async def list_sessions(call: Call, asked: SessionsAsked) -> SessionPage:
     """Return a page of sessions."""
-    after = _decoded(asked.cursor) if asked.cursor else None
+    after = _decode(asked.cursor) if asked.cursor else None
     found = await call.ports.gateway.sessions(call.actor, agents=asked.agents, after=after, limit=asked.limit + 1)
     page = found[: asked.limit]
-    return SessionPage(sessions=page, next=_encoded(page[-1].place) if len(found) > len(page) else "")
+    return SessionPage(sessions=page, next=_encode(page[-1].place) if len(found) > len(page) else "")
 
 
 async def get_session(call: Call, asked: SessionAsked) -> SessionState:
@@ -112,11 +112,11 @@ async def _exists(call: Call, session: str) -> bool:
     return bool((await call.ports.gateway.outline(session, 0)).rows)
 
 
-def _encoded(place: SessionPlace) -> str:
+def _encode(place: SessionPlace) -> str:
     return base64.urlsafe_b64encode(f"{-place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 
 
-def _decoded(cursor: str) -> SessionPlace:
+def _decode(cursor: str) -> SessionPlace:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         at, _, key = base64.b64decode(padded, altchars=b"-_", validate=True).decode().partition(" ")

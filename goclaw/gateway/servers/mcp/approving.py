@@ -134,11 +134,11 @@ class Approval:
         if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer = await self._answer_to(wanted)
         else:
-            answer = await self._asked(wanted, agent)
+            answer = await self._ask(wanted, agent)
         self._record(wanted, answer)
         if answer != "accept":
             return Consent(refusal=f"the user did not approve {wanted.call.name}")
-        return Consent(wanted.digest, lapsed=self._lapsed)
+        return Consent(wanted.digest, lapsed=self._find_lapse)
 
     async def decide_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
         """Return the consent to a call of the agent with this name, which works for the client's call.
@@ -152,7 +152,7 @@ class Approval:
             raise ToolError(f"approval required: {wanted.reason}; {IN_THE_MIDDLE}")
         return await self.decide(wanted, agent)
 
-    def _lapsed(self) -> str:
+    def _find_lapse(self) -> str:
         return "" if self._approvals.may_decide(self._actor) else "whoever approved it may not do so any more"
 
     def _can_ask(self) -> bool:
@@ -162,7 +162,7 @@ class Approval:
         has_forms = able is not None and (able.form is not None or able.url is None)
         return self._backend.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(self._actor)
 
-    async def _asked(self, wanted: ApprovalRequest, agent: str) -> str:
+    async def _ask(self, wanted: ApprovalRequest, agent: str) -> str:
         try:
             async with asyncio.timeout(60 * self._backend.config.policy.approval_minutes):
                 found = await self._ctx.session.elicit_form(

@@ -225,7 +225,7 @@ class _Watch:
 
     def _tell(self, interest: Interest, before: Seen) -> None:
         now = self._seen
-        by_name = _named(before.named, now.named)
+        by_name = _find_changes(before.named, now.named)
         in_list = differences(before, now)
         for uri in sorted(interest.uris):
             if event := by_name.get(_path(uri)):
@@ -239,7 +239,7 @@ class _Watch:
             self._publish(ListChanged("resources"), self._person)
 
 
-def _named(before: Mapping[str, StateT | None], now: Mapping[str, StateT | None]) -> dict[str, Event]:
+def _find_changes(before: Mapping[str, StateT | None], now: Mapping[str, StateT | None]) -> dict[str, Event]:
     """Return the changes of files covered by both looks, where None is a missing file."""
     found: dict[str, Event] = {}
     for path in before.keys() & now.keys():
@@ -256,7 +256,9 @@ def differences(before: Seen, now: Seen) -> dict[str, Event]:
     paths = before.listed.keys() | now.listed.keys()
     if not (before.complete and now.complete):
         paths = before.listed.keys() & now.listed.keys()
-    return _named({path: before.listed.get(path) for path in paths}, {path: now.listed.get(path) for path in paths})
+    return _find_changes(
+        {path: before.listed.get(path) for path in paths}, {path: now.listed.get(path) for path in paths}
+    )
 
 
 async def _folders(workspace: Workspace, interest: Interest) -> frozenset[str]:

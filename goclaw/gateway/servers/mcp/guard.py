@@ -92,8 +92,8 @@ class RequestGuard:
             await self._inner(scope, receive, send)
             return
         try:
-            name, token = await self._admitted(scope)
-            with self._counted(name):
+            name, token = await self._admit(scope)
+            with self._count(name):
                 status = await self._serve(scope, receive, send, name, token)
         except _Refused as refusal:
             await _refuse(send, refusal)
@@ -117,7 +117,7 @@ class RequestGuard:
                     self._cut.add(task)
                     task.cancel()
 
-    async def _admitted(self, scope: Scope) -> tuple[str, Token]:
+    async def _admit(self, scope: Scope) -> tuple[str, Token]:
         """Return the name of the token that the request shows, and the token. The body is not read yet."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         named = _values(headers, b"host")
@@ -163,7 +163,7 @@ class RequestGuard:
         return answer.status
 
     @contextmanager
-    def _counted(self, name: str) -> Iterator[None]:
+    def _count(self, name: str) -> Iterator[None]:
         if self._ended or self._open[name] >= self._caps.per_token or self._open.total() >= self._caps.in_all:
             raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
         self._open[name] += 1

@@ -166,7 +166,7 @@ class ToolOffer:
         registry = self._backend.dispatcher.registry
         await registry.ready()
         specs, cursor = page(self._backend.offered(actor), lambda spec: spec.name, params)
-        return ListToolsResult(tools=[_described(spec) for spec in specs], next_cursor=cursor)
+        return ListToolsResult(tools=[_describe(spec) for spec in specs], next_cursor=cursor)
 
     async def called(
         self,
@@ -182,16 +182,16 @@ class ToolOffer:
         await self._backend.dispatcher.registry.ready()
         approval = Approval(self._approvals, self._backend, actor, ctx, params)
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
-        async with self._counted(), open_progress(ctx, self._backend.clock) as progress:
+        async with self._count_call(), open_progress(ctx, self._backend.clock) as progress:
             services = CallServices(approval, progress)
             work = self._run(call, actor, services)
             try:
                 result = await _apart(work, f"tool {params.name[:64]} over MCP", gone)
             except ToolError as error:
-                return _failed(str(error))
+                return _failure_of(str(error))
             except StateError as error:
                 log.warning("a call over MCP was cut: %s", error)
-                return _failed(f"{params.name[:64]} was cut, for nothing can be kept on the disk: {error}")
+                return _failure_of(f"{params.name[:64]} was cut, for nothing can be kept on the disk: {error}")
         if approval.asks is not None:
             return approval.asks
         return await self._answer(result, services.given)
@@ -229,7 +229,7 @@ class ToolOffer:
         )
 
     @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[None]:
+    async def _count_call(self) -> AsyncIterator[None]:
         self._running += 1
         self._idle.clear()
         try:
@@ -247,7 +247,7 @@ class ToolOffer:
         content += [picture for image in result.images if (picture := await self._picture(image))]
         if not given.spec.result_schema:
             return CallToolResult(content=content)
-        data = _masked(given.result.data(given.value))
+        data = _mask(given.result.data(given.value))
         if len(orjson.dumps(data)) > MAX_DATA:
             what = f"the result has more than {MAX_DATA:,} bytes; ask for a part of it"
             return CallToolResult(content=[*content, TextContent(text=what)], is_error=True)
@@ -262,7 +262,7 @@ class ToolOffer:
         return ImageContent(data=base64.b64encode(data).decode(), mime_type=image.mime)
 
 
-def _described(spec: ToolSpec) -> Tool:
+def _describe(spec: ToolSpec) -> Tool:
     known = spec.annotations
     return Tool(
         name=spec.name,
@@ -280,7 +280,7 @@ def _described(spec: ToolSpec) -> Tool:
     )
 
 
-def _failed(words: str) -> CallToolResult:
+def _failure_of(words: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=mask(words))], is_error=True)
 
 
@@ -321,13 +321,13 @@ def _words(result: ToolResult) -> str:
     return str(said["error"]) if isinstance(said, dict) and "error" in said else result.content
 
 
-def _masked(value: Any) -> Any:
+def _mask(value: Any) -> Any:
     """Return the same data with the secrets in each text masked."""
     match value:
         case str():
             return mask(value)
         case Mapping():
-            return {str(name): _masked(each) for name, each in value.items()}
+            return {str(name): _mask(each) for name, each in value.items()}
         case list() | tuple():
-            return [_masked(each) for each in value]
+            return [_mask(each) for each in value]
     return value

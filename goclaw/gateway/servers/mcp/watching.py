@@ -160,11 +160,11 @@ class Hub:
             self.files.drop(key)
             # The library has no public notice that a connection has ended.
             if (connection := getattr(ctx.session, "_connection", None)) is not None:
-                connection.exit_stack.callback(self._gone, key, peer)
+                connection.exit_stack.callback(self._forget, key, peer)
         peer.session = ctx.session
         self._peers.move_to_end(key)
         while len(self._peers) > MAX_PEERS:
-            self._gone(*next(iter(self._peers.items())))
+            self._forget(*next(iter(self._peers.items())))
 
     async def subscribe(self, key: str, uri: str) -> None:
         """Subscribe a client of an older version to a resource.
@@ -205,7 +205,7 @@ class Hub:
         while True:
             change, person = await self._outgoing.get()
             for key, peer in list(self._peers.items()):
-                if person in ("", peer.actor.key) and self._wanted(peer, change):
+                if person in ("", peer.actor.key) and self._is_for(peer, change):
                     await self._send(key, peer, change)
 
     async def _send(self, key: str, peer: _Peer, change: Change) -> None:
@@ -224,20 +224,20 @@ class Hub:
                         params = LoggingMessageNotificationParams(level=LEVEL, logger=name, data=dict(payload))
                         await peer.session.send_notification(LoggingMessageNotification(params=params))
         except TimeoutError:
-            self._gone(key, peer)
+            self._forget(key, peer)
 
     async def _watch_files(self, key: str, peer: _Peer) -> None:
         await self.files.put(key, peer.actor, peer.uris)
         if self._peers.get(key) is not peer:
             self.files.drop(key)  # it went meanwhile
 
-    def _gone(self, key: str, peer: _Peer) -> None:
+    def _forget(self, key: str, peer: _Peer) -> None:
         """Forget a connection that has ended, or is as good as that."""
         if self._peers.get(key) is peer:
             del self._peers[key]
             self.files.drop(key)
 
-    def _wanted(self, peer: _Peer, change: Change) -> bool:
+    def _is_for(self, peer: _Peer, change: Change) -> bool:
         if isinstance(change, Changed) and change.resource not in peer.uris:
             return False
         if isinstance(change, ServerNotification) and not peer.listens:
@@ -306,7 +306,7 @@ async def open_hub(backend: McpBackend, may: Callable[[Actor, str], bool], there
     if backend.config.mcp.server.resources:
         tasks["files for MCP clients"] = partial(follow_files, hub.files, backend.clock, backend.workspace, hub.publish)
     for resource in backend.declared.resources:
-        tasks[f"changes of {resource.uri}"] = partial(_follow_declared, hub, resource)
+        tasks[f"changes of {resource.uri}"] = partial(_follow_resource, hub, resource)
     for notification in backend.declared.notifications:
         tasks[f"notification {notification.name}"] = partial(_follow_notification, hub, notification)
     async with AsyncExitStack() as stack:
@@ -326,7 +326,7 @@ async def _follow(hub: Hub, backend: McpBackend) -> None:
         await backend.clock.sleep(LOOK_SECONDS)
 
 
-async def _follow_declared(hub: Hub, resource: Resource) -> None:
+async def _follow_resource(hub: Hub, resource: Resource) -> None:
     async with resource.changes() as changes:
         async for _ in changes:
             hub.publish(Changed(resource.uri, "updated"))

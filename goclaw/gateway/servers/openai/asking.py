@@ -128,8 +128,8 @@ class Asking:
         reader = self._reader(wanted, wanted.turn)
         try:
             async with self._ports.gateway.follow(wanted.place.session, "", NOWHERE) as following:
-                with self._counted(wanted):
-                    async with aclosing(self._followed(wanted, reader, following)) as pieces:
+                with self._count(wanted):
+                    async with aclosing(self._follow(wanted, reader, following)) as pieces:
                         async for piece in pieces:
                             yield piece
         except StateError as error:
@@ -150,7 +150,7 @@ class Asking:
             link=self._link,
         )
 
-    async def _followed(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncGenerator[Delta, None]:
+    async def _follow(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncGenerator[Delta, None]:
         """Begin the turn, or find it; yield what is said in it until it is over, or waits for a person."""
         said, question = await self._begin(wanted, reader)
         for delta in reader.paragraph(said):
@@ -179,7 +179,7 @@ class Asking:
         watch.check()
 
     @contextmanager
-    def _counted(self, wanted: Wanted) -> Iterator[None]:
+    def _count(self, wanted: Wanted) -> Iterator[None]:
         self._awaited[wanted.turn] += 1
         try:
             yield
@@ -241,7 +241,7 @@ class Asking:
             return "", ""
         before = await self._ports.gateway.now(wanted.place.session)
         answered = next((each.id for each in before.questions if _answer_to(each, wanted.asked.message.text)), "")
-        said = await self._spoken(wanted, before.questions)
+        said = await self._send(wanted, before.questions)
         if said is None:
             return "", ""
         reader.turn = before.turn if answered else ""
@@ -252,7 +252,7 @@ class Asking:
         if await self._ports.engine.submit(await self._inbound(wanted)):
             log.info("a program asks as %s", wanted.program.actor.key, extra={"turn": wanted.turn})
 
-    async def _spoken(self, wanted: Wanted, questions: Sequence[Question]) -> str | None:
+    async def _send(self, wanted: Wanted, questions: Sequence[Question]) -> str | None:
         """Say something in a kept session; return the answer of a command or to a question, None: it is a turn."""
         actor, gateway = wanted.program.actor, self._ports.gateway
         if not wanted.place.is_of_program:

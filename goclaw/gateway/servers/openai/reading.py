@@ -80,7 +80,7 @@ class TurnReader:
             return
         match event:
             case MessageStored():
-                yield from self._stored(event)
+                yield from self._process_message(event)
             case TextStreamed(text=text) if self._live:
                 yield from self._text(text)
                 self._streamed += text
@@ -112,7 +112,7 @@ class TurnReader:
         self._has_text, self._goes_on = True, False
         yield Delta("text", text)
 
-    def _stored(self, event: MessageStored) -> Iterator[Delta]:
+    def _process_message(self, event: MessageStored) -> Iterator[Delta]:
         match event.message:
             case AssistantMessage(text=text):
                 begun = self._streamed.strip()  # what is stored has no blank space around it

@@ -87,7 +87,7 @@ class _Request(_Loose):
         if self.tools:
             raise bad_request(_NO_TOOLS.format("tools"), "tools", "unsupported_parameter")
         if self.top_logprobs:
-            raise _unsupported("top_logprobs", "there are no log probabilities")
+            raise _refusal_of("top_logprobs", "there are no log probabilities")
 
 
 class StreamOptions(_Loose):
@@ -117,17 +117,17 @@ class ChatRequest(_Request):
         if self.functions:
             raise bad_request(_NO_TOOLS.format("functions"), "functions", "unsupported_parameter")
         if self.n not in (None, 1):
-            raise _unsupported("n", "there is one answer to a request")
+            raise _refusal_of("n", "there is one answer to a request")
         if self.logprobs:
-            raise _unsupported("logprobs", "there are no log probabilities")
+            raise _refusal_of("logprobs", "there are no log probabilities")
         if self.response_format and self.response_format.type != "text":
-            raise _unsupported("response_format", "the answer is text; say in words which form it should have")
+            raise _refusal_of("response_format", "the answer is text; say in words which form it should have")
         if set(self.modalities or ()) - {"text"}:
-            raise _unsupported("modalities", "the answer is text")
+            raise _refusal_of("modalities", "the answer is text")
 
     def asked(self) -> Asked:
         """Return the question. Raises ApiError where the messages make none."""
-        return _asked(self.messages, "messages", "")
+        return _parse_messages(self.messages, "messages", "")
 
 
 class _Text(_Loose):
@@ -149,11 +149,11 @@ class ResponsesRequest(_Request):
         """Raise ApiError for a field whose meaning would be lost."""
         super().refuse()
         if self.background:
-            raise _unsupported("background", "a request waits for its answer")
+            raise _refusal_of("background", "a request waits for its answer")
         if self.prompt:
-            raise _unsupported("prompt", "there are no stored prompts")
+            raise _refusal_of("prompt", "there are no stored prompts")
         if self.text and self.text.format and self.text.format.type != "text":
-            raise _unsupported("text.format", "the answer is text; say in words which form it should have")
+            raise _refusal_of("text.format", "the answer is text; say in words which form it should have")
         if self.previous_response_id and self.conversation:
             raise bad_request(
                 "send either `conversation` or `previous_response_id`: they may name two conversations",
@@ -170,7 +170,7 @@ class ResponsesRequest(_Request):
         items = [ChatMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
         if len(items) > MAX_MESSAGES:
             raise bad_request(f"there are more than {MAX_MESSAGES:,} items", "input")
-        return _asked([each for each in items if each.type != "reasoning"], "input", self.instructions or "")
+        return _parse_messages([each for each in items if each.type != "reasoning"], "input", self.instructions or "")
 
 
 def parsed(kind: type[RequestT], raw: bytes) -> RequestT:
@@ -201,12 +201,12 @@ def _place(location: Sequence[str | int]) -> str:
     )
 
 
-def _unsupported(param: str, why: str) -> ApiError:
+def _refusal_of(param: str, why: str) -> ApiError:
     return bad_request(f"`{param}` is not supported: {why}", param, "unsupported_parameter")
 
 
-def _asked(messages: Sequence[ChatMessage], name: str, instructions: str) -> Asked:
-    said = _said(messages, name, instructions)
+def _parse_messages(messages: Sequence[ChatMessage], name: str, instructions: str) -> Asked:
+    said = _collect_messages(messages, name, instructions)
     if not said or said[-1].role != "user" or not (said[-1].text.strip() or said[-1].pictures):
         raise bad_request("the last message should be the user's, with a text", name)
     if sum(len(each.text) for each in said) > MAX_CHARACTERS:
@@ -216,7 +216,7 @@ def _asked(messages: Sequence[ChatMessage], name: str, instructions: str) -> Ask
     return Asked(tuple(said[:-1]), said[-1])
 
 
-def _said(messages: Sequence[ChatMessage], name: str, instructions: str) -> list[Said]:
+def _collect_messages(messages: Sequence[ChatMessage], name: str, instructions: str) -> list[Said]:
     """Return the messages; instructions stand before the next message of the user, who is answerable for them."""
     said: list[Said] = []
     waiting = [instructions] if instructions.strip() else []

@@ -94,7 +94,7 @@ class OpenAIRoutes:
             place, turn = self._places.fresh(program, key)
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         form = Completion(turn, body.model, self._ports.clock.now(), include_usage=include_usage)
-        wanted = self._wanted(request, program, (place, turn), asked, agent, live=bool(body.stream))
+        wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
         return await self._reply(request, wanted, form)
 
     async def _respond(self, request: web.Request, program: Program) -> web.StreamResponse:
@@ -102,7 +102,7 @@ class OpenAIRoutes:
         agent, asked = self._models.agent(program.actor, body.model), body.asked()
         place, turn = await self._place_of(request, program, body)
         form = Response(turn, place, body.model, self._ports.clock.now(), body.previous_response_id)
-        wanted = self._wanted(request, program, (place, turn), asked, agent, live=bool(body.stream))
+        wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
         return await self._reply(request, wanted, form)
 
     async def _place_of(self, request: web.Request, program: Program, body: ResponsesRequest) -> tuple[Place, str]:
@@ -141,7 +141,7 @@ class OpenAIRoutes:
         raw = await request.read()
         return await asyncio.to_thread(parsed, kind, raw) if len(raw) > LARGE_BODY else parsed(kind, raw)
 
-    def _wanted(
+    def _build_request(
         self,
         request: web.Request,
         program: Program,

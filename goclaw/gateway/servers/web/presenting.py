@@ -80,7 +80,7 @@ class PageFrames:
         data: dict[str, Any] = SERVER_FRAME.to_data(frame)
         match frame:
             case Attached():
-                await self._put_attached(frame, data)
+                await self._put_session(frame, data)
             case Older():
                 await self._put_messages(data["rows"])
             case Accepted():
@@ -99,7 +99,7 @@ class PageFrames:
         await self._put_messages(data)
         return data
 
-    async def _put_attached(self, frame: Attached, data: dict[str, Any]) -> None:
+    async def _put_session(self, frame: Attached, data: dict[str, Any]) -> None:
         await self._put_messages(data["history"])
         now = data["now"]
         await self._put_questions(now["questions"])
@@ -128,7 +128,7 @@ class PageFrames:
         growing = self._growing
         if growing is None:
             return None
-        done, open_end = await self._made(growing.open_size + len(text), lambda: growing.append(text))
+        done, open_end = await self._render(growing.open_size + len(text), lambda: growing.append(text))
         return {"done": done, "open": open_end}
 
     async def _put_messages(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -143,7 +143,7 @@ class PageFrames:
 
     async def _new(self, text: str, size: int) -> str:
         """Return the HTML of a text that is not known, one of several with `size` characters."""
-        html = await self._made(size, partial(rendered, text))
+        html = await self._render(size, partial(rendered, text))
         self._known.keep(text, html)
         return html
 
@@ -154,9 +154,9 @@ class PageFrames:
             question["html"] = await self._html_of(revealed(text) if question["kind"] == "approval" else text)
 
     async def _html_of(self, text: str) -> str:
-        return await self._made(len(text), lambda: rendered(text))
+        return await self._render(len(text), lambda: rendered(text))
 
-    async def _made(self, size: int, work: Callable[[], T]) -> T:
+    async def _render(self, size: int, work: Callable[[], T]) -> T:
         """Do some rendering; beside the event loop if it may be long."""
         if size <= IN_LOOP:
             return work()

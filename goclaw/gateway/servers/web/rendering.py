@@ -95,16 +95,16 @@ class GrowingHtml:
         """Let the text grow; return the HTML that is to be added to the finished blocks, and that of the open end."""
         text = storable(text)
         if len(self._markdown.rest) + len(text) > MAX_OPEN:
-            return self._finished(text)
+            return self._finish(text)
         before = self._markdown.rest
         try:
             finished, open_tokens = self._markdown.append(text, _parser())
             return _html(finished), _html(open_tokens)
         except (_TooMuch, RecursionError):
             self._markdown.rest = before
-            return self._finished(text)
+            return self._finish(text)
 
-    def _finished(self, text: str) -> tuple[str, str]:
+    def _finish(self, text: str) -> tuple[str, str]:
         """Finish all there is as one text: what follows begins anew."""
         whole = self._markdown.rest + text
         self._markdown.rest = ""
@@ -183,9 +183,9 @@ class _Renderer(RendererHTML):
         target = str(tokens[at].attrs.get("href", ""))
         label = "".join(token.content for token in tokens[at + 1 : idx])
         if not _is_web(target):
-            return _shown(target, label)
+            return _format_target(target, label)
         hides = _LOOKS_LIKE_ADDRESS.match(label) and tokens[at].info != "auto"
-        return f"</a>{_shown(target, label) if hides else ''}"
+        return f"</a>{_format_target(target, label) if hides else ''}"
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """Return a link to a picture: a page that loads one tells its server who reads."""
@@ -193,7 +193,7 @@ class _Renderer(RendererHTML):
         source = str(token.attrs.get("src", ""))
         label = self.renderInlineAsText(token.children or [], options, env)
         if not _is_web(source):
-            return escape(label) + _shown(source, label)
+            return escape(label) + _format_target(source, label)
         return f'<a href="{escape(source)}">{escape(label or source)}</a>'
 
     def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
@@ -228,7 +228,7 @@ def _is_web(target: str) -> bool:
     return found is not None and found[1].lower() in _SCHEMES
 
 
-def _shown(target: str, label: str) -> str:
+def _format_target(target: str, label: str) -> str:
     """Return an address as text behind the words of its link, if they do not say it."""
     if not target or target == label:
         return ""

@@ -60,13 +60,13 @@ class _Live:
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
         """Serve a page's connection."""
-        return await (await self._loaded()).receive(request)
+        return await (await self._load_once()).receive(request)
 
     async def newest(self, actor: Actor) -> list[dict[str, Any]]:
         """Return the last rows of an actor's own session."""
-        return await (await self._loaded()).newest(actor)
+        return await (await self._load_once()).newest(actor)
 
-    async def _loaded(self) -> "LivePages":
+    async def _load_once(self) -> "LivePages":
         async with self._loading:
             if self._pages is None:
                 self._pages = await self._load()

@@ -99,7 +99,7 @@ class Webhook:
         if proof.signs_body and not proof.fits(secret, raw):
             return self._not_right(request)
         if self._hook.hmac == "github" and request.headers.get(GITHUB_EVENT) == "ping":
-            return _said(HTTPStatus.OK, "pong")
+            return _respond(HTTPStatus.OK, "pong")
         try:
             return await self._take(raw, request.headers)
         except CallFault as fault:
@@ -118,7 +118,7 @@ class Webhook:
     async def _take(self, raw: bytes, headers: Headers) -> web.StreamResponse:
         body, text, foreign = await asyncio.to_thread(self._read, raw, shown_headers(self._hook, headers))
         if not text:
-            return _said(HTTPStatus.OK, "nothing to do")
+            return _respond(HTTPStatus.OK, "nothing to do")
         if self._ports.users.get(self._hook.user) is None:
             log.warning("webhook %s: its user %s is not in users.json", self.name, self._hook.user)
             return _refusal(HTTPStatus.FORBIDDEN, "the user of this webhook has no access")
@@ -133,7 +133,7 @@ class Webhook:
         else:
             is_new = await self._ports.engine.submit(inbound)
         log.info("webhook %s: a call was %s", self.name, "taken" if is_new else "known", extra={"turn": inbound.id})
-        return _said(HTTPStatus.ACCEPTED, "accepted") if is_new else _said(HTTPStatus.OK, "duplicate")
+        return _respond(HTTPStatus.ACCEPTED, "accepted") if is_new else _respond(HTTPStatus.OK, "duplicate")
 
     def _read(self, raw: bytes, headers: Mapping[str, str]) -> tuple[object, str, tuple[Foreign, ...]]:
         try:
@@ -189,7 +189,7 @@ def _address(hook: IncomingWebhook) -> Address:
     return Address(LOCAL, "") if hook.address.channel == "tui" else hook.address
 
 
-def _said(status: HTTPStatus, word: str) -> web.StreamResponse:
+def _respond(status: HTTPStatus, word: str) -> web.StreamResponse:
     return web.json_response({"status": word}, status=status, headers=HEADERS)
 
 

@@ -140,7 +140,7 @@ class _Budget:
 
 
 @pass_context
-def _counted(context: Context, values: Any) -> Iterator[Any]:
+def _count(context: Context, values: Any) -> Iterator[Any]:
     budget = context[_COUNTED]
     assert isinstance(budget, _Budget)  # noqa: S101 - put there by render
     return budget.counted(values)
@@ -155,7 +155,7 @@ def _join(values: Any, separator: str = "") -> str:
         raise TemplateFault("join needs a list")
     parts, length = list[str](), 0
     for value in values:
-        parts.append(_shown(value))
+        parts.append(_render(value))
         length += len(parts[-1]) + len(separator)
         if length > MAX_TEXT:
             break
@@ -163,16 +163,16 @@ def _join(values: Any, separator: str = "") -> str:
 
 
 def _truncate(value: Any, length: int = 200) -> str:
-    text = _shown(value)
+    text = _render(value)
     return text if len(text) <= length else f"{text[: max(0, length - 1)]}…"
 
 
 def _lower(value: Any) -> str:
-    return _shown(value).lower()
+    return _render(value).lower()
 
 
 def _upper(value: Any) -> str:
-    return _shown(value).upper()
+    return _render(value).upper()
 
 
 _OWN_FILTERS = {
@@ -181,14 +181,12 @@ _OWN_FILTERS = {
     "lower": _lower,
     "truncate": _truncate,
     "upper": _upper,
-    _COUNTED: _counted,
+    _COUNTED: _count,
 }
 
 
 def _environment() -> _JsonOnly:
-    environment = _JsonOnly(
-        undefined=_Missing, autoescape=False, trim_blocks=True, lstrip_blocks=True, finalize=_marked
-    )
+    environment = _JsonOnly(undefined=_Missing, autoescape=False, trim_blocks=True, lstrip_blocks=True, finalize=_mark)
     environment.globals.clear()
     environment.tests = {name: environment.tests[name] for name in _TESTS}
     environment.filters = {name: environment.filters[name] for name in _BUILT_IN_FILTERS} | _OWN_FILTERS
@@ -220,7 +218,7 @@ def _there(value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _render(value: Any) -> str:
     """Return the value as it is put out."""
     match _there(value):
         case None:
@@ -235,15 +233,15 @@ def _shown(value: Any) -> str:
             raise TemplateFault("it puts out something that is no part of the body")
 
 
-def _marked(value: Any) -> str:
-    return f"{_BEGIN}{storable(_shown(value)[:MAX_TEXT]).translate(_NO_MARKS)}{_END}"
+def _mark(value: Any) -> str:
+    return f"{_BEGIN}{storable(_render(value)[:MAX_TEXT]).translate(_NO_MARKS)}{_END}"
 
 
 def _put_together(written: str, origin: str) -> tuple[str, tuple[Foreign, ...]]:
     """Return what was written without the marks, and where they were."""
     pieces = [(match[1], True) if match[2] is None else (match[2], False) for match in _PIECE.finditer(written)]
     text, foreign = "", list[Foreign]()
-    for piece, is_foreign in _stripped([(piece, is_foreign) for piece, is_foreign in pieces if piece]):
+    for piece, is_foreign in _strip([(piece, is_foreign) for piece, is_foreign in pieces if piece]):
         kept = piece[: MAX_TEXT - len(text)]
         if is_foreign and kept:
             foreign.append(Foreign(len(text), len(text) + len(kept), origin, Provenance(SourceKind.WEB)))
@@ -254,7 +252,7 @@ def _put_together(written: str, origin: str) -> tuple[str, tuple[Foreign, ...]]:
     return (text, tuple(foreign)) if text.strip() else ("", ())
 
 
-def _stripped(pieces: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+def _strip(pieces: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
     """Return the pieces without blank space of the template's at both ends."""
     kept = list(pieces)
     if kept and not kept[0][1]:

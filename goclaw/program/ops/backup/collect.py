@@ -123,7 +123,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name[:100]}.", dir=target.parent) as folder:
             copy, archive = Path(folder, DATABASE), Path(folder, "archive")
-            manifest = Manifest(clock.now(), _copied(loaded.config, copy))
+            manifest = Manifest(clock.now(), _copy_database(loaded.config, copy))
             with pack(archive, manifest) as packer:
                 collection = _Collection(loaded, packer, manifest, notes)
                 packer.add_path(DATABASE, copy)
@@ -148,7 +148,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
     return Made(manifest, size, notes)
 
 
-def _copied(config: Config, copy: Path) -> int:
+def _copy_database(config: Config, copy: Path) -> int:
     """Copy the database and return its schema. Makes an empty one where a registry is served and no daemon ever ran."""
     if isinstance(place := config.store_place, PostgresPlace):
         postgres().copy_to_file(place, copy)

@@ -139,11 +139,11 @@ class StagedRestore:
             StateError: the place lies inside that of another thing, or around it.
             OSError: the disk is full, or nothing can be written there.
         """
-        return self._put(new, self._taken(place))
+        return self._put(new, self._add_place(place))
 
     def put_folder(self, new: Path, place: Path) -> None:
         """Put a folder, which may be a mount point, or may lie where nothing can be renamed beside it."""
-        real = self._taken(place)
+        real = self._add_place(place)
         if not real.is_dir() or (os.access(real.parent, os.W_OK) and not real.is_mount()):
             self._put(new, real)
             return
@@ -175,7 +175,7 @@ class StagedRestore:
         for path in self._laid:
             remove(path)
 
-    def _taken(self, place: Path) -> Path:
+    def _add_place(self, place: Path) -> Path:
         real = Path(os.path.realpath(place))
         for other in self._places:
             if lies_inside(real, other) or lies_inside(other, real):

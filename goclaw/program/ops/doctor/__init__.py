@@ -68,11 +68,11 @@ async def examine(
         "telegram": _telegram,
         "http": _http,
     }
-    found = await asyncio.gather(*(_bounded(name, check(loaded)) for name, check in checks.items()))
+    found = await asyncio.gather(*(_limit_time(name, check(loaded)) for name, check in checks.items()))
     return [finding for findings in found for finding in findings]
 
 
-async def _bounded(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+async def _limit_time(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
     seconds = SECONDS.get(name, CHECK_SECONDS)
     try:
         async with asyncio.timeout(seconds):

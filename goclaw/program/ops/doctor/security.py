@@ -63,7 +63,7 @@ def _looked_at(loaded: Loaded) -> list[Finding]:
 
 
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    yield from _unlimited(config, users)
+    yield from _check_limits(config, users)
     yield from _sharing(config, users)
     yield from _doors(config, users)
     telegram = [user for user in users if user.key.startswith("telegram:")]
@@ -115,7 +115,7 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
         )
 
 
-def _unlimited(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+def _check_limits(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     access = Access(Users(users), config)
     for user in users:
         if ADMIN not in user.roles and access.has_every_tool(user):
@@ -212,7 +212,7 @@ def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
 
 def _copies(files: Sequence[Path]) -> Iterator[Finding]:
     for original in files:
-        for copy in _found([original.parent], [pattern.format(escape(original.name)) for pattern in _COPIES]):
+        for copy in _find_files([original.parent], [pattern.format(escape(original.name)) for pattern in _COPIES]):
             yield weak(
                 f"{shown_path(copy)} is an old copy of {original.name}, with all that was taken out of it since",
                 f"when all is well: `rm {shown_path(copy)}`",
@@ -220,7 +220,7 @@ def _copies(files: Sequence[Path]) -> Iterator[Finding]:
 
 
 def _archives(folders: Iterable[Path], workspaces: Sequence[Path]) -> Iterator[Finding]:
-    for file in _found(folders, _ARCHIVES):
+    for file in _find_files(folders, _ARCHIVES):
         if any(lies_inside(file, workspace) for workspace in workspaces):
             yield weak(
                 f"{shown_path(file)} lies in a workspace: the agent can read all conversations in this backup",
@@ -255,7 +255,7 @@ def _workspace(config: Config, workspace: Path) -> Iterator[Finding]:
         yield weak(f"{shown}: everybody can change the agent's files (mode {mode:o})", f"`chmod o-w {shown}`")
 
 
-def _found(folders: Iterable[Path], patterns: Sequence[str]) -> Iterator[Path]:
+def _find_files(folders: Iterable[Path], patterns: Sequence[str]) -> Iterator[Path]:
     """Yield regular files of these names directly in these folders, each once."""
     seen: set[Path] = set()
     for folder in folders:

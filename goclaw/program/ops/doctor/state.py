@@ -50,8 +50,8 @@ def check_database(config: Config) -> list[Finding]:
     """Check the database that is in use, and those that were set aside."""
     path = config.database_path
     if isinstance(place := config.store_place, PostgresPlace):
-        return [*_on_postgres(place), *_conflicts(config), *map(_aside, set_aside(path)), *_rescued(path)]
-    return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_rescued(path)]
+        return [*_on_postgres(place), *_conflicts(config), *map(_aside, set_aside(path)), *_report_rescues(path)]
+    return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_report_rescues(path)]
 
 
 def _write_once(folder: Path) -> None:
@@ -118,7 +118,7 @@ def _aside(salvage: Salvage) -> Finding:
     )
 
 
-def _rescued(path: Path) -> Iterator[Finding]:
+def _report_rescues(path: Path) -> Iterator[Finding]:
     for file in rescued(path):
         yield Finding(
             "database",

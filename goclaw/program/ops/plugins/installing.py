@@ -75,8 +75,8 @@ class Plugins:
         new = [Wanted(each, editable=editable, fresh=True) for each in asked]
         again = {name_in(each) or name_of_folder(each) for each in asked}
         before = {normalized(each.name) for each in self.record.plugins if each.source not in asked} - again
-        kept = [each for each in self._kept(again) if each.known and each.known.source not in asked]
-        after = self._switch(self._made([*kept, *new]), self._failed())
+        kept = [each for each in self._list_others(again) if each.known and each.known.source not in asked]
+        after = self._switch(self._make([*kept, *new]), self._find_faulty())
         return [each for each in after if normalized(each.name) not in before]
 
     def update(self, names: Sequence[str]) -> Sequence[tuple[InstalledPlugin, InstalledPlugin]]:
@@ -85,14 +85,14 @@ class Plugins:
         Raises:
             InstallError: as `add`; also for a name that is not recorded.
         """
-        chosen = {normalized(self._named(name).name) for name in names or [each.name for each in self.record.plugins]}
+        chosen = {normalized(self._find(name).name) for name in names or [each.name for each in self.record.plugins]}
         before = {normalized(each.name): each for each in self.record.plugins}
         anew = [
             Wanted(each.source, known=each, editable=each.editable, fresh=True)
             for name, each in before.items()
             if name in chosen
         ]
-        after = self._switch(self._made([*self._kept(chosen), *anew]), self._failed())
+        after = self._switch(self._make([*self._list_others(chosen), *anew]), self._find_faulty())
         pairs = ((before.get(normalized(each.name), each), each) for each in after)
         return [(old, new) for old, new in pairs if normalized(new.name) in chosen]
 
@@ -104,14 +104,14 @@ class Plugins:
         Raises:
             InstallError: one is not recorded.
         """
-        gone = [self._named(name) for name in names]
+        gone = [self._find(name) for name in names]
         # Those left out are not in the folder: what it holds stays as it is.
-        rest = self._kept({normalized(each.name) for each in gone})
+        rest = self._list_others({normalized(each.name) for each in gone})
         try:
-            made = self._made(rest) if rest else None
+            made = self._make(rest) if rest else None
         except InstallError:
             made = self._copied_without(gone)
-        self._switch(made, [each for each in self._failed() if each not in gone])
+        self._switch(made, [each for each in self._find_faulty() if each not in gone])
         return gone
 
     def restore(self) -> PluginRecord:
@@ -121,7 +121,7 @@ class Plugins:
         """
         every = self.record.plugins
         try:
-            self._switch(self._made([_as_recorded(each) for each in every]) if every else None)
+            self._switch(self._make([_requirement_of(each) for each in every]) if every else None)
         except InstallError as error:
             in_force = bool(self.record.folder) and self.record.stamp == stamp_of_host()
             sound = [each for each in every if in_force and not each.fault]
@@ -135,17 +135,17 @@ class Plugins:
     ) -> None:
         """Add the missing ones to those in force, one after the other; record the faults of those that fail."""
         made: _Made | None = None
-        kept, failed = list(map(_as_recorded, sound)), list[InstalledPlugin]()
+        kept, failed = list(map(_requirement_of, sound)), list[InstalledPlugin]()
         for plugin in missing:
             try:
                 if len(missing) == 1 and not sound:
                     raise whole  # it was tried alone
-                made = self._made([*kept, _as_recorded(plugin)])
+                made = self._make([*kept, _requirement_of(plugin)])
             except InstallError as error:
                 self._tell(f"plugin {plugin.name} is left out: {error}")
                 failed.append(replace(plugin, fault=f"is left out: {error}; it is tried again at a later start"))
             else:
-                kept.append(_as_recorded(plugin))
+                kept.append(_requirement_of(plugin))
         if made is None and sound:
             made = _Made(self._folder / self.record.folder, tuple(sound))
         self._switch(made, failed)
@@ -168,22 +168,22 @@ class Plugins:
         folder.mkdir(mode=0o700)
         return folder
 
-    def _named(self, name: str) -> InstalledPlugin:
+    def _find(self, name: str) -> InstalledPlugin:
         for each in self.record.plugins:
             if normalized(each.name) == normalized(name):
                 return each
         there = ", ".join(each.name for each in self.record.plugins) or "none"
         raise InstallError(f"no plugin is called {name}; there are: {there}")
 
-    def _failed(self) -> list[InstalledPlugin]:
+    def _find_faulty(self) -> list[InstalledPlugin]:
         return [each for each in self.record.plugins if each.fault]
 
-    def _kept(self, but: set[str]) -> list[Wanted]:
+    def _list_others(self, but: set[str]) -> list[Wanted]:
         """Return the plugins that are in the folder and stay as they are, without those of these names."""
         sound = (each for each in self.record.plugins if not each.fault and normalized(each.name) not in but)
-        return list(map(_as_recorded, sound))
+        return list(map(_requirement_of, sound))
 
-    def _made(self, wanted: Sequence[Wanted]) -> "_Made":
+    def _make(self, wanted: Sequence[Wanted]) -> "_Made":
         """Make a folder with these packages and try it out.
 
         Raises:
@@ -194,7 +194,7 @@ class Plugins:
         except OSError as error:
             raise InstallError(f"{self._folder}: cannot be written: {error.strerror}") from None
         try:
-            return self._filled(folder, wanted)
+            return self._fill(folder, wanted)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise InstallError(f"{error.filename or folder}: {error.strerror}") from None
@@ -202,7 +202,7 @@ class Plugins:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def _filled(self, folder: Path, wanted: Sequence[Wanted]) -> "_Made":
+    def _fill(self, folder: Path, wanted: Sequence[Wanted]) -> "_Made":
         ours = own_packages()
         self._install(folder, wanted, ours)
         packages = {normalized(each.name): each for each in distributions(path=[str(folder)])}
@@ -210,7 +210,7 @@ class Plugins:
             there, has = packages[doubled[0]], ours[doubled[0]]
             raise InstallError(f"it brings {there.name} {there.version}, and GoClaw has {has.name} {has.version}")
         asked = {name: each for name, each in packages.items() if each.read_text("REQUESTED") is not None}
-        results = try_out(folder, list(asked), self._left())
+        results = try_out(folder, list(asked), self._seconds_left())
         if faults := [f"{asked[name].name} {line}" for name, tried in results.items() for line in tried.faults]:
             raise InstallError("; ".join(faults))
         plugins = [_plugin(package, wanted, results[name].parts) for name, package in asked.items()]
@@ -235,7 +235,7 @@ class Plugins:
         try:
             for way in ways:
                 try:
-                    run_uv([*way, *arguments], folder, self._left(), ours)
+                    run_uv([*way, *arguments], folder, self._seconds_left(), ours)
                 except InstallError:
                     if way is ways[-1]:
                         raise
@@ -246,7 +246,7 @@ class Plugins:
                 shutil.rmtree(written, ignore_errors=True)
         constraint.unlink()
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         """Return the seconds that are left; raises InstallError when none are."""
         left = self._deadline - self._clock.monotonic()
         if left <= 0:
@@ -279,7 +279,7 @@ class Plugins:
         """Remove folders that are not in force, but for those on the path of a running process."""
         for folder in self._folder.glob(f"{SITE}*"):
             if folder.name != self.record.folder:
-                _remove_unused(folder)
+                _remove_unless_in_use(folder)
 
 
 @record
@@ -321,7 +321,7 @@ def open_plugins(
         os.close(descriptor)
 
 
-def _as_recorded(plugin: InstalledPlugin) -> Wanted:
+def _requirement_of(plugin: InstalledPlugin) -> Wanted:
     return Wanted(plugin.pinned or plugin.source, plugin, plugin.editable)
 
 
@@ -369,7 +369,7 @@ def _refuse_other_content(plugin: InstalledPlugin, wanted: Sequence[Wanted]) -> 
             )
 
 
-def _remove_unused(folder: Path) -> None:
+def _remove_unless_in_use(folder: Path) -> None:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -52,10 +52,10 @@ def try_out(folder: Path, names: Sequence[str], seconds: float = SECONDS) -> Map
 
     The parts of a package that takes too long, or ends the process, count as broken.
     """
-    return {name: _tried(folder, name, min(seconds, SECONDS)) for name in names}
+    return {name: _try(folder, name, min(seconds, SECONDS)) for name in names}
 
 
-def _tried(folder: Path, name: str, seconds: float) -> Tried:
+def _try(folder: Path, name: str, seconds: float) -> Tried:
     with tempfile.TemporaryDirectory(prefix="goclaw-plugin-") as scratch:
         result = Path(scratch, "result")
         command = [sys.executable, "-I", "-c", _PROGRAM, json.dumps(own_path()), str(folder), name, str(result)]
@@ -103,7 +103,7 @@ def look(folder: str, name: str) -> Tried:
     others = {point.name: other for other, each in packages.items() if other != name for point in _points(each)}
     faults = []
     for point in points:
-        if fault := _fault(point) or _taken(point.name, others):
+        if fault := _fault(point) or _conflict_of(point.name, others):
             faults.append(f"{point.name}: {fault}")
     return Tried(tuple(point.name for point in points), tuple(faults))
 
@@ -112,7 +112,7 @@ def _points(package: Distribution) -> list[EntryPoint]:
     return sorted((point for point in package.entry_points if point.group == GROUP), key=lambda point: point.name)
 
 
-def _taken(line: str, others: Mapping[str, str]) -> str:
+def _conflict_of(line: str, others: Mapping[str, str]) -> str:
     section, _, name = line.partition(".")
     if name in _TAKEN.get(section, ()):
         return "the name is taken: built in"

@@ -99,13 +99,13 @@ def summary(section: Section) -> str:
     before = next((i for i, line in enumerate(section.lines) if line.startswith(("#", "- ", "* "))), None)
     words = " ".join(" ".join(section.lines[:before]).split())
     if words:
-        return _clipped(words)
+        return _shorten(words)
     entries = changes(section)
     if not entries:
         return ""
     added = changes(Section("", tuple(_under(section, "Added"))))
     first, more = (added or entries)[0], len(entries) - 1
-    return f"{_clipped(first)}{f' (and {more} more changes)' if more else ''}"
+    return f"{_shorten(first)}{f' (and {more} more changes)' if more else ''}"
 
 
 def news(old: str, new: str, changelog: str) -> str:
@@ -158,5 +158,5 @@ def _under(section: Section, heading: str) -> Iterator[str]:
             yield line
 
 
-def _clipped(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_NEWS else f"{text[:MAX_NEWS].rsplit(' ', 1)[0]} …"

@@ -65,9 +65,9 @@ class Checkout:
             aside = Path(folder)
             command(["git", "init", "--quiet", "--bare", folder])
             try:
-                commit = self._fetched(aside, name)
+                commit = self._fetch(aside, name)
             except StateError:
-                if not ref or not (commit := self._known(ref)):
+                if not ref or not (commit := self._resolve(ref)):
                     raise
                 aside = self.root
             texts = [self._text(aside, commit, path) for path in _TEXTS]
@@ -77,10 +77,10 @@ class Checkout:
         return Release(version, name, commit), Source(version, texts[1], texts[2])
 
     def fetch(self, release: Release) -> None:
-        if not self._known(release.commit):
+        if not self._resolve(release.commit):
             # By name: many servers give no commit by its number.
             self._git("fetch", "--quiet", "--tags", self._remote())
-        if not self._known(release.commit):
+        if not self._resolve(release.commit):
             self._git("fetch", "--quiet", self._remote(), release.name)
 
     def journal(self, release: Release, old: str) -> Journal:
@@ -116,7 +116,7 @@ class Checkout:
 
     def way_back(self, old: str) -> str:
         tag = f"v{old}"
-        return f"git -C {self.root} checkout {tag if self._known(tag) else self._head()[:12]}"
+        return f"git -C {self.root} checkout {tag if self._resolve(tag) else self._head()[:12]}"
 
     def _newest(self) -> str:
         lines = self._git("ls-remote", "--tags", "--refs", self._remote()).splitlines()
@@ -131,7 +131,7 @@ class Checkout:
             raise StateError(f"{self.root}: has no remote to fetch from; `git remote add origin URL`")
         return "origin" if "origin" in remotes else remotes[0]
 
-    def _fetched(self, aside: Path, name: str) -> str:
+    def _fetch(self, aside: Path, name: str) -> str:
         """Fetch one commit into another repository and return its number: nothing here changes."""
         url = self._git("remote", "get-url", self._remote()).strip()
         place = url if "://" in url or re.match(r"[\w.-]+@?[\w.-]*:", url) else str((self.root / url).resolve())
@@ -139,7 +139,7 @@ class Checkout:
         command(["git", "-C", aside, "fetch", "--quiet", "--depth", "1", place, tag])
         return command(["git", "-C", aside, "rev-parse", "FETCH_HEAD^{commit}"]).strip()
 
-    def _known(self, name: str) -> str:
+    def _resolve(self, name: str) -> str:
         """Return the commit that a name stands for in this checkout; empty: for none."""
         try:
             found = self._git("rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}").strip()

@@ -101,7 +101,7 @@ class Package:
                 raise StateError(f"{requirement}: has no version of GoClaw")
             texts = (_text(package / "CHANGELOG.md"), _text(package / "durable" / "store" / "sqlite" / "migrations.py"))
         version = found["version"]
-        exact = requirement if self._origin or ref else self._named(f"=={version}")
+        exact = requirement if self._origin or ref else self._build_requirement(f"=={version}")
         return Release(version, exact), Source(version, *texts)
 
     def fetch(self, release: Release) -> None:
@@ -119,7 +119,7 @@ class Package:
         _tell_pipx(journal.beside, release.version)
 
     def way_back(self, old: str) -> str:
-        return self.tool.upgrade.format(python=self.home / "bin" / "python", requirement=self._as_installed(old))
+        return self.tool.upgrade.format(python=self.home / "bin" / "python", requirement=self._requirement_of(old))
 
     def _installer(self, environment: Path) -> Sequence[str | Path]:
         python = environment / "bin" / "python"
@@ -133,10 +133,10 @@ class Package:
             path = Path(ref).expanduser().absolute()
             if not path.exists():
                 raise StateError(f"{path}: there is no such file or folder to install from")
-            return self._named(f" @ {path.as_uri()}")
+            return self._build_requirement(f" @ {path.as_uri()}")
         if "vcs_info" in self._origin:
             url = str(self._origin["url"])
-            return self._named(f" @ git+{url}@{ref or _newest_tag(url)}")
+            return self._build_requirement(f" @ git+{url}@{ref or _newest_tag(url)}")
         if self._origin:
             place = unquote(urlsplit(str(self._origin.get("url", ""))).path)
             if ref or "archive_info" in self._origin:
@@ -144,18 +144,18 @@ class Package:
                     f"GoClaw was installed from {place}, which has one version only; name the new file or folder "
                     f"with `--ref PATH`"
                 )
-            return self._named(f" @ {self._origin['url']}")
-        return self._named(f"=={ref.removeprefix('v')}" if ref else "")
+            return self._build_requirement(f" @ {self._origin['url']}")
+        return self._build_requirement(f"=={ref.removeprefix('v')}" if ref else "")
 
-    def _as_installed(self, old: str) -> str:
+    def _requirement_of(self, old: str) -> str:
         """Return the requirement for the version that was installed when this object was made."""
         if not self._origin:
-            return self._named(f"=={old}")
+            return self._build_requirement(f"=={old}")
         if "vcs_info" in self._origin:
-            return self._named(f" @ git+{self._origin['url']}@{self._origin['vcs_info']['commit_id']}")
-        return self._named(f" @ {self._origin['url']}")
+            return self._build_requirement(f" @ git+{self._origin['url']}@{self._origin['vcs_info']['commit_id']}")
+        return self._build_requirement(f" @ {self._origin['url']}")
 
-    def _named(self, rest: str) -> str:
+    def _build_requirement(self, rest: str) -> str:
         extras = ",".join(_extras())
         return f"{DISTRIBUTION}{f'[{extras}]' if extras else ''}{rest}"
 

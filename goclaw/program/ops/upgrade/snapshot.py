@@ -31,7 +31,7 @@ def take(state_dir: Path) -> None:
     for old in (fresh, state_dir / FOLDER):
         remove(old)
     fresh.mkdir(mode=0o700)
-    for path in _kept(state_dir):
+    for path in _list_files(state_dir):
         if path.is_dir():
             shutil.copytree(path, fresh / path.name, symlinks=True)
         else:
@@ -53,7 +53,7 @@ def put_back(state_dir: Path) -> bool:
     if not kept.is_dir():
         return False
     # A log belongs to the file that it was written for, so it goes before that changes.
-    for path in _kept(state_dir):
+    for path in _list_files(state_dir):
         if path.name.endswith(_LOGS) and path.is_file():
             path.unlink()
     for folder, _, names in os.walk(kept):
@@ -74,7 +74,7 @@ def drop(state_dir: Path) -> None:
         remove(state_dir / name)
 
 
-def _kept(state_dir: Path) -> Iterator[Path]:
+def _list_files(state_dir: Path) -> Iterator[Path]:
     for path in sorted(state_dir.iterdir()):
         if path.name in _OWN or is_ours(path.name) or ".damaged-" in path.name or path.suffix == ".bak":
             continue

@@ -60,14 +60,14 @@ def shorten(text: str, words: Words, code: int) -> Short | None:
     short = "".join(f"{line}\n" for line in shown.lines)
     if len(short) >= len(text) or estimate_text(short) + NOTICE > (1 - LEAST_SAVED) * estimate_text(text):
         return None
-    if (lost := _lost(family, lines, short)) is not None:
+    if (lost := _find_lost(family, lines, short)) is not None:
         log.warning("what %s said was not compressed: a line about an error would have gone", words[0])
         log.debug("that line is %r", lost)
         return None
     return Short(short, family.about, shown.left_out)
 
 
-def _lost(family: Family, lines: Sequence[str], short: str) -> str | None:
+def _find_lost(family: Family, lines: Sequence[str], short: str) -> str | None:
     """Return a line that may speak of an error and was removed."""
     return next((line for line in lines if family.essence(line) not in short), None)
 
@@ -92,7 +92,7 @@ _GIT_VALUED = frozenset({"-C", "-c"})
 
 def family_of(words: Words) -> tuple[Family, Words] | None:
     """Return the family of a command, and the command from its name on; None: it has no family."""
-    words = _named(words)
+    words = _strip_prefix(words)
     if not words:
         return None
     if words[0] in FAMILIES:
@@ -101,7 +101,7 @@ def family_of(words: Words) -> tuple[Family, Words] | None:
     return (family, words[1:]) if family else None
 
 
-def _named(words: Words) -> Words:
+def _strip_prefix(words: Words) -> Words:
     """Return the words from the command's name on, without its folder."""
     if not words:
         return words
@@ -109,7 +109,7 @@ def _named(words: Words) -> Words:
     if _PYTHON.fullmatch(name) and rest[:1] == ["-m"]:
         return rest[1:]
     if name in _RUNNERS and rest[:1] == ["run"]:
-        return _named(rest[1:])
+        return _strip_prefix(rest[1:])
     if name == "git":
         while rest and rest[0].startswith("-"):
             rest = rest[2:] if rest[0] in _GIT_VALUED else rest[1:]

@@ -58,7 +58,7 @@ def compress_pytest(lines: Sequence[str], words: Words) -> Shown | None:
             source = [line]
             continue
         if signals(line) or not _is_needless(line, part, in_traceback=in_traceback, printing=printing):
-            shown.append(_narrowed(line, ruler))
+            shown.append(_narrow(line, ruler))
     return Shown([*shown, *source], left_out=True)
 
 
@@ -84,7 +84,7 @@ def _is_needless(line: str, part: str, *, in_traceback: bool, printing: bool) ->
     return bool(_match(_PASSED, line) or _match(_ADVICE, line) or (not printing and _match(_DOTS, line)))
 
 
-def _narrowed(line: str, ruler: re.Match[str] | None) -> str:
+def _narrow(line: str, ruler: re.Match[str] | None) -> str:
     """Return a ruler as wide as it needs to be."""
     if ruler:
         return f"= {ruler[1]} ="

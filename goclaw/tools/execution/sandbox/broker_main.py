@@ -253,7 +253,7 @@ def _watch(
             # Without the broker no process counts any more.
             _tell(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL
-        if _used() > cpu_seconds:
+        if _measure_time() > cpu_seconds:
             # The kernel counts what is done for the command here, links that are followed for one, as ours.
             _tell(channel, {"note": f"more than {cpu_seconds} s of processor time for calls that are made for it"})
             return 128 + signal.SIGKILL
@@ -275,7 +275,7 @@ def _serve(calls: MetadataCalls, pid: int) -> None:
         raise
 
 
-def _used() -> float:
+def _measure_time() -> float:
     """Return the seconds of processor time that this process has used."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime

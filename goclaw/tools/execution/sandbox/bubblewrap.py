@@ -245,7 +245,7 @@ class Bubblewrap:
             streams = (stdin, output_write, output_write if command.stderr is None else command.stderr)
             popen = self._popen([str(arguments), "--", *command.argv], streams, passed)
             given.close()
-            process = _watched(popen, output, feed, policy.limits)
+            process = _watch(popen, output, feed, policy.limits)
             stack.callback(process.close)
             await stack.enter_async_context(background(process.reap(), "reaping of a command"))
             stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
@@ -369,7 +369,7 @@ def _limit(pid: int, limits: Limits) -> None:
         resource.prlimit(pid, kind, (bound, bound))
 
 
-def _watched(
+def _watch(
     popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: StdinWriter, limits: Limits
 ) -> BubblewrapProcess:
     try:

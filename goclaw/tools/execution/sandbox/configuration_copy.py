@@ -70,7 +70,7 @@ class ConfigurationCopy:
                 old = [copy for copy in self._copies if not copy.users]
                 self._copies = [copy for copy in self._copies if copy.users]
                 folder = self._folder / str(next(self._numbers))
-                self._copies.append(await asyncio.to_thread(_copied, self._machine, folder, old))
+                self._copies.append(await asyncio.to_thread(_copy_configuration, self._machine, folder, old))
             return self._copies[-1]
 
 
@@ -81,7 +81,7 @@ async def open_configuration_copy(machine: Path = Path("/")) -> AsyncIterator[Co
         yield ConfigurationCopy(stack, machine)
 
 
-def _copied(machine: Path, folder: Path, old: list[_Copy]) -> _Copy:
+def _copy_configuration(machine: Path, folder: Path, old: list[_Copy]) -> _Copy:
     """Copy `CONFIGURATION` of `machine` to `folder`, after the removal of copies that are old."""
     for copy in old:
         shutil.rmtree(copy.folder, ignore_errors=True)

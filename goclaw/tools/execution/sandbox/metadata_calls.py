@@ -177,7 +177,7 @@ def _mode(index: int) -> _Read:
 def _owner(index: int) -> _Read:
     def read(call: _Caller) -> _Change:
         user, group = call.signed(index), call.signed(index + 1)
-        return lambda file: _made(_libc.fchownat(file, b"", user, group, _EMPTY_PATH))
+        return lambda file: _check(_libc.fchownat(file, b"", user, group, _EMPTY_PATH))
 
     return read
 
@@ -188,7 +188,7 @@ def _times(index: int, size: int = 32, timespecs: Callable[[bytes], bytes] = byt
     def read(call: _Caller) -> _Change:
         address = call.arguments[index]
         times = timespecs(call.memory(address, size)) if address else None
-        return lambda file: _made(_libc.utimensat(file, b"", times, _EMPTY_PATH))
+        return lambda file: _check(_libc.utimensat(file, b"", times, _EMPTY_PATH))
 
     return read
 
@@ -224,7 +224,7 @@ def _attribute(call: _Caller, name_at: int, value_at: int, size: int, flags: int
     return lambda file: os.setxattr(f"{_OURS}{file}", name, value, flags)
 
 
-def _attribute_removed(index: int) -> _Read:
+def _attribute_removal(index: int) -> _Read:
     def read(call: _Caller) -> _Change:
         name = call.text(call.arguments[index], _NAME_MAX, errno.ERANGE)
         return lambda file: os.removexattr(f"{_OURS}{file}", name)
@@ -256,12 +256,12 @@ def _file_attributes(call: _Caller) -> _Change:
     number = ctypes.c_long(seccomp.METADATA["file_setattr"][0] or 0)
 
     def change(file: int) -> None:
-        _made(_libc.syscall(number, _own_descriptors(), b"%d" % file, attributes, ctypes.c_size_t(size), 0))
+        _check(_libc.syscall(number, _own_descriptors(), b"%d" % file, attributes, ctypes.c_size_t(size), 0))
 
     return change
 
 
-def _made(result: int) -> None:
+def _check(result: int) -> None:
     if result < 0:
         raise OSError(ctypes.get_errno(), "refused")
 
@@ -283,10 +283,10 @@ _CALLS = {
     "lsetxattr": _Call(_attribute_set, path=0, follows=False),
     "fsetxattr": _Call(_attribute_set, descriptor=0),
     "setxattrat": _Call(_attribute_set_at, descriptor=0, path=1, flags=2),
-    "removexattr": _Call(_attribute_removed(1), path=0),
-    "lremovexattr": _Call(_attribute_removed(1), path=0, follows=False),
-    "fremovexattr": _Call(_attribute_removed(1), descriptor=0),
-    "removexattrat": _Call(_attribute_removed(3), descriptor=0, path=1, flags=2),
+    "removexattr": _Call(_attribute_removal(1), path=0),
+    "lremovexattr": _Call(_attribute_removal(1), path=0, follows=False),
+    "fremovexattr": _Call(_attribute_removal(1), descriptor=0),
+    "removexattrat": _Call(_attribute_removal(3), descriptor=0, path=1, flags=2),
     "file_setattr": _Call(_file_attributes, descriptor=0, path=1, flags=4),
 }
 
@@ -388,7 +388,7 @@ def _file_of(call: _Call, caller: _Caller) -> int:
         if flags & _EMPTY_PATH:
             return caller.opened(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no path")
-    return _resolved(caller, descriptor, path, follow=call.follows and not flags & _NO_FOLLOW)
+    return _resolve(caller, descriptor, path, follow=call.follows and not flags & _NO_FOLLOW)
 
 
 def _only(caller: _Caller, descriptor: int) -> int:
@@ -398,7 +398,7 @@ def _only(caller: _Caller, descriptor: int) -> int:
     return caller.opened(descriptor)
 
 
-def _resolved(caller: _Caller, descriptor: int, path: bytes, *, follow: bool) -> int:
+def _resolve(caller: _Caller, descriptor: int, path: bytes, *, follow: bool) -> int:
     own = _OWN_DESCRIPTOR.fullmatch(path)
     if own and (follow or own[2]):
         descriptor, path = int(own[1]), own[2] or b""
@@ -416,5 +416,5 @@ def _resolved(caller: _Caller, descriptor: int, path: bytes, *, follow: bool) ->
 def _openat2(folder: int, path: bytes, *, follow: bool) -> int:
     how = _how_following if follow else _how_not_following
     found: int = _libc.syscall(_OPENAT2, folder, path, how, _size_of_how)
-    _made(found)
+    _check(found)
     return found

@@ -31,7 +31,7 @@ async def policy_for(
         ToolError: a file of the daemon has a second name in the workspace, or the disk refuses.
     """
     settings, network = config.tools.exec, config.tools.network
-    await asyncio.to_thread(_prepared, config, workspace, shared)
+    await asyncio.to_thread(_prepare, config, workspace, shared)
     proxy = Proxy(UrlGuard(allow=network.allow, deny=network.deny), network.ports, told)
     return Policy(
         workspace=workspace,
@@ -49,7 +49,7 @@ async def policy_for(
     )
 
 
-def _prepared(config: Config, workspace: Path, shared: Path | None) -> None:
+def _prepare(config: Config, workspace: Path, shared: Path | None) -> None:
     _refuse_second_names(config, workspace)
     if shared is not None:
         _refuse_second_names(config, shared)

@@ -38,7 +38,7 @@ class Rules:
             found = load(catalog.GRAMMARS["bash"], Grammar).commands_of(line)
         except Unclear as reason:
             keys = "tools.exec.allowed" if self.allowed is not None else "tools.exec.blocked"
-            raise _unjudged(str(reason), keys) from None
+            raise _refusal_of(str(reason), keys) from None
         for command in found:
             self._judge_one(command)
 
@@ -48,7 +48,7 @@ class Rules:
             try:
                 blocked = any(_may_be(reading, rule) for reading in _readings(command.words))
             except Unclear as reason:
-                raise _unjudged(f"{reason} (`{shown}`)", f"tools.exec.blocked (`{' '.join(rule)}`)") from None
+                raise _refusal_of(f"{reason} (`{shown}`)", f"tools.exec.blocked (`{' '.join(rule)}`)") from None
             if blocked:
                 raise ToolError(f"permission denied: `{shown}` is blocked by tools.exec.blocked (`{' '.join(rule)}`)")
         if self.allowed is None or command.name in HARMLESS:
@@ -61,11 +61,11 @@ class Rules:
             except Unclear as reason:
                 reasons.append(reason)
         if reasons:
-            raise _unjudged(str(reasons[0]), "tools.exec.allowed")
+            raise _refusal_of(str(reasons[0]), "tools.exec.allowed")
         raise ToolError(f"permission denied: `{shown}` is not among tools.exec.allowed")
 
 
-def _unjudged(reason: str, key: str) -> ToolError:
+def _refusal_of(reason: str, key: str) -> ToolError:
     return ToolError(f"permission denied: {reason}, so it cannot be judged by {key}")
 
 

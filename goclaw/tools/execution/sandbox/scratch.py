@@ -33,7 +33,7 @@ async def scratch_folder() -> AsyncIterator[Path]:
     async with AsyncExitStack() as stack:
 
         async def make() -> Path:
-            folder, lock = await asyncio.to_thread(_made)
+            folder, lock = await asyncio.to_thread(_make)
             stack.enter_context(closing(lock))
             stack.push_async_callback(asyncio.to_thread, shutil.rmtree, folder, ignore_errors=True)
             return folder
@@ -54,7 +54,7 @@ def sweep() -> None:
         log.info("%d temporary folders of commands were left by a daemon that was killed; they are removed", swept)
 
 
-def _made() -> tuple[Path, int]:
+def _make() -> tuple[Path, int]:
     """Return a new folder, and its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))

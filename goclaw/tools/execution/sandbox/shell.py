@@ -103,7 +103,7 @@ def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
     found: list[ResolvedCommand] = []
     for node in _nodes(root):
         if node.type == "command":
-            found += _unwrapped(words_of(node), depth)
+            found += _unwrap(words_of(node), depth)
         else:
             _check(node)
     return found
@@ -235,7 +235,7 @@ def _text(node: Node) -> str:
     return (node.text or b"").decode(errors="replace")
 
 
-def _unwrapped(words: Words, depth: int) -> list[ResolvedCommand]:
+def _unwrap(words: Words, depth: int) -> list[ResolvedCommand]:
     """Return the command, and the commands it runs if it is a wrapper."""
     if not words:
         return []
@@ -275,7 +275,7 @@ def _base(words: Words) -> str:
     return (words[0] or "").rpartition("/")[2]
 
 
-def _known(words: Sequence[str | None]) -> list[str]:
+def _require_known(words: Sequence[str | None]) -> list[str]:
     if None in words:
         raise Unclear("what a command runs is only known when it runs")
     return [word for word in words if word is not None]
@@ -283,7 +283,7 @@ def _known(words: Sequence[str | None]) -> list[str]:
 
 def _script(words: Words, depth: int) -> list[ResolvedCommand]:
     """`sh -c 'script'`. A script file is a command of its own, which the rules for `sh` itself are about."""
-    given, has_script = _known(words[1:]), False
+    given, has_script = _require_known(words[1:]), False
     while given and re.match("[-+]", given[0]):
         option = given.pop(0)
         if option in ("-", "--"):
@@ -298,7 +298,7 @@ def _script(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _eval(words: Words, depth: int) -> list[ResolvedCommand]:
-    given = _known(words[1:])
+    given = _require_known(words[1:])
     return commands_of(" ".join(given[1:] if given[:1] == ["--"] else given), depth)
 
 
@@ -310,12 +310,12 @@ def _rest(words: Words, syntax: Syntax) -> Words:
         if word is None:
             raise Unclear("what a command runs is only known when it runs")
         if word == "--":
-            _known(rest[1 : 1 + left])
+            _require_known(rest[1 : 1 + left])
             return tuple(rest[1 + left :])
         if word.startswith("-"):
             rest.pop(0)
             if word != "-" and syntax.takes_next(word):
-                _known(rest[:1])  # without quotes it may become any number of words
+                _require_known(rest[:1])  # without quotes it may become any number of words
                 del rest[:1]
         elif "=" in word and not left and re.match(r"\w+=", word):
             _check_variable(word.partition("=")[0])
@@ -330,13 +330,13 @@ def _rest(words: Words, syntax: Syntax) -> Words:
 
 def _trap(words: Words, depth: int) -> list[ResolvedCommand]:
     """Return the commands of a trap; without a signal it has none."""
-    given = _known(words[2:] if words[1:2] == ("--",) else words[1:])
+    given = _require_known(words[2:] if words[1:2] == ("--",) else words[1:])
     return commands_of(given[0], depth) if len(given) > 1 and not given[0].startswith("-") else []
 
 
 def _behind(words: Words, depth: int) -> list[ResolvedCommand]:
     """Return the command after a wrapper's options."""
-    return _unwrapped(_rest(words, OPTIONS[_base(words)]), depth)
+    return _unwrap(_rest(words, OPTIONS[_base(words)]), depth)
 
 
 def _env(words: Words, depth: int) -> list[ResolvedCommand]:
@@ -351,7 +351,7 @@ def _as_other(words: Words, depth: int) -> list[ResolvedCommand]:
     before = words[1 : len(words) - len(rest)]
     if any(syntax.steers(word) for word in before if word is not None and is_option(word)):
         raise Unclear(f"it has {words[0]} start a shell or an editor")
-    return _unwrapped(rest, depth)
+    return _unwrap(rest, depth)
 
 
 def _ssh(words: Words, depth: int) -> list[ResolvedCommand]:
@@ -362,7 +362,7 @@ def _ssh(words: Words, depth: int) -> list[ResolvedCommand]:
         raise Unclear("an option of ssh may start anything")
     if not rest:
         raise Unclear("it starts a shell that reads commands")
-    return commands_of(" ".join(_known(rest)), depth)
+    return commands_of(" ".join(_require_known(rest)), depth)
 
 
 def _git(words: Words, depth: int) -> list[ResolvedCommand]:
@@ -374,9 +374,9 @@ def _git(words: Words, depth: int) -> list[ResolvedCommand]:
             raise Unclear("what a setting has git run is not followed")
     if "foreach" in rest and "submodule" in rest:
         behind = dropwhile(is_option, words[rest.index("foreach") + 1 :])
-        return commands_of(" ".join(_known(list(behind))), depth)
+        return commands_of(" ".join(_require_known(list(behind))), depth)
     if "bisect" in rest and "run" in rest:
-        return _unwrapped(words[rest.index("run") + 1 :], depth)
+        return _unwrap(words[rest.index("run") + 1 :], depth)
     if "rebase" in rest or "difftool" in rest:
         return [found for command in _steps(words) for found in commands_of(command, depth)]
     if any(map(_HANDED.match, rest)):
@@ -389,9 +389,9 @@ def _steps(words: Words) -> Iterator[str]:
     for at, word in enumerate(words):
         name, given, value = (word or "").partition("=")
         if name.startswith(("--exe", "--extc")):
-            yield value if given else _known(words[at + 1 : at + 2] or (None,))[0]
+            yield value if given else _require_known(words[at + 1 : at + 2] or (None,))[0]
         elif found := re.match(r"-[A-Za-wyz]*x(.*)", word or "", re.DOTALL):
-            yield found[1] or _known(words[at + 1 : at + 2] or (None,))[0]
+            yield found[1] or _require_known(words[at + 1 : at + 2] or (None,))[0]
 
 
 def _find(words: Words, depth: int) -> list[ResolvedCommand]:
@@ -400,7 +400,7 @@ def _find(words: Words, depth: int) -> list[ResolvedCommand]:
     found: list[ResolvedCommand] = []
     for at, word in enumerate(words):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            found += _unwrapped(words[at + 1 :], depth)
+            found += _unwrap(words[at + 1 :], depth)
     return found
 
 
@@ -412,7 +412,7 @@ def _xargs(words: Words, depth: int) -> list[ResolvedCommand]:
             raise Unclear("what xargs runs is only known when it runs")
         rest = (*rest[:1], *(None for _ in rest[1:]))  # any of them may hold what is replaced
     # Its input holds more arguments, which are unknown.
-    return _unwrapped((*rest, None), depth) if rest else []
+    return _unwrap((*rest, None), depth) if rest else []
 
 
 def _never(words: Words, depth: int) -> list[ResolvedCommand]:

@@ -37,7 +37,7 @@ def shown_by(line: str) -> tuple[str, ...]:
     commands = [_shown_words(node) for node in _shown_pipeline(root.children[0])]
     while len(commands) > 1 and _is_part(commands[-1]):
         commands.pop()
-    return _unwrapped(commands[-1])
+    return _unwrap(commands[-1])
 
 
 def _shown_pipeline(node: Node) -> list[Node]:
@@ -98,7 +98,7 @@ def _is_part(words: Sequence[str]) -> bool:
     return all(word.startswith("-") or at in counts for at, word in enumerate(words) if at)
 
 
-def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
+def _unwrap(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that a wrapper runs: of `timeout 9 pytest` the last word."""
     while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
         found = WRAPPERS[name](words, 1)

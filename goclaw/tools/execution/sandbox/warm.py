@@ -61,13 +61,15 @@ class WarmBubblewrap:
     @asynccontextmanager
     async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         async with AsyncExitStack() as stack:
-            process: Process | None = await self._taken(command, policy, stack)
+            process: Process | None = await self._run_warm(command, policy, stack)
             if process is None:
                 process = await stack.enter_async_context(self._bubblewrap.run(command, policy))
             yield process
         self._have_another(command, policy)
 
-    async def _taken(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess | None:
+    async def _run_warm(
+        self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack
+    ) -> BubblewrapProcess | None:
         """Run the command in the warm sandbox, which `stack` then ends; None: it is missing or unfit."""
         key = await self._key(command, policy) if self._warm else None
         # Nothing is awaited until it is ours: no other command takes the same one, and its time does not run out.

@@ -76,7 +76,7 @@ class TaskRoom:
         self._tasks[task.info.id] = task
         life = asyncio.create_task(self._live(task), name=f"background task {task.info.id}")
         self._lives.add(life)
-        life.add_done_callback(self._gone)
+        life.add_done_callback(self._on_end)
         try:
             await result_of(task.started)
         except asyncio.CancelledError:
@@ -96,7 +96,7 @@ class TaskRoom:
             pass  # it goes on
         finally:
             task.waiting -= 1
-        return await self._known(task.info)
+        return await self._mark_known(task.info)
 
     async def tail(self, task_id: str, owner: Owner, most: int) -> str:
         task = self._tasks.get(task_id)
@@ -138,7 +138,7 @@ class TaskRoom:
         if task is None or task.info.owner != owner:
             return await self._on_record(task_id, owner)
         await self._stop(task)
-        return await self._known(task.info)
+        return await self._mark_known(task.info)
 
     async def forget(self, session: str) -> None:
         await self._stop_each([task for task in self._tasks.values() if _session_of(task) == session])
@@ -213,7 +213,7 @@ class TaskRoom:
             if not is_awaited:
                 await self.tell(task.info, task.work)
 
-    def _gone(self, life: asyncio.Task[None]) -> None:
+    def _on_end(self, life: asyncio.Task[None]) -> None:
         self._lives.discard(life)
         if not life.cancelled() and (error := life.exception()):
             log.error("%s failed", life.get_name(), exc_info=error)
@@ -237,10 +237,10 @@ class TaskRoom:
     async def _on_record(self, task_id: str, owner: Owner) -> TaskInfo:
         for info in await self._record.of(owner):
             if info.id == task_id:
-                return await self._known(info)
+                return await self._mark_known(info)
         raise UnknownTask(task_id)
 
-    async def _known(self, info: TaskInfo) -> TaskInfo:
+    async def _mark_known(self, info: TaskInfo) -> TaskInfo:
         """Return the task, marked as known to the model."""
         if not info.running and not info.told:
             await self._tell([info])

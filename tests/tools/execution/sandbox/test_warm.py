@@ -41,8 +41,10 @@ class Watched(WarmBubblewrap):
         self.clock = clock
         self.warm: list[bool] = []
 
-    async def _taken(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess | None:
-        process = await super()._taken(command, policy, stack)
+    async def _run_warm(
+        self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack
+    ) -> BubblewrapProcess | None:
+        process = await super()._run_warm(command, policy, stack)
         self.warm.append(process is not None)
         return process
 
