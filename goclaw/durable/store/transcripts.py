@@ -459,7 +459,7 @@ class Transcripts:
         return summary, await asyncio.to_thread(messages_of, rows)
 
     async def owed(self) -> list[tuple[str, StoredCompaction]]:
-        """Return the sessions that have a stub at the start of their context, and its compaction; longest owed first."""
+        """Return the sessions with a stub at the start of their context, and its compaction; the longest owed first."""
         return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
     async def sessions(self, after: SessionPlace | None = None, limit: int | None = None) -> Sequence[SessionInfo]:

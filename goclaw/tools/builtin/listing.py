@@ -189,7 +189,7 @@ def _shown(name: str) -> str:
 
 
 def is_missing(error: ToolError) -> bool:
-    """Whether it says that nothing is there."""
+    """Whether it says that nothing exists there."""
     return isinstance(error.__cause__, FileNotFoundError)
 
 
