@@ -51,6 +51,5 @@ def is_gateway_container() -> bool:
 
 
 def is_main_program(pid: int) -> bool:
-    """Whether the process `pid` is the container's main program: unlike a `goclaw start` daemon, it has no own session.
-    """
+    """Whether the process `pid` is the container's main program, which has no own session, unlike `goclaw start`."""
     return is_container() and os.getsid(pid) == os.getsid(1)

@@ -144,7 +144,7 @@ class _Reader:
         return _Piece(f"{piece.text}{text}", piece.size * most)
 
     def _quantifier(self) -> tuple[str, int] | None:
-        """Return the repetition sign at this place, and how much it repeats the preceding item; none: the brace is one."""
+        """Return the repetition sign here, and how much it repeats the preceding item; none: the brace is one."""
         sign = self._peek()
         if sign and sign in "*+?":
             self._at += 1
