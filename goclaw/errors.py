@@ -16,7 +16,7 @@
   x TranscriptionError      spoken words could not be written down
   x DeliveryError           a channel could not hand a message over
   x ChannelError            the service of a channel refuses us, or cannot be asked, while setup tries it
-  x HookFailed              a hook of the operator's did not do its duty
+  x HookFailed              a hook of the operator's misbehaved
   x MessageDenied           a hook of the operator's does not take a person's message
   x SandboxUnavailable      no containment for exec on this machine
   x TurnEnd                 control flow: leaves the agent loop with a sentence for the user

@@ -149,7 +149,7 @@ def bucket(tokens: int) -> int:
 
 
 def fitting_window(footprint: Footprint, free: int, largest: int) -> int:
-    """Return the tokens of the window that fits into `free` bytes of memory next to the model, at most `largest`.
+    """Return the tokens of the window that fits into `free` bytes of memory besides the model, at most `largest`.
 
     A model that is in memory keeps the window that it has, if that is the larger one: it is loaded, so it fits. Its
     window's memory counts as free. Its weights do not: mapped from the disk they are already part of the memory that

@@ -289,7 +289,7 @@ class Terminal(App[Farewell]):
         self._incoming.stop()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """While the list of sessions is open, nothing happens below it."""
+        """While the list of sessions is open, nothing happens underneath it."""
         return action == "quit" or not isinstance(self.screen, SessionPicker)
 
     @work(group="edit", exclusive=True)

@@ -201,7 +201,7 @@ class Access:
         )
 
     def always_asks(self, actor: Actor, spec: ToolSpec) -> bool:
-        """Whether every call of the tool is asked for, each by itself: by the policy or a role it acts under."""
+        """Whether every call of the tool is asked for, each by itself: by the policy or a role that applies."""
         if self._picks(self.config.policy.always_ask, spec, unknown=True):
             return True
         if not self._has_asking_roles:

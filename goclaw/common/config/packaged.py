@@ -169,7 +169,7 @@ def file_title(path: FilePath) -> str:
 def read_packaged(state_dir: FilePath, above: Mapping[str, Any]) -> Packaged:
     """Read what installed packages declare, those of the state folder's plugins and one-file plugins included.
 
-    An omission is a fault. Modules are imported only where there are any. Blocks. `above`: the operator's values.
+    Every omission is a fault. Modules are imported only where there are any. Blocks. `above`: the operator's values.
     """
     missing = activate(state_dir)
     ground = _ground(state_dir, above)

@@ -1,6 +1,6 @@
 """Quiet hours: hours of the day when a person's chat gets nothing that was not asked for.
 
-Messages during them are kept (`held_messages`) and go as one message when they end. It waits here and not in the
+Messages during them are kept (`held_messages`) and go as one message when they end. They wait here and not in the
 outbox, which sends to a chat in order: an answer to the person would wait for it. A row that has gone stays for a
 while, so that a turn that is taken up after a crash does not send its result once more.
 

@@ -84,7 +84,7 @@ class Modes:
         return decision
 
     def offers_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
-        """Whether the model is offered tools for plan mode only: in it, and from then on in the same context.
+        """Whether the model is offered tools of use in plan mode only: in it, and from then on in the same context.
 
         A change of tools makes a provider read the whole prompt again, so that leaving plan mode takes nothing away. A
         context that /clear begins is without it until plan mode comes.

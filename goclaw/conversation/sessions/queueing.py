@@ -39,7 +39,7 @@ class Withdrawal:
     """A context manager around a request; ends it with `Withdrawn` while the model has not begun to answer."""
 
     def __init__(self, turn: Turn, wanted: Callable[[], object]) -> None:
-        """Watch the queue after `turn`; `wanted` returns the messages that continue the requested ones."""
+        """Watch the messages queued after `turn`; `wanted` returns the messages that continue the requested ones."""
         self._turn = turn
         self._wanted = wanted
         self._timeout = asyncio.timeout(None)

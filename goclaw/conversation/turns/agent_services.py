@@ -134,8 +134,9 @@ class AgentServices(TurnServices):
         self._publish(self.agent_run, event)
 
     async def received(self, inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
-        """Return a person's message with all its attachments, after overheard words. Of
-        a subagent: its task, or a message from one of its team.
+        """Return a person's message with all its attachments, after overheard words.
+
+        Of a subagent: its task, or a message from one of its team.
         """
         if not self.is_main:
             return UserMessage(inbound.text, foreign=inbound.foreign)

@@ -102,7 +102,7 @@ class Promise:
 
 
 def owned_as(delivery: Delivery) -> str:
-    """Return the session to find the sender of a delivery that is promised under no fence: its owner."""
+    """Return the session that decides who sends a delivery promised under no fence: its owner does."""
     return delivery.session or f"{OF_CHAT}{delivery.address.channel}:{delivery.address.chat}"
 
 

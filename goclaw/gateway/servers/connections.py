@@ -53,7 +53,7 @@ class Connections:
     """The open connections of one listener."""
 
     def __init__(self, limits: ConnectionLimits, trusted: Sequence[IpNetwork] = ()) -> None:
-        """`trusted`: networks of proxies with a trusted word about their callers."""
+        """`trusted`: networks of proxies that are trusted about their callers."""
         self._limits = limits
         self._trusted = trusted
         self._waiting: dict[Connection, str] = {}

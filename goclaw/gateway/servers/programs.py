@@ -1,6 +1,6 @@
 """Programs that call with an access token, on any protocol: who they are, whether they may stay, and their bounds.
 
-Used by the rooms `openai`, `api` and `web`, each gives refusals (`NotAdmitted`) the shape of its protocol. A
+Used by the rooms `openai`, `api` and `web`, each giving refusals (`NotAdmitted`) the shape of its protocol. A
 device of the web page is a program, too: it shows its token as a cookie.
 """
 

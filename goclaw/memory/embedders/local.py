@@ -123,7 +123,7 @@ class LocalEmbedder:
             self._changed.set()
 
     async def run(self) -> None:
-        """Run a process while there is work, while this is awaited."""
+        """While this is awaited, run a process whenever there is work."""
         while True:
             while not self._jobs:
                 self._changed.clear()

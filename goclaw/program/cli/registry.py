@@ -1,7 +1,7 @@
 """`goclaw registry`: the catalogs fetched from registries, and this gateway's own; listing sends no requests.
 
-`serve` serves the own registry in the foreground, with or without a running daemon, and keeps the entries fresh by
-itself that `federation.share` passes on. The words of entries are strangers': in a terminal, they stand on lines of
+`serve` serves the own registry in the foreground, with or without a running daemon, and by itself keeps fresh the
+entries that `federation.share` passes on. The words of entries are strangers': in a terminal, they stand on lines of
 ours.
 """
 

@@ -12,7 +12,7 @@ Offering. A request holds a core of the tools in short form, `tool_search` and `
 `Registry.offered_to` leaves out tools that cannot work with the configuration (`Tool.needs`) or in the mode
 (`Tool.only_in`); a call of one is answered with the reason. `Registry.meant` turns a `tool_call` into the call that it
 names, and a name of another system (`catalog.ALIASES`: `Bash`, `Read`; arguments: `registry`) into the tool's own, for
-people who may use it: code after it never sees the difference, and turns store the tool's own name. The dispatcher
+people who may use it: later code never sees the difference, and turns store the tool's own name. The dispatcher
 does the same before it authorizes; `core.selection`, roles' inputs and hooks accept either name. Wires repeat
 a call as the model made it (`goclaw.llm.encoded.as_offered`). A provider with its own tool search
 (`goclaw.llm.anthropic_blocks`) gets the remaining tools deferred (`Request.deferred`), after its cached prefix; its

@@ -252,7 +252,7 @@ class QuestionCards:
         return replaced
 
     def look(self, in_view: Mapping[str, InView]) -> None:
-        """Notice the visible parts, by question: a long card's beginning at some time, and its end, with the options."""
+        """Notice the visible parts, by question: a long card's beginning at some time, and its end with options."""
         now = self._clock.monotonic()
         for name, card in self._open.items():
             if in_view[name].begin:

@@ -1,4 +1,4 @@
-"""Streamable HTTP: the library's own application after our guard, under uvicorn, on a port of its own.
+"""Streamable HTTP: the library's own application with our guard in front, under uvicorn, on a port of its own.
 
 `/mcp` speaks the protocol. `/mcp/monitor` reports changes to programs that speak no MCP, as server-sent events
 `{"resource": …, "event": "created"|"updated"|"deleted"}`: it names resources that the user of the token may read,

@@ -239,7 +239,7 @@ def _shown(target: str, label: str) -> str:
 class _Inline(ParserInline):
     """The parser of the content of a line; methods have the library's names.
 
-    It counts earlier ones, too: of brackets within brackets each looks at all the others again.
+    It counts known tokens, too: of brackets within brackets each looks at all the others again.
     """
 
     def skipToken(self, state: StateInline) -> None:

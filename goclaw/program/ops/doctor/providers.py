@@ -98,7 +98,7 @@ async def _ask_model(model: ChatModel, sentence: str) -> tuple[Finding, CallStyl
 
 
 async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
-    """Prepare a model for one request with the window that the daemon uses, as another would reload it.
+    """Prepare a model for one request with the window that the daemon uses, because another one would reload it.
 
     Args:
         config: the configuration.

@@ -191,7 +191,7 @@ def _modes(config: Config) -> Iterator[Finding]:
 
 
 def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
-    """Yield folders on the way that others can rename, and so replace their contents."""
+    """Yield folders on the way that others can rename, thereby replacing their contents."""
     for folder in sorted({above for one in folders for above in (one, *one.absolute().parents)}):
         try:
             found = folder.stat()

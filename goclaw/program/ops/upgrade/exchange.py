@@ -1,4 +1,4 @@
-"""Exchange of two folders in one step, so that a path leads nowhere at no moment.
+"""Exchange of two folders in one step, so that a path never leads nowhere.
 
 Linux has renameat2 with RENAME_EXCHANGE, macOS renamex_np with RENAME_SWAP (their manual pages; the numbers are of
 <linux/fs.h> and <sys/stdio.h>). Network file systems and some layered ones refuse it.
