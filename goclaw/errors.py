@@ -13,10 +13,10 @@
     + InvalidInput          arguments that do not fit the tool's schema
     + OutcomeUnknown        the tool was running when GoClaw was killed; it may have taken effect
   x ModelError              the language model did not give a whole answer
-  x TranscriptionError      what was spoken could not be written down
+  x TranscriptionError      spoken words could not be written down
   x DeliveryError           a channel could not hand a message over
-  x ChannelError            the service behind a channel refuses us, or cannot be asked, while setup tries it
-  x HookFailed              a hook of the operator's did not do what a hook should
+  x ChannelError            the service of a channel refuses us, or cannot be asked, while setup tries it
+  x HookFailed              a hook of the operator's misbehaved
   x MessageDenied           a hook of the operator's does not take a person's message
   x SandboxUnavailable      no containment for exec on this machine
   x TurnEnd                 control flow: leaves the agent loop with a sentence for the user
@@ -31,13 +31,13 @@ MAX_NAME = 200
 
 
 class GoclawError(Exception):
-    """Base class: an error whose message is written for people and holds no secret."""
+    """Base class: an error with a message that is written for people and holds no secret."""
 
 
 class ConfigError(GoclawError):
     """The configuration cannot be used. Raised before anything is opened.
 
-    `problems` has one line each: `config.yaml:5:3: telegram.mode: what is wrong, and what helps`.
+    `problems` has one line each: `config.yaml:5:3: telegram.mode: the fault, and the remedy`.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -84,7 +84,7 @@ class OwnershipLost(StateError):
 
 
 class NotAnswered(StateError):
-    """The process that works on a session has not answered in time; what it was asked may be done or not."""
+    """The process that works on a session has not answered in time; the order may be done or not."""
 
 
 class AccessDenied(GoclawError):
@@ -211,7 +211,7 @@ class DeliveryError(GoclawError):
 
 
 class ChannelError(GoclawError):
-    """The service behind a channel refuses the account or cannot be asked; the message says what helps."""
+    """The service of a channel refuses the account or cannot be asked; the message says what helps."""
 
 
 class HookFailed(GoclawError):

@@ -1,3 +1,3 @@
-"""What a tool is: the path that plugins import."""
+"""The specification of a tool: the path that plugins import."""
 
 from goclaw.common.specs import *  # noqa: F403  # every public name, under its lasting path

@@ -44,7 +44,7 @@ class Capabilities:
     nothing is edited instead. Then the first `Handover.sending` is on disk before the delivery is handed over."""
 
     def missing_for(self, delivery: Delivery) -> str:
-        """Name what a delivery needs that the channel cannot do (`edit messages`); empty if it can do all."""
+        """Name the needs of a delivery that the channel cannot meet (`edit messages`); empty if it can do all."""
         if delivery.action not in self.actions:
             return "react to messages" if delivery.action == "react" else f"{delivery.action} messages"
         return "send files" if delivery.media is not None and not self.media else ""
@@ -70,17 +70,17 @@ class Handover(Protocol):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Message ids of the parts that are there, also from earlier tries and earlier runs of the daemon."""
+        """Message ids of the parts that have arrived, also from earlier tries and earlier runs of the daemon."""
         ...
 
     @property
     def doubt(self) -> Doubt:
-        """About the part behind those."""
+        """About the part after those."""
         ...
 
     @property
     def others_wait(self) -> bool:
-        """Whether further deliveries to the chat wait behind this one."""
+        """Whether further deliveries to the chat wait for this one."""
         ...
 
     async def sending(self) -> None:
@@ -88,7 +88,7 @@ class Handover(Protocol):
         ...
 
     async def arrived(self, message_id: str, *, last: bool = False) -> None:
-        """The next part is there. After the `last` one the channel returns at once: the receipt records it."""
+        """Record that the next part arrived. After the `last` one return immediately: the receipt records it."""
         ...
 
 
@@ -228,7 +228,7 @@ class Account(Protocol):
     """The bot at its service while no daemon runs: `goclaw setup` tries it out and meets its owner."""
 
     async def name(self) -> str:
-        """Return the name by which people find it, `@claw_bot`: the service's own answer.
+        """Return the name that people find it by, `@claw_bot`: the service's own answer.
 
         Raises:
             ChannelError: the token is refused, or the service cannot be reached.

@@ -1,7 +1,7 @@
 """Results and alerts for URLs of the operator's: a channel that only sends.
 
-One delivery is one POST of JSON, behind the URL guard. The outbox repeats it until the other side takes it, for a day;
-`Idempotency-Key` is the same each time, so that a repetition can be told from a second message.
+One delivery is one POST of JSON, through the URL guard. The outbox repeats it until the other side takes it, for a day;
+`Idempotency-Key` is the same each time, so that a repetition can be distinguished from a second message.
 """
 
 import logging
@@ -39,14 +39,14 @@ class NotifyChannel:
     def __init__(
         self, targets: Mapping[str, NotifyTarget], clients: Mapping[str, aiohttp.ClientSession], ports: ChannelPorts
     ) -> None:
-        """`clients`: one for each target, which reaches what the target may be."""
+        """`clients`: one for each target, which reaches only permitted addresses."""
         self._targets = targets
         self._clients = clients
         self._ports = ports
         self._problems: dict[str, str] = {}
 
     async def run(self, gateway: GatewayPort) -> None:
-        """Return at once: nothing comes in here."""
+        """Return immediately: nothing comes in here."""
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         """Post one message; a repetition does no harm, so nothing is marked as being sent."""
@@ -99,7 +99,7 @@ class NotifyChannel:
 
 
 def _document(delivery: Delivery, now: float) -> Mapping[str, str]:
-    """Return what is posted: `source` is `alert`, `schedule`, `webhook` or `chat`."""
+    """Return the document to post: `source` is `alert`, `schedule`, `webhook` or `chat`."""
     first = next(iter(delivery.text.strip().splitlines()), "")
     source = delivery.id.partition(":")[0]
     return {

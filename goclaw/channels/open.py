@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def begin_channels(config: Config) -> AsyncIterator[Mapping[str, object]]:
-    """Begin the channels that can (`ChannelPart.begin`); yield what they began, by name, for `open_channels`.
+    """Begin the channels that can (`ChannelPart.begin`); yield the results, by name, for `open_channels`.
 
     Foreign channels only open: to import them may take any time.
 

@@ -1,4 +1,4 @@
-"""What a channel asks of the other processes that use its store: a protocol, and its answers where there are none."""
+"""Requests of a channel to the other processes that use its store: a protocol, and its answers where there are none."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -34,7 +34,7 @@ class Processes(Protocol):
         ...
 
     def hear(self, kind: str, heard: Callable[[str], None]) -> None:
-        """Have `heard` called with what any process tells of a kind, this one included. `kind`: a word."""
+        """Have `heard` called with the messages of a kind from any process, this one included. `kind`: a word."""
         ...
 
     async def tell(self, kind: str, words: str) -> None:

@@ -84,7 +84,7 @@ class ChannelState(Protocol):
         ...
 
     async def add_previews(self, channel: str, previews: Mapping[str, int]) -> None:
-        """Keep numbers, of no session, whose keys are not known; on disk when this returns."""
+        """Add numbers, of no session, unless their keys are known; on disk when this returns."""
         ...
 
     async def previews(self, channel: str, session: str | None) -> Mapping[str, int]:

@@ -64,7 +64,7 @@ class Annotations:
 
     @property
     def risk(self) -> Risk:
-        """The risk of a tool of which nothing else is known (Goat, "Dynamic MCP Tool Registration")."""
+        """The risk of a tool with nothing else known (Goat, "Dynamic MCP Tool Registration")."""
         if self.read_only:
             return Risk.LOW
         return Risk.CRITICAL if self.destructive else Risk.HIGH

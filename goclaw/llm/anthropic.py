@@ -236,7 +236,7 @@ def replayable(message: AssistantMessage, *, searches: bool) -> list[Any]:
 def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool, reminder: str = "") -> list[bytes]:
     """Return the turns as JSON: what follows each other from one side becomes one turn, tool results first.
 
-    The reminder is the last block, behind the last mark: the next request begins like this one without it.
+    The reminder is the last block, after the last mark: the next request begins like this one without it.
     """
     turns: list[tuple[bool, list[bytes]]] = []
     for message, encoded in zip(messages, blocks, strict=True):

@@ -60,7 +60,7 @@ class AnthropicAnswer:
         self._usage: dict[str, Any] = {}
 
     def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
-        """Yield what the stream's next events add, up to the message's end."""
+        """Yield the additions of the stream's next events, up to the message's end."""
         for frame in frames:
             if frame.name == UNFRAMED:
                 yield from self._whole(frame.data)
@@ -192,7 +192,7 @@ def knows_search(name: str) -> bool:
 
 
 def without_ours(tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    """Return the tools that are shown, without those by which other models search."""
+    """Return the tools that are shown, without those that other models search with."""
     return [tool for tool in tools if tool.name not in (TOOL_SEARCH, TOOL_CALL)]
 
 
@@ -211,7 +211,7 @@ def encode_deferred(tools: Sequence[ToolSpec]) -> bytes:
 
 
 def joined_tools(shown: bytes, deferred: bytes, search: bytes) -> bytes:
-    """Return the list of all tools: `search` ends what the provider caches, for no deferred tool may be marked."""
+    """Return the list of all tools: `search` ends the part that is cached, for no deferred tool may be marked."""
     return b"[" + b",".join(filter(None, (shown[1:-1], search, deferred[1:-1]))) + b"]"
 
 

@@ -80,8 +80,8 @@ class Continued(list[Message]):
     """The messages of a request that begins as later ones of its conversation will; any change of it is a plain list.
 
     Args:
-        beginning: what they begin with, as it is now.
-        following: the messages behind it.
+        beginning: their beginning, as it is now.
+        following: the messages after it.
     """
 
     __slots__ = ("beginning", "begun")
@@ -117,7 +117,7 @@ class Request:
 
 @record
 class Usage:
-    """Tokens as the provider counted them. `input` includes what was read from and written to its cache."""
+    """Tokens as the provider counted them. `input` includes tokens read from and written to its cache."""
 
     input: int = 0
     output: int = 0
@@ -184,7 +184,7 @@ class CallStarted:
 
 @record
 class Restarted:
-    """Only from `chain`: what was streamed so far is void, the answer starts anew."""
+    """Only from `chain`: the text streamed so far is void, the answer starts over."""
 
     reason: str
 
@@ -267,7 +267,7 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class Looking(Protocol):
-    """A model of which only its server knows the window and the abilities."""
+    """A model with a window and abilities that only its server knows."""
 
     async def look(self) -> None:
         """Ask the server, so that both are known before the first request. Raises nothing; asks once, if it answers."""
@@ -276,10 +276,10 @@ class Looking(Protocol):
 
 @runtime_checkable
 class Loading(Protocol):
-    """A model that its server loads anew for every other window."""
+    """A model that its server reloads for every other window."""
 
     async def settle(self, tokens: int, *, in_use: bool) -> None:
-        """Settle the window before a short question, so that the model is not loaded anew for it, nor after it.
+        """Settle the window before a short question, so that the model is not reloaded for it, nor after it.
 
         Args:
             tokens: of the conversations' first request, for which the daemon asks for a window.

@@ -1,6 +1,6 @@
 """Several models as one: repeats what may pass, falls back where it does not, returns to the first when it is well.
 
-What it never does: fall back on a prompt that is too long (the agent compacts it) or on a request that was rejected or
+It never falls back on a prompt that is too long (the agent compacts it) or on a request that was rejected or
 refused (another model would be asked the same wrong thing).
 """
 
@@ -118,7 +118,7 @@ class ChainAttempt:
 
     @property
     def restart_reason(self) -> str:
-        """Why the answer starts anew, for logs and clients."""
+        """Why the answer starts over, for logs and clients."""
         void = self.empty and self.empty.empty
         return void.value if void and not self.failures else self.last_error.kind.value
 
@@ -137,7 +137,7 @@ class AnswerReader:
         self._repetition = Repetition()
 
     def take(self, event: ModelEvent) -> Iterator[ModelEvent]:
-        """Yield the events in the place of one; nothing is to be read behind `Finished`."""
+        """Yield the events in the place of one; nothing is to be read after `Finished`."""
         for each in self._tags.take(event):
             yield each
             if self._repetition.found(each):
@@ -189,7 +189,7 @@ class ModelChain:
         return self._candidates()[0].model.sees_images
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Ask the models in turn until one has answered. `Restarted` comes before an answer that starts anew.
+        """Ask the models in turn until one has answered. `Restarted` comes before an answer that starts over.
 
         Raises:
             ModelError: none could answer; the message names every model and why. The kind is the first model's.
@@ -319,7 +319,7 @@ class ModelChain:
         health.cool_down.reset()
 
     def _set_aside(self, health: ModelHealth, attempt: ChainAttempt) -> None:
-        """Pass the model over for a while: longer each time, and at least as long as its server wishes."""
+        """Pass the model over for a while: longer each time, and at least for the time its server wishes."""
         wished = attempt.failures[health.model.spec][0].retry_after or 0.0
         span = max(health.cool_down.next(), min(wished, MAX_COOL_DOWN))
         health.well_at = self._clock.monotonic() + span

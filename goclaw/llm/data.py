@@ -137,7 +137,7 @@ def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
 
 
 async def prepare(specs: Sequence[str], at: float) -> None:
-    """Find out beforehand what the data list of the models `specs`, beside everything else; see `listed`."""
+    """Look up the models `specs` in the data beforehand, in the background; see `listed`."""
     await read_beforehand([key for spec in specs if (key := _key(spec))], at)
 
 

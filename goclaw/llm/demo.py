@@ -44,7 +44,7 @@ class DemoModel:
         self.sees_images = False
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Answer at once. Raises nothing."""
+        """Answer immediately. Raises nothing."""
         return aclosing(self._events(request))
 
     async def count(self, request: Request) -> int:
@@ -111,7 +111,7 @@ def unmarked(text: str) -> str:
 
 
 def as_it_is(text: str) -> str:
-    """Return the text as a block of Markdown in which nothing of it is taken for Markdown."""
+    """Return the text as a block of Markdown with none of it taken for Markdown."""
     longest = max((len(found) for found in FENCE.findall(text)), default=2)
     return f"{'`' * (longest + 1)}\n{text}\n{'`' * (longest + 1)}"
 

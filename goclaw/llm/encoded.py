@@ -1,8 +1,8 @@
 """Each message is mapped to a wire's form once and kept as bytes; a request's body is those bytes, joined.
 
-A turn then costs what is new in it, not what the conversation is long. Kept by identity for as long as the message
-lives: messages are frozen, so the bytes stay true. A request that a server refuses for its pictures is made once more
-without them (`again_without_pictures`).
+A turn then costs its new part, not the length of the conversation. Kept by identity while the message lives: messages
+are frozen, so the bytes stay true. A request that a server refuses for its pictures is made once more without them
+(`again_without_pictures`).
 """
 
 import asyncio
@@ -50,7 +50,7 @@ PicturedT = TypeVar("PicturedT", bound=UserMessage | ToolResult)
 
 
 class _Kept(weakref.ref[Message]):
-    """A message for as long as it lives, and its forms: one object, for the garbage collector looks at them all."""
+    """A message while it lives, and its forms: one object, for the garbage collector looks at them all."""
 
     __slots__ = ("blocks", "key")
 
@@ -194,7 +194,7 @@ class EncodedMessages:
 
 
 def _trim(block: bytes) -> bytes:
-    """Return a copy without the room behind it: orjson leaves up to 4 KB there, and twice the length of long texts."""
+    """Return a copy without the room after it: orjson leaves up to 4 KB there, and twice the length of long texts."""
     return bytes(memoryview(block))
 
 
@@ -221,7 +221,7 @@ def _with_lines(message: PicturedT, lines: Sequence[str]) -> PicturedT:
 
 
 def caption(message: ToolResult) -> str:
-    """Return the text beside the pictures of a result, where a protocol takes them from a person only."""
+    """Return the text next to the pictures of a result, where a protocol takes them from a person only."""
     return f"[what {message.name} returned, call {message.call_id}]"
 
 
@@ -234,7 +234,7 @@ class EncodedTools:
         self._text = b""
 
     def text(self, tools: Sequence[ToolSpec]) -> bytes:
-        """Return the form of these tools; made anew only when one of them is another object than last time."""
+        """Return the form of these tools; made again only when one of them is another object than last time."""
         same = len(tools) == len(self._tools) and all(map(lambda old, new: old is new, self._tools, tools))
         if not same or not self._text:
             self._tools, self._text = tuple(tools), self._encode(tools)
@@ -244,7 +244,8 @@ class EncodedTools:
 def as_offered(message: Message, tools: Sequence[ToolSpec]) -> Message:
     """Return the message as its model may have sent it: calls run by `tool_call` under their own names.
 
-    Many servers know calls of the request's own tools only, and what they have cached of an answer goes on fitting.
+    Many servers know calls of the request's own tools only, and the part of an answer that they have cached goes on
+    fitting.
     """
     names = {tool.name for tool in tools} if not isinstance(message, UserMessage) else set()
     if TOOL_CALL not in names:
@@ -294,7 +295,7 @@ def results_answered(messages: Sequence[Message]) -> list[Message]:
 
 
 def alternating(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with what a person says in a row as one: many models' templates refuse two in a row.
+    """Return the messages with a person's messages in a row as one: many models' templates refuse two in a row.
 
     It happens after a summary, after a turn without an answer, and when a message joins another one.
     """
@@ -314,7 +315,7 @@ def alternating(messages: Sequence[Message]) -> Sequence[Message]:
 def reminded(messages: Sequence[Message], reminder: str) -> list[Message]:
     """Return the messages in order, the reminder as a person's last words: these protocols know no other place for it.
 
-    Behind tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
+    After tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
     messages of a person after each other, and all of them a system message in the middle.
     """
     ordered = results_first(messages)
@@ -362,7 +363,7 @@ async def with_conversation(
 
 
 def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> list[bytes]:
-    """Return the forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
+    """Return the forms in order, but a result's followers (its pictures) after the last result of the same answer."""
     texts = list(chain.from_iterable(encoded))
     if len(texts) == len(encoded):
         return texts  # one each: no message is without a form
@@ -406,7 +407,7 @@ async def again_without_pictures(
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield the events of a request; one that is refused for its pictures is made once more without them.
 
-    What was refused is remembered for as long as the process lives: for the model where it takes no pictures, else for
+    The refusal is remembered while the process lives: for the model where it takes no pictures, else for
     the messages of this request, so that a conversation with a photo in it goes on.
 
     Raises:

@@ -1,6 +1,6 @@
 """The error table: what every protocol's failures mean, as `ModelError` with words for people.
 
-What it reads: HTTP answers, error objects in the middle of a stream, exceptions of the HTTP client. Texts are matched
+It reads HTTP answers, error objects in the middle of a stream, exceptions of the HTTP client. Texts are matched
 where servers have no codes (`server_words`). No message holds a key or a header: of the server's words only the first
 line is quoted, and none of an answer about keys.
 """
@@ -146,7 +146,7 @@ def from_object(spec: str, error: Any) -> ModelError:
 
 
 def from_text(spec: str, text: str) -> ModelError:
-    """Return the error for what a server sent in the place of an answer and that is no object: words, a web page."""
+    """Return the error for a server's reply in place of an answer that is no object: words, a web page."""
     if is_page(text):
         return fail(KINDS.NOT_FOUND, spec, page_title(text), sentence=PAGE_SENTENCE, accepted=True)
     found = classify(spec, text, text, None, None, KINDS.REJECTED)
@@ -251,7 +251,7 @@ def piece_of_text(given: object) -> str:
 
 @contextmanager
 def connecting(spec: str) -> Iterator[None]:
-    """Turn what the HTTP client raises before an answer began into `ModelError`."""
+    """Turn errors of the HTTP client before an answer began into `ModelError`."""
     try:
         yield
     except TimeoutError as error:

@@ -125,7 +125,7 @@ class EventParser:
                 yield event
 
     def finish(self) -> Iterator[ServerEvent]:
-        """Yield what the end of the stream completes, then what was no event: JSON, a web page, an error in words.
+        """Yield the event completed by the end of the stream, then any other text: JSON, a web page, an error in words.
 
         An event without its blank line is dropped, as the rules say.
         """

@@ -9,7 +9,7 @@ NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
 
 
 def unknown(provider: str) -> str:
-    """Return what is said of a provider that does not exist: the nearest of those that do, and all of them."""
+    """Return the message about a provider that does not exist: the nearest of those that do, and all of them."""
     names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
     near = closest(provider, names)
     meant = f" Did you mean `{near}:`?" if near else ""

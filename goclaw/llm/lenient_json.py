@@ -85,7 +85,7 @@ def _constant(name: str) -> Any:
 
 
 def end_of(text: str, start: int) -> int:
-    """Return the position behind the object or list that begins at `start`; -1: it has no end."""
+    """Return the position after the object or list that begins at `start`; -1: it has no end."""
     for tokens in (_STRINGS_ONLY, _TOKENS):
         open_brackets: list[str] = []
         for found in tokens.finditer(text, start):

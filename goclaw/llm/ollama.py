@@ -309,7 +309,7 @@ class OllamaModel:
 
     @contextmanager
     def _translate_errors(self, answer: OllamaAnswer) -> Iterator[None]:
-        """Turn what the library and its HTTP client raise into `ModelError`."""
+        """Turn errors of the library and its HTTP client into `ModelError`."""
         from httpx import HTTPError, TimeoutException
         from ollama import ResponseError
 
@@ -375,7 +375,7 @@ def library_errors() -> tuple[type[Exception], ...]:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Return the system's certificates, read once: the library would read its own anew for every client."""
+    """Return the system's certificates, read once: the library would reread its own for every client."""
     return ssl.create_default_context()
 
 

@@ -1,8 +1,8 @@
 """Facts of a model from its Ollama server, and the window that follows: abilities, largest window, memory.
 
 Asked over the shared client: the daemon asks at its start, and loads no `ollama` package for that. `num_ctx` is chosen
-once, for Ollama loads a model anew for every other value. Where the server is this machine and reports the footprint,
-it follows from the memory that is free; elsewhere it grows with what a conversation needs (`bucket`).
+once, for Ollama reloads a model for every other value. Where the server is this machine and reports the footprint,
+it follows from the memory that is free; elsewhere it grows with the needs of a conversation (`bucket`).
 """
 
 import math
@@ -55,7 +55,7 @@ class OllamaEndpoint:
     headers: Mapping[str, str]
 
     async def facts(self, *, memory: bool) -> OllamaFacts:
-        """Ask; `memory`: also for what the model takes there.
+        """Ask; `memory`: also for the model's use of memory there.
 
         Raises:
             aiohttp.ClientError: no server answers, or it knows no such model.
@@ -149,11 +149,11 @@ def bucket(tokens: int) -> int:
 
 
 def fitting_window(footprint: Footprint, free: int, largest: int) -> int:
-    """Return the tokens of the window that fits into `free` bytes of memory beside the model, at most `largest`.
+    """Return the tokens of the window that fits into `free` bytes of memory besides the model, at most `largest`.
 
-    A model that is in memory keeps the window that it has, if that is the larger one: it is there, so it fits. What its
-    window takes counts as free. Its weights do not: mapped from the disk they are part of what the kernel calls
-    available already.
+    A model that is in memory keeps the window that it has, if that is the larger one: it is loaded, so it fits. Its
+    window's memory counts as free. Its weights do not: mapped from the disk they are already part of the memory that
+    the kernel calls available.
     """
     room = free + footprint.loaded * footprint.token - footprint.weights - SPARE
     fits = room // footprint.token // SMALLEST_BUCKET * SMALLEST_BUCKET

@@ -86,7 +86,7 @@ def check_caching(config: Config) -> None:
 
 
 def unplaceable(spec: str, place: str, agent: AgentSettings) -> Iterator[str]:
-    """Yield what is wrong with an agent's cache marks, if the model `spec` answers for it."""
+    """Yield the faults of an agent's cache marks, if the model `spec` answers for it."""
     provider = spec.partition(":")[0]
     possible = find_provider(provider).cache_points
     for point in get_args(CachePoint):
@@ -136,7 +136,7 @@ def largest(
 ) -> tuple[int, float]:
     """Return the tokens and US dollars that one request can take at most, by the dearest model of a chain.
 
-    An unknown price counts zero dollars, here as in what was spent.
+    An unknown price counts zero dollars, here as in the spending.
 
     Args:
         model: the model or chain that is asked.

@@ -1,6 +1,6 @@
 """The answer of OpenAI's chat completions, assembled from the chunks of its stream.
 
-Servers differ in what they leave out: names and ids may come once or with every piece, thinking has two field names,
+Servers differ in their omissions: names and ids may come once or with every piece, thinking has two field names,
 usage comes in a chunk of its own, in the last one, or never.
 """
 
@@ -57,7 +57,7 @@ class OpenAIAnswer:
         """The server has sent its last frame."""
 
     def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
-        """Yield what the stream's next events add."""
+        """Yield the additions of the stream's next events."""
         for frame in frames:
             if frame.data == DONE:
                 self.ended = True

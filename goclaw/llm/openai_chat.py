@@ -136,13 +136,13 @@ class OpenAIChatModel(KnownModel):
                 known = amended
 
     def _record_success(self, known: ServedModel) -> None:
-        """Note what an answer shows: the server is there, and takes a request with no more fields than this."""
+        """Note the facts that an answer shows: the server works, and takes a request with no more fields than this."""
         news = replace(known, answered=known.answered or self._is_local)
         if news != self._served.facts:
             self._served.learn(output=news.output, left_out=news.left_out, tools=news.tools, answered=news.answered)
 
     def _record_error(self, error: ModelError) -> None:
-        """Note what an error shows; a local server that has answered before and is away now is starting anew."""
+        """Note the facts that an error shows; a local server that has answered before and is away now is restarting."""
         self.hear(error)
         refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
         if error.kind is ModelErrorKind.NETWORK and refused and self._served.facts.answered:

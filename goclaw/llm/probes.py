@@ -137,10 +137,10 @@ async def model_names(provider: str, config: Config, http: aiohttp.ClientSession
 async def all_names(
     providers: Sequence[str], config: Config, http: aiohttp.ClientSession, clock: Clock
 ) -> tuple[Sequence[str], Mapping[str, str]]:
-    """Ask several providers at once.
+    """Ask several providers at the same time.
 
     Returns:
-        What they list, as `provider:name`, and why a provider could not be asked, by its name.
+        Their models, as `provider:name`, and why a provider could not be asked, by its name.
     """
 
     async def ask(provider: str) -> Sequence[str] | str:
@@ -155,7 +155,7 @@ async def all_names(
 
 
 def usable_providers(config: Config) -> Sequence[str]:
-    """Return the providers that could be asked at once: a key is known, an address configured, or it is Ollama."""
+    """Return the providers that could be asked immediately: a key is known, an address configured, or it is Ollama."""
     named = [name for name in sorted(LISTING - DOUBLE_NAMES) if key_known(config, name)]
     placed = [name for name, settings in config.providers.items() if settings.base_url and name in LISTING]
     return list(dict.fromkeys(["ollama", *named, *placed]))

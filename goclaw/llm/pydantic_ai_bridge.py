@@ -165,7 +165,7 @@ class Bridge:
         return history
 
     def _say(self, part: UserPromptPart | ToolReturnPart, history: list[ModelMessage], request: Request) -> None:
-        """Add what is not the model's to the history; it belongs to what is last there, unless that is an answer."""
+        """Add content by others than the model to the history; it joins the last entry, unless that is an answer."""
         if history and isinstance(history[-1], ModelRequest):
             history[-1].parts = [*history[-1].parts, part]
         else:

@@ -30,12 +30,12 @@ def no_tools(request: Request) -> Request:
 
 
 def amend(known: ServedModel, error: ModelError, head: Mapping[str, Any], request: Request) -> ServedModel | None:
-    """Return what a server that refused a request may take instead; None: its refusal says nothing of the kind.
+    """Return the facts to try instead after a server refused a request; None: its refusal says nothing of the kind.
 
     Args:
-        known: what the request was made with.
+        known: the facts that the request was made with.
         error: the refusal.
-        head: the fields that were sent beside the conversation.
+        head: the fields that were sent with the conversation.
         request: the conversation.
     """
     if error.kind not in FIELD_REFUSALS or error.status is None:

@@ -48,7 +48,7 @@ class Repetition:
         return repeats(pieces[0]) or counts_up(pieces[0])
 
     def ended(self, spec: str) -> Finished:
-        """Return the answer as far as it was written, without what was repeated."""
+        """Return the answer as far as it was written, without the repetition."""
         return Finished(AssistantMessage(shortened("".join(self._said))), Usage(), Stop.REPETITION, spec)
 
 
@@ -58,7 +58,7 @@ def repeats(text: str) -> bool:
 
 
 def _period(text: str) -> int:
-    """Return the length of what the end of a text repeats; 0: it does not."""
+    """Return the length of the piece that the end of a text repeats; 0: it does not."""
     piece = text[-PIECE:]
     before = text.rfind(piece, 0, len(text) - 1) if len(text) >= PIECE * TIMES else -1
     if before < 0:
@@ -69,7 +69,7 @@ def _period(text: str) -> int:
 
 
 def counts_up(text: str) -> bool:
-    """Return whether a text ends with `ROWS` lines that are alike but for their numbers, the first of which grows."""
+    """Return whether a text ends with `ROWS` lines that are alike but for their numbers, and the first number grows."""
     lines = text[-ROWS * _LONGEST_ROW :].split("\n")[-ROWS - 1 : -1]
     if len(lines) < ROWS or not (first := _NUMBER.search(lines[0])):
         return False

@@ -79,7 +79,7 @@ ANSWERS: TypeAdapter[tuple[Answer, ...]] = TypeAdapter(tuple[Answer, ...])
 
 
 class ScriptedModel:
-    """A `ChatModel` that plays answers and remembers what it was asked.
+    """A `ChatModel` that plays answers and remembers its requests.
 
     `gate`: while it is a cleared event, answers stall after their first delta. `streaming` is set as soon as an answer
     has begun. `closed` counts streams that were left. `rest` is given when the answers are used up.

@@ -1,6 +1,7 @@
 """Facts of models from their servers, learnt from answers and kept over restarts.
 
-A wire reports what it hears; the window in use, the fields of its requests and what people are told follow from it.
+A wire reports the server's answers; the window in use, the fields of its requests and the notices to people follow from
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -63,7 +64,7 @@ def style_words(style: CallStyle, *, reads_text: bool) -> str:
     """Return how a model calls tools, for people: a sentence without its subject.
 
     Args:
-        style: what is known.
+        style: the known style.
         reads_text: False where `models.options.<model>.text_calls` is off.
     """
     if style is CallStyle.TEXT and not reads_text:
@@ -119,14 +120,14 @@ class ServedModels:
         return ServedEntry(lambda: self._known.get(key, UNKNOWN), lambda found: self._learn(key, found))
 
     def of(self, spec: str) -> ServedModel:
-        """Return what is known of a model that was opened; nothing of others."""
+        """Return the known facts of a model that was opened; nothing of others."""
         return self._known.get(self._keys.get(spec, ""), UNKNOWN)
 
     def _learn(self, key: str, found: ServedModel) -> None:
         self._known[key] = found
 
     def restore(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take up what an earlier run learnt; what this one knows already counts."""
+        """Restore the facts that an earlier run learnt; those that this one knows already take precedence."""
         for key, row in stored.items():
             known = {name: row[name] for name in asdict(UNKNOWN) if name in row}
             left_out = tuple(known.pop("left_out", ()))
@@ -135,7 +136,7 @@ class ServedModels:
             self._known.setdefault(key, self._stored[key])
 
     def news(self) -> dict[str, dict[str, Any]]:
-        """Return what has changed since this was last asked: to be kept, by key."""
+        """Return the changes since the last call: to be kept, by key."""
         news = {key: found for key, found in self._known.items() if self._stored.get(key) != found}
         self._stored |= news
         return {key: asdict(found) for key, found in news.items()}
@@ -153,7 +154,7 @@ class ServedEntry:
         return self._read()
 
     def learn(self, **news: Any) -> None:
-        """Note what the server said: fields of `ServedModel`."""
+        """Note facts from the server: fields of `ServedModel`."""
         self._write(replace(self._read(), **news))
 
     def learn_window(self, window: int | None, origin: WindowOrigin, before: int) -> None:

@@ -1,7 +1,7 @@
 """The window of a model that a server with OpenAI's protocol serves: each kind of server says it at another place.
 
-Sources: `max_model_len` in `/v1/models` (vLLM, SGLang), `meta` there and `/props` (llama.cpp, whose window is that of
-one slot), `/api/v0/models` (LM Studio), `/api/extra/true_max_context_length` (KoboldCpp).
+Sources: `max_model_len` in `/v1/models` (vLLM, SGLang), `meta` there and `/props` (llama.cpp, with the window of one
+slot), `/api/v0/models` (LM Studio), `/api/extra/true_max_context_length` (KoboldCpp).
 """
 
 import asyncio

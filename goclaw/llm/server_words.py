@@ -91,7 +91,7 @@ def is_overflow(status: int | None, text: str, *, of_rate: bool = False) -> bool
 
     Args:
         status: of the HTTP answer, or that an error object names; None: unknown.
-        text: all of what the server said.
+        text: the server's whole reply.
         of_rate: the type of the error is that of a rate limit.
     """
     if status == 413:
@@ -133,7 +133,7 @@ LEAST_WINDOW, MOST_WINDOW = 512, 20_000_000
 def window_in(text: str) -> int | None:
     """Return the window in tokens that an overflow names; None: none that is certain.
 
-    A number alone may be a code ("exceeds limit (2013)"): what was too much has to be named beside it, or tokens.
+    A number alone may be a code ("exceeds limit (2013)"): the excess has to be named next to it, or tokens.
     """
     for pattern in CERTAIN_WINDOWS:
         if (found := pattern.search(text)) and (window := _window(found)):
@@ -218,7 +218,7 @@ def daily_limit(text: str, wait: float | None, headers: Mapping[str, str], now: 
     """Return when a daily limit ends; None: the refusal is about something else.
 
     Args:
-        text: all of what the server said.
+        text: the server's whole reply.
         wait: seconds that it asks for, where it does.
         headers: of its answer.
         now: in epoch seconds.

@@ -183,7 +183,7 @@ def calls_in(text: str) -> Sequence[WrittenCall] | None:
 
 
 def opening_of(text: str) -> str:
-    """Return what stands before the object or list that begins a block: nothing, or the first line of a fence."""
+    """Return the text before the object or list that begins a block: nothing, or the first line of a fence."""
     found = re.match(r"\s*(?:(?:`{3,}|~{3,})[^\n]*\n\s*)?", text)
     return found.group() if found else ""
 
@@ -197,7 +197,7 @@ def name_in(text: str) -> str:
 def without_calls(text: str, start: int) -> tuple[str, tuple[WrittenCall, ...]]:
     """Return a text without the calls and their marks from `start` on, and these calls.
 
-    What a mark leads and cannot be read goes up to the closing mark, or to the end.
+    An unreadable call after a mark goes up to the closing mark, or to the end.
     """
     kept, calls, at = [text[:start]], list[WrittenCall](), start
     while at < len(text):
@@ -355,7 +355,7 @@ class _Scan:
         return True
 
     def _end_call(self, *, closed: bool = False) -> None:
-        """Take the call whose parameters were read; a closed one needs none."""
+        """Take the call with the parameters that were read; a closed one needs none."""
         if self._name and (self._parameters or closed):
             self.calls.append(WrittenCall(self._name, self._parameters, is_text=True))
             self._name, self._parameters = "", {}
@@ -405,7 +405,7 @@ class _Scan:
 
 
 def _attribute_value(text: str, at: int) -> tuple[Any, int]:
-    """Return the value of an attribute and the place behind it; -1: it has no end."""
+    """Return the value of an attribute and the place after it; -1: it has no end."""
     if text[at : at + 1] in ("{", "["):
         end = end_of(text, at)
         return text[at:end], end

@@ -122,7 +122,7 @@ class ThinkingTags:
         self._is_begun, self._is_split, self._may_be_unopened = False, True, False
 
     def _rest(self) -> Iterator[ModelEvent]:
-        """Yield what was held back, now that nothing follows."""
+        """Yield the text held back, now that nothing follows."""
         said = "".join(self._said)
         if self._closing:
             if self._held:
@@ -153,7 +153,7 @@ def without_thinking(text: str) -> str:
 
 
 def _lone(text: str, start: int) -> re.Match[str] | None:
-    """Return a closing tag that ends thinking, and ends behind `start`."""
+    """Return a closing tag that ends thinking, and ends after `start`."""
     for found in _LONE.finditer(text):
         if found.end() > start and not _in_code(text[: found.start()]):
             return found

@@ -115,7 +115,7 @@ def estimate_request(request: Request) -> int:
 
 
 def estimate_reminder(text: str) -> int:
-    """Estimate the tokens of the runtime's text behind the conversation."""
+    """Estimate the tokens of the runtime's text after the conversation."""
     return PER_MESSAGE + estimate_text(text) if text else 0
 
 

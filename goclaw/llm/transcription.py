@@ -26,7 +26,7 @@ class Recording:
 
 
 class Transcriber(Protocol):
-    """Writes down what was spoken."""
+    """Transcribes speech."""
 
     @property
     def spec(self) -> str:

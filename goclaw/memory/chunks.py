@@ -101,7 +101,7 @@ def chunk_markdown(text: str) -> list[Chunk]:
 
 
 def chunk_messages(messages: Iterable[tuple[int, str]]) -> list[Chunk]:
-    """Return windows over conversations: passages whose lines are messages, and whose line numbers are their places.
+    """Return windows over conversations: passages with messages for lines, and their places for line numbers.
 
     Args:
         messages: places in order, each with the text that it is embedded as. No window crosses a missing place.
@@ -111,7 +111,7 @@ def chunk_messages(messages: Iterable[tuple[int, str]]) -> list[Chunk]:
 
 
 def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) -> GrowingConversation:
-    """Return the windows of a growing conversation, the same as from cutting all of it at once.
+    """Return the windows of a growing conversation, the same as from cutting all of it together.
 
     Args:
         messages: from the one at the seam on; without a seam, from the first.

@@ -86,7 +86,7 @@ class DateRange:
 def named_times(query: str, today: date) -> list[NamedTime | DateRange]:
     """Return the times that a query names, unordered; empty if it names none.
 
-    Recognised are English names of months with a day or a year beside them, ISO dates, years, and days counted from
+    Recognised are English names of months with a day or a year next to them, ISO dates, years, and days counted from
     `today` (`yesterday`, `last month`).
     """
     text = query.lower()

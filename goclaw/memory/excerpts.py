@@ -1,9 +1,9 @@
-"""From ranked places to what is shown: excerpts of files and quotes of conversations, within a budget of tokens.
+"""From ranked places to the shown text: excerpts of files and quotes of conversations, within a budget of tokens.
 
 Messages are short and answer one another, so quotes bring neighbours; passages of files are long and overlap, so they
 bring none. How neighbours are spent was measured (`benchmarks/recall`): 20 quotes within 1,000 tokens have 89.3 % of
-the evidence wherever five, three or none of the best hits come with the message before and the one behind, and within
-500 tokens 82.0, 82.5 and 84.2 %. What is left when there are no more hits goes to the surroundings of all.
+the evidence wherever five, three or none of the best hits come with the message before and the one after, and within
+500 tokens 82.0, 82.5 and 84.2 %. Tokens left when there are no more hits go to the surroundings of all.
 """
 
 import sqlite3
@@ -31,7 +31,7 @@ def quotes(
 ) -> tuple[list[Quote], bool]:
     """Return at most `limit` quotes of at most `budget` tokens in all, the best first; and whether there are more.
 
-    Quotes that touch become one, known by its best hit. Nothing outside of the scope is shown, not even beside a hit.
+    Quotes that touch become one, known by its best hit. Nothing outside of the scope is shown, not even next to a hit.
     """
     best = _looked_at(ranked, budget)
     around = {place for hit in best for place in (hit.place, *_beside(hit.place, 1), *_beside(hit.place, 2))}

@@ -1,6 +1,6 @@
 """Indexing of a workspace's notes. The files are the truth, events only hints.
 
-A sweep lists all files, reads those whose time, inode or size changed, and writes the passages that differ. Reading,
+A sweep lists all files, reads those with a changed time, inode or size, and writes the passages that differ. Reading,
 cutting and writing run in threads and in small portions, so that the event loop is never held up.
 """
 

@@ -42,14 +42,14 @@ class Matrix:
         return sum(portion.alive for portion in self._portions)
 
     def grow(self, units: Iterable[Embedded]) -> None:
-        """Add vectors. One whose length differs from the first's is skipped: it is not this model's."""
+        """Add vectors. One with another length than the first is skipped: it is not this model's."""
         coming = iter(units)
         with self._changing:
             while held := list(islice(coming, PORTION)):
                 self._add(held)
 
     def drop(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Remove the vectors whose places lie entirely within one of the ranges (first and last place)."""
+        """Remove the vectors with places entirely within one of the ranges (first and last place)."""
         with self._changing:
             for portion in self._portions:
                 portion.drop(ranges)

@@ -7,7 +7,7 @@ extra terms, and queries use the same ones; all results are ranked by one measur
 Spellings of one word are one word: `Schlüssel` and `Schluessel`, `Straße` and `Strasse`, digits of any script.
 
 Pieces that are no words of a language (identifiers, addresses, versions) are also kept apart, in a table that matches
-any three characters in a row: `parts_terms` gives its content, `part_expressions` the queries for it. Numbers are there
+any three characters in a row: `parts_terms` gives its content, `part_expressions` the queries for it. Numbers are kept
 without their separators: `1.250,00`, `1,250.00` and `0171 / 234 56`.
 
 In an exact phrase, case, spelling and the amount of white space are ignored, all else counts. One that begins or ends
@@ -288,7 +288,7 @@ def _spoken_terms(part: str) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the text between pieces of unspaced scripts, each of which the index joins with its adjacent letters."""
+    """Return the text between pieces of unspaced scripts, each joined by the index with its adjacent letters."""
     parts: list[str] = [""]
     for piece in _SPACES.split(text):
         if _unspaced_terms(piece):

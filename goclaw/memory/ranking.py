@@ -4,7 +4,7 @@ Pure: the caller fetches the required data from its index. In order:
 
     terms = weighed(postings, size)            postings: where each term of the query occurs
     places = candidates(terms, vectors)        bounded, however large the index is
-    passages = …                               what the index knows of `around(places)`
+    passages = …                               the index's content at `around(places)`
     hits = ranked(places, passages, terms, vectors, wish, usual)
 
 A passage is known by its *place*, a whole number. Neighbours in a conversation have consecutive places; between two
@@ -127,10 +127,10 @@ def candidates(terms: Iterable[Term], vectors: Iterable[Mapping[int, float]] = (
 
 
 def _near(blocks: Mapping[int, float]) -> dict[int, float]:
-    """Return the best blocks and those beside them, with the score that they get from their neighbours.
+    """Return the best blocks and those next to them, with the score that they get from their neighbours.
 
     Such a block has as much as the worst of the best, which is at least its own score. Half of it comes from the block
-    or from one beside it: a block gets no more than twice the most of the three.
+    or from one next to it: a block gets no more than twice the most of the three.
     """
     enough = min(nlargest(KEYWORD_DEPTH, blocks.values()), default=0.0) / 2
     strong = [block for block, score in blocks.items() if score >= enough]

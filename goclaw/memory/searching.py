@@ -102,7 +102,7 @@ def ranked_places(
 
 
 def is_weak(hit: Ranked) -> bool:
-    """Return whether no query term occurs there or beside it, and its meaning is not near: probably no answer."""
+    """Return whether no query term occurs there or next to it, and its meaning is not near: probably no answer."""
     return hit.keyword <= 0 and hit.cosine < NEAR
 
 

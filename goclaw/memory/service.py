@@ -231,7 +231,7 @@ class Memory:
                 group.create_task(keep_running(name, partial(self._follow, searched), self._clock), name=name)
 
     async def _clear(self) -> None:
-        """Remove the rest of a rebuild whose process was killed: it contains words, too."""
+        """Remove the rest of a rebuild after its process was killed: it contains words, too."""
         async with self._clearing:
             if not self._cleared:
                 await asyncio.to_thread(database.discard_unfinished, self._path)
@@ -396,7 +396,7 @@ async def open_memory(
         feed: the transcripts; None: they are not searched.
         alone: for a command line: nothing runs in the background, and only existing vectors are used.
         embedders: others than those of the catalogue.
-        works_in: whose private notes are searched in which workspace.
+        works_in: whether a person's private notes are searched in a workspace.
     """
     if not config.memory.enabled:
         yield NoMemory(path)

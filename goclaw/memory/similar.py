@@ -1,6 +1,6 @@
 """The vectors in memory: loaded when there are any, kept in line with the index, and searched.
 
-One model's vectors at a time are in use; another's are loaded beside them and replace them at once.
+One model's vectors at a time are in use; another's are loaded next to them and replace them in one step.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Similar:
 
     @property
     def model(self) -> str:
-        """Return the model whose vectors are in use; empty: none are loaded."""
+        """Return the model that the vectors in use belong to; empty: none are loaded."""
         return self._loaded.model if self._current() and self._loaded else ""
 
     async def serve(self, model: str) -> None:

@@ -1,6 +1,6 @@
 """Indexing of transcripts: new messages get into the index, deleted ones out of it.
 
-It runs beside the turns: storing a message only wakes it. A search indexes earlier messages by itself
+It runs in parallel to the turns: storing a message only wakes it. A search indexes earlier messages by itself
 (`TranscriptIndexer.catch_up`). Progress is the number of the last indexed row, so that after any restart it resumes
 where the index ends; deletions made meanwhile show in where the conversations begin.
 
@@ -74,9 +74,9 @@ class TranscriptSource(Protocol):
         ...
 
     async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
-        """Return the next rows after `row` over all sessions, as many as are convenient at once; empty at the end.
+        """Return the next rows after `row` over all sessions, a convenient number; empty at the end.
 
-        `many`: for a backlog, more at once.
+        `many`: for a backlog, more at a time.
         """
         ...
 
@@ -230,7 +230,7 @@ class TranscriptIndexer:
         return True
 
     async def _compare(self) -> None:
-        """Find what is no longer in the transcripts."""
+        """Find passages that are no longer in the transcripts."""
         generation, self._deletions = self._index.generation, self._feed.deletions
         async with self._lock:
             known = await self._index.read(_load_known)
@@ -255,7 +255,7 @@ class TranscriptIndexer:
                 self.deleted[session] = max(before, self.deleted.get(session, 0))
 
     async def _purge(self) -> bool:
-        """Remove the next portion of what was deleted; return False if there was none."""
+        """Remove the next portion of deleted passages; return False if there was none."""
         async with self._lock:
             for session, before in self.deleted.items():
                 if not await self._index.write(partial(talk.forget, session=session, before_row=before)):

@@ -2,7 +2,7 @@
 
 Where there is no embedder, or it is late, `near` returns None, and the search uses words alone. Searches do not wait
 for the background task: a text without a vector is found by its words. Stored vectors stay, so a restart resumes where
-the last run ended. Another model's vectors are made beside those in use and replace them once complete.
+the last run ended. Another model's vectors are made next to those in use and replace them once complete.
 """
 
 import asyncio
@@ -183,7 +183,7 @@ class _Batch:
 
 
 class Backfilling:
-    """The background task that embeds missing texts: `run` works for as long as it is awaited.
+    """The background task that embeds missing texts: `run` works while it is awaited.
 
     `beside` is entered with the model in use while another's vectors are made: queries still need its embedder.
     `shared`: the vectors of conversations that other gateways have made, and get from this one.
@@ -221,10 +221,10 @@ class Backfilling:
         return self._count if self._for[1] == self._index.generation else Count(0, 0)
 
     async def run(self) -> None:
-        """Fill what is missing, again and again.
+        """Keep filling in missing vectors.
 
         Raises:
-            BrokenIndex: the index has to be made anew; call it again then.
+            BrokenIndex: the index has to be rebuilt; call it again then.
             StateError: the disk refuses.
         """
         while True:
@@ -298,7 +298,7 @@ class Backfilling:
         return serving
 
     async def _take_over(self, model: str, former: str) -> None:
-        """Switch to the model whose vectors are now complete."""
+        """Switch to the model with vectors that are now complete."""
         if self._count.units - self._count.embedded <= LEFT_OUT_AT_MOST * self._count.units:
             await self._index.write(partial(text_vectors.switch, name=model))
             await self._similar.serve(model)

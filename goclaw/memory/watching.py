@@ -105,7 +105,7 @@ class _Watching:
         self._searches_unwatched = any(each in _TOO_LARGE or not _WILDCARDS.isdisjoint(each) for each in wanted)
 
     async def run(self) -> None:
-        """Watch until cancelled, anew whenever folders appear or disappear."""
+        """Watch until cancelled, starting again whenever folders appear or disappear."""
         while True:
             folders = await folders_to_watch(self._workspace, self._sources)
             try:
@@ -146,7 +146,7 @@ class _Watching:
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:
-    """Return whether it is a folder under its own name: folders behind a link are not searched."""
+    """Return whether it is a folder under its own name: folders reached through a link are not searched."""
     try:
         found = await workspace.stat(path)
     except ToolError:

@@ -1,1 +1,1 @@
-"""What the agent can do: the toolkit, built-in and declared tools, hooks, MCP, the sandbox, registries."""
+"""The agent's tools: the toolkit, built-in and declared tools, hooks, MCP, the sandbox, registries."""

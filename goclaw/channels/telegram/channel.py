@@ -1,4 +1,4 @@
-"""Telegram as a channel: polling in, deliveries out, a live view beside; see the modules of those names."""
+"""Telegram as a channel: polling in, deliveries out, a live view as well; see the modules of those names."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ MAX_SUMMARY = 256
 
 @record
 class Memory:
-    """What the channel knows of earlier runs, and other processes of each other."""
+    """The channel's knowledge of earlier runs, and other processes' of each other."""
 
     folder: Path
     """The state folder."""
@@ -200,7 +200,7 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
 
 
 async def _remember(folder: Path, secret: str, ports: ChannelPorts) -> Memory:
-    """Read what the store has of earlier runs. Where it cannot be read, nothing is known, and the log says so."""
+    """Read the stored data of earlier runs. Where it cannot be read, nothing is known, and the log says so."""
     state, is_alone = ports.state, ports.processes.is_alone
     ids, migrations = LiveMessageIds(state), ChatMigrations(state, is_alone=is_alone)
     albums = MediaGroups(state, ports.clock, is_alone=is_alone)

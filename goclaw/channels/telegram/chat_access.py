@@ -135,7 +135,7 @@ class UnlistedGroups:
             )
 
     def left(self, chat: int) -> None:
-        """The bot is there no more."""
+        """Note that the bot has left."""
         self._alerts.clear(_unlisted_key(chat))
 
 

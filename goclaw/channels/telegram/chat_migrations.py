@@ -36,7 +36,7 @@ class ChatMigrations:
         """Held while the store is asked for a chat; acquired in order."""
 
     async def load(self) -> None:
-        """Read what is known.
+        """Read the known migrations.
 
         Raises:
             DiskError: the store cannot be read.
@@ -59,7 +59,7 @@ class ChatMigrations:
     async def look(self, chat: int, *, is_message: bool = True) -> None:
         """Ask the store whether a chat is one that migrated, where another process may have heard of that.
 
-        One look at a message is enough: Telegram sends what is said in the new chat only after its message about the
+        One look at a message is enough: Telegram sends messages of the new chat only after its message about the
         migration has been acknowledged, and that is kept before. Of the bot's membership there it may tell earlier.
 
         Raises:

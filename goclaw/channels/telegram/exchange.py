@@ -31,7 +31,7 @@ Form = aiohttp.FormData | bytes | None
 
 
 def poll_parameters(seconds: int) -> dict[str, Any]:
-    """Return what a poll of so many seconds asks for; 0: an answer at once."""
+    """Return the parameters of a poll of so many seconds; 0: an immediate answer."""
     return {"timeout": seconds, "limit": BATCH, "allowed_updates": list(ALLOWED_UPDATES)}
 
 

@@ -41,7 +41,7 @@ class FirstPoll:
 
 @asynccontextmanager
 async def begin(config: Config) -> AsyncIterator[FirstPoll | None]:
-    """Send the first poll, and end what the channel has not taken over with the block.
+    """Send the first poll, and end with the block whatever the channel has not taken over.
 
     Yields None where there is nothing to poll: with a webhook, while another process polls for the bot, or on Postgres,
     where polling is a duty of one of several processes, which this one does not have yet.

@@ -1,7 +1,7 @@
 """Who takes updates in: the one process of a store, or one of several.
 
 Where several share a store, each one sends, and shows the turns of its sessions. One polls, or sees to the registration
-of the webhook; it also hands over what others leave behind that die. With a webhook each one takes updates.
+of the webhook; it also hands over the leftovers of others that die. With a webhook each one takes updates.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ HOLD = "telegram-hold"
 
 
 class Listening(Protocol):
-    """Takes updates in for as long as `run` runs."""
+    """Takes updates in while `run` runs."""
 
     async def run(self, intake: UpdateHandler, webhook: Webhook | None, poller: Callable[[], Poller]) -> None:
         """Take updates in from the webhook; None: from polls. Returns when the token is refused."""
@@ -126,7 +126,7 @@ class ListeningAmongOthers:
             raise
 
     async def _poll_without_store(self, intake: UpdateHandler, poller: Poller) -> None:
-        """Go on polling while the store is away: nothing is acknowledged, but people are told why they wait.
+        """Go on polling while the store is away: nothing is acknowledged, but people learn why they wait.
 
         Ends when the store can be reached, or another process polls: that one can reach it.
         """

@@ -118,7 +118,7 @@ class LiveViews:
         return next((turn for turn in self._views if draft_id(turn) == draft), "")
 
     async def claim(self, delivery: Delivery) -> Preview | None:
-        """End a turn's view because what it shows goes out now; a turn that goes on has another one from then on.
+        """End a turn's view because its content goes out now; a turn that goes on has another one from then on.
 
         Returns the message that grew, where one did.
         """
@@ -152,7 +152,7 @@ class LiveViews:
             return None
 
     def is_clear(self, delivery: Delivery) -> bool:
-        """Whether `claim` would return at once, and no message."""
+        """Whether `claim` would return immediately, and no message."""
         turn, view = delivery.turn, self._views.get(delivery.turn)
         if not turn or delivery.interim:
             return not delivery.interim

@@ -1,7 +1,7 @@
 """Which message shows which turn, kept in the store.
 
-After a crash the answer is edited into its live message, not sent beside it. A preview that Telegram took, but whose id
-was not recorded, cannot be found again: the Bot API lists no messages. What can be known is that there may be one
+After a crash the answer is edited into its live message, not sent in addition to it. A preview that Telegram took, but
+without a recorded id, cannot be found again: the Bot API lists no messages. What can be known is that there may be one
 (`is_lost`), so that no second one is sent, and whether it shows the answer's text (`may_say`), so that the answer is
 marked as a possible repetition.
 """
@@ -35,7 +35,7 @@ class LiveMessageIds:
         """Turns whose message's id could not be kept yet."""
 
     async def load(self, session: str | None) -> None:
-        """Read what a former run has noted, of all sessions (None), or of those that it did not know ("").
+        """Read the notes of a former run, of all sessions (None), or of those that it did not know ("").
 
         Raises:
             DiskError: the store cannot be read.
@@ -45,7 +45,7 @@ class LiveMessageIds:
             self._messages[key] = message
 
     async def take(self, session: str) -> None:
-        """Read what the process before has noted of a session. A preview of its is not found where that fails."""
+        """Read the previous process's notes of a session. A preview of its is not found where that fails."""
         try:
             known = await self._state.previews(CHANNEL, session)
         except StateError as error:
@@ -70,13 +70,13 @@ class LiveMessageIds:
         return self._messages.get(turn, LOST + 1) <= LOST
 
     def may_say(self, turn: str, text: str) -> bool:
-        """Whether that message has this very text, if it is there."""
+        """Whether that message has this very text, if it exists."""
         return self._messages.get(turn) == _lost_id_of(text)
 
     async def intend(self, turn: str, session: str, text: str = "") -> bool:
         """Note that a message with this text is about to be sent, or that the sent one cannot be relied on.
 
-        False: that cannot be kept, so a crash would leave a message of which the next run of the daemon knows nothing.
+        False: that cannot be kept, so a crash would leave a message unknown to the next run of the daemon.
         """
         if not text and self.is_lost(turn):
             return True
@@ -90,7 +90,7 @@ class LiveMessageIds:
         return False
 
     async def remember(self, turn: str, session: str, message_id: int) -> None:
-        """Keep the id of a message that was sent. Where that fails, a crash leaves it behind: see `keep`."""
+        """Keep the id of a message that was sent. Where that fails, a crash leaves it in the chat: see `keep`."""
         self._unkept.pop(turn, None)
         if not await self._note(turn, session, message_id):
             self._unkept[turn] = None
@@ -108,7 +108,7 @@ class LiveMessageIds:
         Returns the message's id, the same one for a delivery that is tried again; None where no message grew.
 
         Raises:
-            StateError: this cannot be kept; the message stays what it is, beside its text.
+            StateError: this cannot be kept; the message stays as it is, in addition to its text.
         """
         if known := self._messages.get(delivery):
             return known

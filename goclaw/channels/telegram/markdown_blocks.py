@@ -1,4 +1,4 @@
-"""Markdown of answers, block by block, as a chat on a phone shows it: wide tables become lists, bold stands beside CJK
+"""Markdown of answers, block by block, as a chat on a phone shows it: wide tables become lists, bold stands next to CJK
 punctuation, and names that Telegram would link by itself are found."""
 
 import re

@@ -73,7 +73,7 @@ class MediaGroups:
         """Chats and ids of messages that are parts, where this process is alone."""
 
     async def load(self) -> None:
-        """Read what a former run has gathered.
+        """Read the parts that a former run has gathered.
 
         Raises:
             DiskError: the store cannot be read.
@@ -198,7 +198,7 @@ def text_of(message: Json, groups: Sequence[Group], sender: int) -> str | None:
 
 
 def is_ended_by(group: Group, sender: int, message: Json) -> bool:
-    """Whether a message ends a group: its sender's next one does. Parts of a group behind it may be there already."""
+    """Whether a message ends a group: its sender's next one does. Parts of a later group may have arrived already."""
     if group["is_handed_over"] or group["sender"] != sender:
         return False
     return group["first"] is None or orjson.loads(group["first"])["message_id"] < number(message["message_id"])

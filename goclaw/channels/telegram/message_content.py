@@ -45,7 +45,7 @@ def cut_out(text: str, entity: Json) -> str:
 
 
 def with_target(text: str, entity: Json) -> str:
-    """`text` with the target of a link, or the number of a person without a username, behind the words that hide it."""
+    """`text` with the target of a link, or the number of a person without a username, after the words that hide it."""
     target = _target(entity, covered(text, entity))
     if not target:
         return text
@@ -82,7 +82,7 @@ def quoted_and_not(text: str, entities: Sequence[Json]) -> Iterator[tuple[str, b
 
 
 def place(entity: Json) -> tuple[int, int]:
-    """Return the beginning of an entity, and the first unit behind it."""
+    """Return the beginning of an entity, and the first unit after it."""
     start = int(entity["offset"])
     return start, start + int(entity["length"])
 
@@ -225,7 +225,7 @@ MAX_FIELD = 300
 
 
 def described(message: Json) -> str:
-    """Return the line for what a message shares; empty: it shares nothing of these.
+    """Return the line for the things a message shares; empty: it shares nothing of these.
 
     Raises:
         KeyError, TypeError, ValueError …: it has not the shape that the Bot API describes.
@@ -298,7 +298,7 @@ def _checklist(checklist: Json) -> str:
 
 
 def _tick(task: Json) -> str:
-    """`completion_date` is there, and not 0, for a task that is done (Bot API, ChecklistTask)."""
+    """`completion_date` exists, and is not 0, for a task that is done (Bot API, ChecklistTask)."""
     return "(done)" if task.get("completion_date") else "(open)"
 
 

@@ -1,7 +1,7 @@
 """Outgoing messages: the parts of a delivery, and the Bot API calls that send, edit and delete them.
 
 Texts and files are sent in the order of the parts. A file goes as media that people can look at or listen to in the
-chat, where Telegram takes it for that; all others go as documents. `sender` decides when, and what a failure means.
+chat, where Telegram takes it for that; all others go as documents. `sender` decides when, and the meaning of a failure.
 """
 
 import asyncio
@@ -157,7 +157,7 @@ async def edit_text(
 async def edit_caption(
     bot: Bot, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
 ) -> None:
-    """`edit_text` for what stands below a file."""
+    """`edit_text` for the caption below a file."""
     parameters = {
         "chat_id": chat,
         "message_id": message_id,
@@ -208,7 +208,7 @@ def is_closed_topic(error: BadRequest) -> bool:
 
 
 def closed_topic_note(target: ChatTarget) -> str:
-    """Return the note in front of a message whose topic is closed; in supergroups it links to the topic."""
+    """Return the note in front of a message to a closed topic; in supergroups it links to the topic."""
     bare = FIRST_SUPERGROUP - target.chat
     link = f": https://t.me/c/{bare}/{target.thread}" if bare > 0 else ""
     return f"(The topic of this message is closed{link})\n\n"
@@ -234,7 +234,7 @@ NO_CAPTION = RenderedMessage("")
 
 @record
 class OutgoingFile:
-    """A file that goes out, with what stands below it."""
+    """A file that goes out, with its caption."""
 
     name: str
     content: bytes
@@ -303,7 +303,7 @@ OGG_HEAD = 64
 
 
 async def upload(bot: Bot, file: OutgoingFile, target: ChatTarget, keyboard: InlineKeyboardMarkup | None) -> int:
-    """Send a file; returns its message id. What Telegram does not take for what it looks like goes as a document."""
+    """Send a file; returns its message id. A file that Telegram refuses as its apparent kind goes as a document."""
     kind = kind_of(file)
     if kind != "document":
         try:

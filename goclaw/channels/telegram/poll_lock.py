@@ -45,7 +45,7 @@ def only_poller(token: str, base_url: str, state_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def _acquire(path: Path, note: str) -> Iterator[None]:
-    """Hold one lock; its file is there only as long as it is held."""
+    """Hold one lock; its file exists only while it is held."""
     descriptor = _open_and_lock(path)
     if descriptor is None:
         yield
@@ -89,13 +89,13 @@ def _is_there(path: Path, descriptor: int) -> bool:
 
 
 def _lock_name(token: str, base_url: str) -> str:
-    """Return the lock's file name: half a hash reveals nothing of the token, whose secret part has over 200 bits."""
+    """Return the lock's file name: half a hash reveals nothing of the token: its secret part has over 200 bits."""
     digest = hashlib.sha256(f"{base_url.rstrip('/')}\n{token}".encode()).hexdigest()
     return f"goclaw-telegram-{digest[:32]}.lock"
 
 
 def _lock_folders() -> Iterator[Path]:
-    """Yield the user's runtime folder, and one that is there without a login as well; those that are ours alone."""
+    """Yield the user's runtime folder, and one that exists without a login as well; those that are ours alone."""
     candidates = [Path(runtime)] if (runtime := os.environ.get("XDG_RUNTIME_DIR")) else []
     try:
         candidates.append(Path(tempfile.gettempdir()) / f"goclaw-{os.geteuid()}")

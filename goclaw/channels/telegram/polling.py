@@ -1,7 +1,7 @@
 """The poll loop: an update is acknowledged to Telegram only after it is durable, with everything that came before it.
 
 The library's own Updater raises the offset first and handles later; a crash in between loses messages. Polling
-goes on while something is not durable yet (a slow disk): with an offset that stays behind it, so that Telegram repeats
+goes on while something is not durable yet (a slow disk): with an offset that stays below it, so that Telegram repeats
 it, which is passed over.
 """
 
@@ -169,7 +169,7 @@ class Poller:
         self._receipts.end(update["update_id"])
 
     async def _wait_for_receipts(self) -> None:
-        """Go on when everything is durable; after a little while also with what is not."""
+        """Go on when everything is durable; after a little while also with the rest."""
         await asyncio.sleep(0)  # most need no longer than this
         if self._receipts.all_settled:
             self._looks.reset()

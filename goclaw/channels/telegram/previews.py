@@ -99,7 +99,7 @@ class TurnView:
         self.changed.set()
 
     def stored(self, message: Message) -> None:
-        """An answer is recorded, or what a tool found."""
+        """Note that an answer or a tool's result is recorded."""
         self.starts_anew = True
         if isinstance(message, AssistantMessage) and message.is_interim:
             self._said_before_calls(is_delivered=not message.deferred)
@@ -130,7 +130,7 @@ class TurnView:
         return rest
 
     def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any], hint: str = "") -> None:
-        """A tool runs; `hint`: what it does, in its own words."""
+        """Note that a tool runs; `hint`: its activity, in its own words."""
         self.starts_anew, self.outcome = True, ""
         self.tools[call_id] = sign_line("⚙", hint) if hint else tool_line(name, arguments)
         self.changed.set()
@@ -236,7 +236,7 @@ class Previews:
         return EDIT_SECONDS if view.target.is_private else GROUP_SECONDS
 
     def kept_for(self, view: TurnView) -> float | None:
-        """Return the seconds until what is shown has to be shown again; None: it stays."""
+        """Return the seconds until the content has to be shown again; None: it stays."""
         if not self._is_draft(view) or view.shown is None:
             return None
         return max(0.0, view.shown_at + KEEP_SECONDS - self._clock.monotonic())
@@ -271,7 +271,7 @@ class Previews:
         view.changed.set()
 
     def guard(self, view: TurnView) -> None:
-        """Have what the current task sends of a turn refused at the last moment where another process shows it."""
+        """Have the current task's messages of a turn refused at the last moment where another process shows it."""
         BEFORE_SENDING.set(partial(self._refuse, view.session))
 
     async def _refuse(self, session: str) -> None:
@@ -283,14 +283,14 @@ class Previews:
         return self._holds(session)
 
     def _goes_on(self, view: TurnView) -> bool:
-        """Whether this process shows a turn. To be asked behind each wait: the process may have been paused in it."""
+        """Whether this process shows a turn. Ask after each wait: the process may have been paused in it."""
         is_ours = self.is_ours(view.session)
         if not is_ours:
             view.end()
         return is_ours
 
     async def leave(self, view: TurnView) -> None:
-        """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
+        """The turn was stopped, so no answer comes: its text stays, its tool's line does not."""
         self.guard(view)
         async with view.sending:
             if view.message_id is None:

@@ -62,7 +62,7 @@ class RateLimiter:
     """The limits of one bot. Asked before every message and every edit.
 
     Where several processes send for it, each has its part of the limit in total. Those of a chat are not divided: one
-    process sends to it, but for groups whose topics are sessions of several; there Telegram's 429 counts, as in
+    process sends to it, but for groups with topics that are sessions of several; there Telegram's 429 counts, as in
     `hold`, which all of them hear of.
     """
 
@@ -100,7 +100,7 @@ class RateLimiter:
         return until - self._clock.monotonic()
 
     def spare(self, chat: int) -> bool:
-        """Count a message that is not needed (a preview), or say no: the answer itself must find room at once."""
+        """Count a message that is not needed (a preview), or say no: the answer itself must find room immediately."""
         now = self._clock.monotonic()
         if not self.may_show(chat) or not all(window.has_plenty(now) for window in [self._all, *self._windows(chat)]):
             return False
@@ -112,7 +112,7 @@ class RateLimiter:
         self._owed.add(chat)
 
     def paid(self, chat: int) -> None:
-        """All of them are there, or never will be."""
+        """Note that all of them have arrived, or never will."""
         self._owed.discard(chat)
 
     def owes(self, chat: int) -> bool:
@@ -174,7 +174,7 @@ class RateLimiter:
 
 
 def window_of(rate: float, burst: int, share: Callable[[], float] | None = None) -> SlidingWindow:
-    """`rate` events a second on average, `burst` of them at once; a high rate allows more at once."""
+    """`rate` events a second on average, `burst` of them at the same time; a high rate allows more together."""
     count = max(burst, math.ceil(rate))
     return SlidingWindow(count, count / rate, share)
 

@@ -121,7 +121,7 @@ def plain(text: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
 
 
 def without_secrets(text: str, spans: list[EntitySpan]) -> tuple[str, list[EntitySpan]]:
-    """Mask the daemon's secrets in what is sent; each span keeps its characters, and one inside a secret goes."""
+    """Mask the daemon's secrets in outgoing text; each span keeps its characters, and one inside a secret goes."""
     spans = [span for span in spans if not known_in(span.mark.url or span.mark.language or "")]
     for start, end in reversed(known_in(text)):
         first, last = units(text[:start]), units(text[:end])
@@ -174,9 +174,9 @@ def _block_by_block(markdown: str) -> tuple[str, list[EntitySpan]]:
 
 
 def _convert(markdown: str, written: str) -> tuple[str, list[EntitySpan]] | None:
-    """Return the text and its spans; None if a word of what was written would be lost.
+    """Return the text and its spans; None if a word of the input would be lost.
 
-    Markdown may hide some: a link's title, words behind a fence.
+    Markdown may hide some: a link's title, words after a fence.
     """
     text, entities = _conversion()(escape(markdown))
     if loses_words(written, text, entities):

@@ -1,7 +1,7 @@
 """python-telegram-bot's HTTP transport, on the daemon's shared aiohttp session instead of httpx.
 
 It distinguishes failures that the library merges, because a delivery depends on it: a request that was not sent
-(`Unsent`), one whose answer was lost (`Unanswered`), and flood control (`Flood`). No error holds a URL: URLs of the
+(`Unsent`), one with a lost answer (`Unanswered`), and flood control (`Flood`). No error holds a URL: URLs of the
 Bot API hold the token.
 """
 
@@ -101,7 +101,7 @@ class AiohttpRequest(BaseRequest):
         return status, body
 
     async def download(self, url: str, limit: int) -> bytes:
-        """Return the bytes behind `url`.
+        """Return the bytes at `url`.
 
         Raises:
             TooLarge: more than `limit` bytes.
@@ -145,7 +145,7 @@ class AiohttpRequest(BaseRequest):
 class PollingRequest(AiohttpRequest):
     """For `getUpdates` alone, on a client of its own: one that hangs is thrown away without cutting anything else.
 
-    `first`: a poll that is under way already; its client is used for as long as it works.
+    `first`: a poll that is under way already; its client is used while it works.
     """
 
     def __init__(self, session: aiohttp.ClientSession, proxy: str | None, first: FirstPoll | None) -> None:
@@ -179,8 +179,9 @@ async def call(
 ) -> Any:
     """Call a method of the Bot API; return its result as parsed JSON.
 
-    For calls of every message: the library's typed methods build objects of what is sent and of the whole answer, which
-    takes five times the CPU, and its `do_api_request` prepares a warning, each time, that there is a typed method.
+    For calls of every message: the library's typed methods build objects of the parameters and of the whole answer,
+    which takes five times the CPU, and its `do_api_request` prepares a warning, each time, that there is a typed
+    method.
 
     Args:
         bot: the bot.
@@ -223,8 +224,8 @@ def multipart_of(data: RequestData) -> aiohttp.FormData:
 def read_json(payload: bytes) -> Any:
     """Parse an answer; None if it is invalid JSON.
 
-    Python's parser accepts what the quick one refuses (half a character, a NaN): one such message must not hold up all
-    others in the answer.
+    Python's parser accepts input that the quick one refuses (half a character, a NaN): one such message must not hold
+    up all others in the answer.
     """
     try:
         return orjson.loads(payload)
@@ -254,7 +255,7 @@ def wait_of(body: bytes) -> float:
 
 
 def said(error: BaseException) -> str:
-    """Return an error in words without its URL: its kind, and what the operating system says."""
+    """Return an error in words without its URL: its kind, and the operating system's words."""
     cause = getattr(error, "os_error", error)
     reason = getattr(cause, "strerror", None) or getattr(error, "status", None)
     return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

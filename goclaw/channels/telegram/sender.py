@@ -87,7 +87,7 @@ class Sender:
         return not self._limiter.wait(chat)
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
-        """Do what the delivery says, in Telegram.
+        """Carry out the delivery in Telegram.
 
         Raises:
             DeliveryError: says whether and when to try again.
@@ -181,7 +181,7 @@ class Sender:
         keyboard: InlineKeyboardMarkup | None,
         handover: Handover,
     ) -> bool:
-        """Let the message that grew say what it has to say in the end. False: it cannot."""
+        """Edit the message that grew to its final text. False: it cannot."""
         if isinstance(part, OutgoingFile):
             return False
         says_it = preview.shown == part and keyboard is None
@@ -201,7 +201,7 @@ class Sender:
         return True
 
     async def _edit(self, delivery: Delivery, target: ChatTarget, message_id: int, handover: Handover) -> Receipt:
-        """Change a message of ours; what has no room in it follows. Without a text only its buttons change."""
+        """Change a message of ours; the rest without room follows. Without a text only its buttons change."""
         keyboard = keyboard_of(delivery.choices)
         if not delivery.text.strip():
             await self._limiter.cool(target.chat)

@@ -1,6 +1,6 @@
 """The handler of all Telegram updates, one at a time: when `take` returns, the update may be acknowledged.
 
-Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
+Polling and the webhook both end here. Messages of one chat are taken in the order they came; only the parts of
 an album or a long text wait for each other, on disk (see `media_groups`). Messages of groups are judged by the bot's
 own id and name, which its owner may change: `Identity` asks for them.
 """
@@ -177,14 +177,14 @@ class UpdateHandler:
             self._hand_over_soon(name, chat)
 
     def end(self) -> None:
-        """Leave what is being gathered to the next start, or to other processes."""
+        """Leave unfinished groups to the next start, or to other processes."""
         for task in self._gathering.values():
             task.cancel()
 
     async def take(self, update: Json) -> None:
         """Make one raw update durable; skip one that is not for the bot.
 
-        Whatever the update holds, this only raises what the gateway and the store raise: then it was not taken and must
+        Whatever the update holds, this only raises errors of the gateway and the store: then it was not taken and must
         come again. The same update may come repeatedly, also while it is being taken.
         """
         if (chat := _group_of(update)) is not None:
@@ -236,7 +236,7 @@ class UpdateHandler:
                     await self._take_single(update, sender, around)
 
     async def _take_single(self, update: Json, sender: int, around: Sequence[Group]) -> None:
-        """Take a message that stands for itself, behind the groups of its sender, which it ends."""
+        """Take a message that stands for itself, after the groups of its sender, which it ends."""
         message = update["message"]
         for group in around:
             if is_ended_by(group, sender, message):
@@ -325,7 +325,7 @@ class UpdateHandler:
         return bool(turn) and draft_id(turn) == draft
 
     async def _press(self, update: Json) -> None:
-        """Let a button answer its question; what is no such press is answered, too, so that the button rests."""
+        """Let a button answer its question; any other press is answered, too, so that the button rests."""
         query, press = query_of(update), None
         with suppress(*UNREADABLE):
             press = press_of(update, self._terms_without_name())

@@ -59,7 +59,7 @@ def itself(chat: int) -> int:
 
 @record
 class Terms:
-    """By what a message is judged."""
+    """The terms that a message is judged by."""
 
     me: Me
     now: float
@@ -236,7 +236,7 @@ def words_of(messages: Sequence[Json], me: Me, notes: Sequence[Piece], answered:
 
 
 def said_in(message: Json, me: Me) -> str:
-    """Return the text of one message without the bot's name, with what lies behind links and mentions."""
+    """Return the text of one message without the bot's name, with the targets of links and mentions."""
     text, entities = body_of(message)
     for entity in backwards(entities):
         if mentions(text, entity, me):

@@ -42,7 +42,7 @@ Take = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Webhook:
-    """Takes updates in for as long as `run` runs; before and after that Telegram is asked to come again."""
+    """Takes updates in while `run` runs; before and after that Telegram is asked to come again."""
 
     def __init__(self, bot: Bot, url: str, secret: str, health: PollHealth, ports: ChannelPorts) -> None:
         self._bot = bot

@@ -83,7 +83,7 @@ class _Main(Screen[None]):
 
 
 class Terminal(App[Farewell]):
-    """The program: what stands where, and what the person does. `Incoming` shows what comes from the daemon."""
+    """The program: its layout, and the person's actions. `Incoming` shows events from the daemon."""
 
     CSS = (
         """
@@ -225,7 +225,7 @@ class Terminal(App[Farewell]):
         self._prompt.complete()
 
     def on_tool_card_artifact_wanted(self, wanted: ToolCard.ArtifactWanted) -> None:
-        """Ask for what a card shows; without a connection it asks again when it is opened the next time."""
+        """Ask for the content of a card; without a connection it asks again when it is opened the next time."""
         self._link.ask(AskArtifact(wanted.blob))
 
     def on_click(self, event: events.Click) -> None:
@@ -250,7 +250,7 @@ class Terminal(App[Farewell]):
         self._incoming.fetch_older()
 
     def action_interrupt(self) -> None:
-        """Copy what is selected, else stop the turn, else clear the input, else ask once and quit."""
+        """Copy the selection, else stop the turn, else clear the input, else ask once and quit."""
         selected = self._prompt.selected_text or self.screen.get_selected_text()
         if selected:
             self.copy_to_clipboard(selected)
@@ -289,7 +289,7 @@ class Terminal(App[Farewell]):
         self._incoming.stop()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """While the list of sessions is open, nothing happens behind it."""
+        """While the list of sessions is open, nothing happens underneath it."""
         return action == "quit" or not isinstance(self.screen, SessionPicker)
 
     @work(group="edit", exclusive=True)
@@ -359,7 +359,7 @@ class Terminal(App[Farewell]):
 
 
 async def open_terminal(place: DaemonPlace, session: str, *, mouse: bool = True, pick: bool = False) -> Farewell:
-    """Talk in `session`, or in what is picked, until the person leaves.
+    """Talk in `session`, or in the picked one, until the person leaves.
 
     Raises:
         StateError: the session is not open to the person.

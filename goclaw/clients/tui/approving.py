@@ -16,7 +16,7 @@ from goclaw.common.core.wire import Accepted, Refused
 
 
 class BackgroundWork(Protocol):
-    """Something that goes on beside everything else, and ends with the program."""
+    """Work that goes on in the background, and ends with the program."""
 
     def cancel(self) -> object:
         """End it now."""
@@ -74,7 +74,7 @@ class Approving:
         return self._held is not None
 
     async def decide_soon(self) -> None:
-        """Decide what was pressed, when nothing follows."""
+        """Decide by the pressed letter, when nothing follows."""
         held = self._held
         await self._clock.sleep(HOLD_SECONDS)
         if held is not None and held is self._held and self._prompt.text == held[0]:
@@ -82,7 +82,7 @@ class Approving:
             self._decide_held()
 
     def confirms(self, text: str) -> bool:
-        """Return whether `text`, sent with Enter, is the letter that was just pressed; then it decides at once."""
+        """Return whether `text`, sent with Enter, is the letter that was just pressed; then it decides immediately."""
         if self._held is None or text != self._held[0]:
             return False
         self._decide_held()

@@ -133,7 +133,7 @@ Received = TurnEvent | Accepted | Status | Older | SessionsReply | FilesReply | 
 
 
 class DaemonRefusal(StateError):
-    """The daemon does not do what it was asked for."""
+    """The daemon refuses a request."""
 
     def __init__(self, reason: str, rule: str = "") -> None:
         super().__init__(f"the daemon refused: {reason}")
@@ -274,7 +274,7 @@ def _frame(text: str) -> ServerFrame | None:
 async def attach(
     way: Way, session: str, *, after: int = 0, limit: int = 50, name: str = "", position: Position = NOWHERE
 ) -> AsyncIterator[Client]:
-    """Attach to `session` (empty: the person's own) at the daemon whose socket or address `way` is.
+    """Attach to `session` (empty: the person's own) at the daemon with the socket or address `way`.
 
     Args:
         after: the last row of the transcript that is known here.

@@ -50,7 +50,7 @@ class EntryView(Protocol):
         ...
 
     async def put_on_top(self, entries: Sequence[Entry]) -> None:
-        """Put entries before all others; what is in view stays in view."""
+        """Put entries before all others; the visible part stays in view."""
         ...
 
     async def take(self, entries: Sequence[Entry]) -> None:
@@ -70,7 +70,7 @@ class EntryView(Protocol):
         ...
 
     def want_older(self) -> None:
-        """Ask for what is older than everything that stands."""
+        """Ask for entries older than all present ones."""
         ...
 
     def look_at_questions(self) -> None:
@@ -108,7 +108,7 @@ class Conversation:
         return [*self._begun, *self._waiting]
 
     async def enter(self, me: str, waiting: Mapping[str, str]) -> None:
-        """Another session, in which the person is `me`; `waiting` are messages for it, by turn, that no daemon took."""
+        """Enter another session, with the person as `me`; `waiting`: messages for it, by turn, that no daemon took."""
         await self._stream.drop()
         self._waiting.clear()
         self._begun.clear()
@@ -242,7 +242,7 @@ class Conversation:
         await self.note(Note(FORGOTTEN))
 
     async def _row(self, row: MessageStored, age: float = 0.0) -> list[Entry]:
-        """The entries that a new row adds; what it completes is completed."""
+        """Return the entries that a new row adds; complete those that it completes."""
         if row.row <= self._last_row:
             return []
         self._last_row = row.row
@@ -264,7 +264,7 @@ class Conversation:
         return list(entries)
 
     def _begin(self, turn: str) -> None:
-        """Move an own message whose turn begins above those that still wait; its answer follows below it."""
+        """Move an own message at the start of its turn above those that still wait; its answer follows below it."""
         if said := self._waiting.pop(turn, None):
             said.remove_class("-waiting")
             if self._waiting:

@@ -287,7 +287,7 @@ class Incoming:
             self._parts.prompt.put(text)
 
     def _age(self) -> float:
-        """Return the age in seconds of the event being handled; 0 if it came at once."""
+        """Return the age in seconds of the event being handled; 0 if it came immediately."""
         age = self._clock.monotonic() - self._ahead - self._link.at if self._link.at else 0.0
         return age if age >= OLD_SECONDS else 0.0
 

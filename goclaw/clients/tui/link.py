@@ -111,7 +111,7 @@ class Link:
         return turn_of(message_id)
 
     def ask(self, frame: ClientFrame) -> bool:
-        """Send `frame` once; what the daemon answers comes as `received`. False: there is no connection."""
+        """Send `frame` once; the daemon's answer comes as `received`. False: there is no connection."""
         if self.connected:
             self._outgoing.put_nowait(frame)
         return self.connected
@@ -319,5 +319,5 @@ class PendingReplies:
 
 
 def _below(answer: AssistantMessage | None, message: AssistantMessage) -> AssistantMessage:
-    """Return what a turn said last: with the answer above it, where it is a notice that has one."""
+    """Return the last words of a turn: with the answer above it, where it is a notice that has one."""
     return replace(answer, text=f"{answer.text}\n\n{message.text}") if message.notice and answer else message

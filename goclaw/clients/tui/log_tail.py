@@ -36,7 +36,7 @@ class LogLine:
 
 
 class LogTail:
-    """Reads what is new. Every method blocks: call it in a thread, one at a time."""
+    """Reads new lines. Every method blocks: call it in a thread, one at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -60,10 +60,10 @@ COMPLETE = "complete"
 
 
 class PlainView:
-    """Turns events into text. Holds only whether a line has been begun, and what was asked."""
+    """Turns events into text. Holds only whether a line has been begun, and the open question."""
 
     def __init__(self, write: Callable[[str], None], me: str = "", clock: Clock | None = None) -> None:
-        """`me`: the actor key of the person who reads."""
+        """`me`: the actor key of the reader."""
         self._sink = write
         self._me = me
         self._clock = clock or RealClock()
@@ -149,7 +149,7 @@ class PlainView:
         self._streamed = False
 
     def _beside(self, happened: TurnEvent | Acceptance) -> None:
-        """Print an event beside the conversation."""
+        """Print an event outside the conversation."""
         match happened:
             case QuestionAsked():
                 self.asked(happened.question)
@@ -207,7 +207,7 @@ class PlainView:
 
 
 async def converse(way: Way, session: str, source: TextIO = sys.stdin, sink: TextIO = sys.stdout) -> None:
-    """Talk in `session` until the input ends; the answers of what was sent are waited for.
+    """Talk in `session` until the input ends; wait for the answers to sent messages.
 
     Raises:
         StateError: no daemon answers, or it went away and does not come back.
@@ -222,7 +222,7 @@ async def converse(way: Way, session: str, source: TextIO = sys.stdin, sink: Tex
 
 
 class _Talk:
-    """The two halves of a conversation, and what is still unanswered. Implements `link.Watcher`."""
+    """The two halves of a conversation, and the messages still unanswered. Implements `link.Watcher`."""
 
     def __init__(self, link: Link, view: PlainView, write: Callable[[str], None], source: TextIO) -> None:
         self._link = link

@@ -42,10 +42,10 @@ class UnsentMessages:
             await self._taken.wait()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """Do nothing: the link sends what is waiting."""
+        """Do nothing: the link sends waiting messages."""
 
     async def went_on(self, attached: Attached) -> None:
-        """Do nothing: the link sends what is waiting, as after `attached`."""
+        """Do nothing: the link sends waiting messages, as after `attached`."""
 
     async def received(self, received: Received) -> None:
         """Handle a frame of the daemon: a message was accepted, or refused."""

@@ -44,7 +44,7 @@ class Edited:
 
 
 def editor_of(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The command that opens an editor, without the file: `$VISUAL`, else `$EDITOR`, else what is found.
+    """The command that opens an editor, without the file: `$VISUAL`, else `$EDITOR`, else one that is found.
 
     Raises:
         EditorError: the one that is named cannot be run, or none is named and none is found.
@@ -113,7 +113,7 @@ async def _end_editor(process: asyncio.subprocess.Process) -> None:
 def _ctrl_c_is_not_ours() -> Iterator[None]:
     """The terminal sends SIGINT to every program in the foreground; it is meant for the editor.
 
-    A handler that does nothing, because a program that is started inherits what is ignored, but no handler.
+    A handler that does nothing, because a started program inherits ignored signals, but no handler.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

@@ -20,7 +20,7 @@ END_OF_FILE = "\0"
 
 
 class TypeAheadDriver(LinuxDriver):
-    """Textual's driver, which also reads what was typed before it started."""
+    """Textual's driver, which also reads input typed before it started."""
 
     _had_terminal = False
 

@@ -1,12 +1,12 @@
 """Authorization of actors. `authorize` is called at every use; its answers are not cached, and doubt means no.
 
-Only the list of tools that a model is shown is kept, for as long as `Access.basis` is the same (`toolkit.registry`).
+Only the list of tools that a model is shown is kept, while `Access.basis` stays the same (`toolkit.registry`).
 
-The rules: a user listed in users.json may do what the roles of the entry allow together (`roles` of the configuration;
-without a word there, everything but what is an admin's). `allowedTools` narrows the tools further. Anyone else may do
-nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. An actor on
-behalf of others needs their rights, too. What the configuration disables is disabled for all. Tools are chosen by name,
-by tag and by set (`goclaw.common.core.selection`); an unknown tag or set allows nothing.
+The rules: a user listed in users.json has the combined rights of the entry's roles (`roles` of the configuration;
+without a word there, everything but an admin's rights). `allowedTools` narrows the tools further. Anyone else may do
+nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. An actor on behalf
+of others needs their rights, too. Whatever the configuration disables is disabled for all. Tools are chosen by
+name, by tag and by set (`goclaw.common.core.selection`); an unknown tag or set allows nothing.
 """
 
 import re
@@ -80,7 +80,7 @@ def consent(
 
     `mode` is the actor's (`Access.mode`), `risk` that of this very call, `confirm` a tool that wants to be asked for
     always, `stricter` the configuration's `policy.stricter`, which can only tighten the table, as `always_ask` does.
-    `auto_allow` lets run what the table would ask for; it turns no refusal.
+    `auto_allow` runs calls that the table would ask for; it overrides no refusal.
     """
     row: Row = "critical" if confirm else _ROW[risk]
     by_table = _CONSENT[row][mode]
@@ -94,7 +94,7 @@ def consent(
 
 @record
 class ChosenMode:
-    """The mode that was chosen for a session. It lapses when the configured mode is not what it was then."""
+    """The mode that was chosen for a session. It lapses when the configured mode has changed since."""
 
     mode: Mode
     under: Mode
@@ -168,9 +168,9 @@ class Access:
         self._spec = spec
 
     def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
-        """Decide whether `actor`, and all on whose behalf it acts, may do `action` to `object`; see `Action`.
+        """Decide whether `actor`, and everyone it acts for, may do `action` to `object`; see `Action`.
 
-        `given` are the arguments of a tool call: what is fixed for these people takes their place in the decision.
+        `given` are the arguments of a tool call: values fixed for these people take their place in the decision.
         """
         if action not in get_args(Action) or not object:
             return Decision(False, f"no rule for {action or 'an action without a name'} on {object or 'nothing'}")
@@ -201,7 +201,7 @@ class Access:
         )
 
     def always_asks(self, actor: Actor, spec: ToolSpec) -> bool:
-        """Whether every call of the tool is asked for, each by itself: by the policy, or a role behind the actor."""
+        """Whether every call of the tool is asked for, each by itself: by the policy or a role that applies."""
         if self._picks(self.config.policy.always_ask, spec, unknown=True):
             return True
         if not self._has_asking_roles:
@@ -211,7 +211,7 @@ class Access:
     def mode(self, actor: Actor, chosen: ChosenMode | None = None) -> Mode:
         """Return the permission mode in force for the actor, in a session for which `chosen` was chosen.
 
-        `bypass` is for admins, where the configuration allows it, no matter who chose it: looked up anew at every use.
+        `bypass` is for admins, where the configuration allows it, no matter who chose it: looked up again at every use.
         """
         policy = self.config.policy
         mode = chosen.mode if chosen and chosen.under == policy.mode else policy.mode
@@ -254,7 +254,7 @@ class Access:
         return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
 
     def _about_call(self, actor: Actor, tool: str, given: Mapping[str, Any] | None, decision: Decision) -> Decision:
-        """Return the decision with what is fixed of the call, and whether its denial ends the turn."""
+        """Return the decision with the fixed arguments of the call, and whether its denial ends the turn."""
         ends_turn = self._has(self.config.policy.deny_ends_turn, tool)
         fixed: dict[str, Any] = {}
         for name, role in self._roles_behind(actor) if decision.allowed else ():
@@ -289,7 +289,7 @@ class Access:
         return user.allowed_tools is None and any(role.tools is None for role in self._roles(user).values())
 
     def daily_budget(self, key: str) -> DailyBudget:
-        """Return what the person with this key may use in a day: as roles say, else as `limits` say for everyone."""
+        """Return the daily budget of the person with this key: as roles say, else as `limits` say for everyone."""
         if not self._has_daily_budgets:
             return UNLIMITED
         user = self._users.get(key)

@@ -1,11 +1,11 @@
-"""The audit log: who did what, where, by which rule it was allowed or not, and how it ended. Append-only.
+"""The audit log: who did what, where, the rule that allowed or denied it, and how it ended. Append-only.
 
 JSON lines in a file of the state folder, apart from the log, because people read it for another reason and keep it
-longer. It holds what was decided, never what was said: of a tool call the beginning of its arguments, masked.
+longer. It holds decisions, never conversations: of a tool call the beginning of its arguments, masked.
 
-The lines are a chain (`audit_chain`), of which the database knows the last one (`FACT`): it is told some seconds after
-a line, and at the end, when that line is on the disk. So after `kill -9` or a power cut the database is behind the
-files, never before them: lines that it knows and the files have not were taken away.
+The lines are a chain (`audit_chain`), and the database knows the last one (`FACT`): it is updated some seconds after a
+line, and at the end, when that line is on the disk. So after `kill -9` or a power cut the database may lag the files,
+but is never ahead of them: lines that it knows and the files have not were taken away.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class AuditEntry:
 
 
 class Audit:
-    """Takes entries at any time; `open_audit` writes them beside everything else."""
+    """Takes entries at any time; `open_audit` writes them in the background."""
 
     def __init__(
         self, path: Path, settings: AuditSettings, clock: Clock, chain: Callable[[], str] = lambda: ""
@@ -101,7 +101,7 @@ class Audit:
         self._files.append([])
 
     async def take_up(self, facts: Facts) -> None:
-        """Go on behind the line that the database knows. If it is gone, a line and the log say so."""
+        """Go on after the line that the database knows. If it is gone, a line and the log say so."""
         known = head_of(await facts.fact(fact_of(self._chain()))) or Head()
         why = f"line {known.number:,} of the chain, which the database knows, is not in the files"
         gone = AuditEntry("audit.broken", self._path.name, Actor("", ""), allowed=False, rule=why)
@@ -111,7 +111,7 @@ class Audit:
             self._grown.set()
 
     async def write_forever(self) -> None:
-        """Write what comes until cancelled; a disk that takes nothing is tried again."""
+        """Write incoming entries until cancelled; a disk that takes nothing is tried again."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -143,7 +143,7 @@ class Audit:
             raise
 
     async def flush(self) -> None:
-        """Write what waits, when what is being written is. A failure is logged, and what waits stays."""
+        """Write the waiting entries, once the current write is done. A failure is logged, and the entries stay."""
         async with self._flushing:
             await self._write_all()
 
@@ -184,7 +184,7 @@ class Audit:
 
 
 def audit_path(config: Config) -> Path:
-    """Return the newest file; `.1` and on behind it are older."""
+    """Return the newest file; `.1` and on are older."""
     return config.state_dir / "logs" / "audit.jsonl"
 
 
@@ -254,7 +254,7 @@ def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _fields(entry: AuditEntry, now: float) -> Mapping[str, Any]:
-    """Return what stands in a line, apart from the chain."""
+    """Return the content of a line, apart from the chain."""
     fields = {
         "at": moment(now),
         "actor": _safe(entry.actor.key, MAX_NAME) or "nobody",

@@ -1,10 +1,11 @@
 """The audit log's files as a chain: each line has a number and the hash of the line before, over rotated files, too.
 
-The hash of a line is that of the line with its words blanked (`blanked`): what was said can be removed later, for
+The hash of a line is that of the line with its words blanked (`blanked`): words can be removed later, for
 `/forget` and `retention.days`, and the chain still holds. The words have a hash of their own in it, with a salt that
 goes with them, so that short words cannot be guessed from it. `audit_verify` checks the chain.
 
-Several processes write (the daemon, `goclaw mcp approve` …), one at a time: the lock is `flock`'s on a file beside.
+Several processes write (the daemon, `goclaw mcp approve` …), one at a time: the lock is `flock`'s on a file next to
+them.
 """
 
 import errno
@@ -56,7 +57,7 @@ class Head:
 
 @record
 class Blanking:
-    """The lines whose words are to go: of some sessions, from before a moment, and with some numbers."""
+    """The lines to remove the words of: of some sessions, from before a moment, and with some numbers."""
 
     sessions: frozenset[str] = frozenset()
     before: float = 0.0
@@ -152,7 +153,7 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 class ChainedFiles:
-    """The newest file and the older ones beside it, for writing. Every method blocks, and may raise OSError."""
+    """The newest file and the older ones next to it, for writing. Every method blocks, and may raise OSError."""
 
     def __init__(self, path: Path, most: int, kept: int) -> None:
         """Know the files; none is opened yet.
@@ -182,9 +183,9 @@ class ChainedFiles:
             return self._append(entries)
 
     def take_up(self, known: Head, broken: Mapping[str, Any]) -> bool:
-        """Go on behind the line that the database knows as the last one.
+        """Go on after the line that the database knows as the last one.
 
-        If the files do not have that line, `broken` is written behind it: so the gap is seen ever after. Returns
+        If the files do not have that line, `broken` is written after it: so the gap is seen ever after. Returns
         whether they had it.
         """
         with locked(self._path):
@@ -196,7 +197,7 @@ class ChainedFiles:
             return False
 
     def settle(self) -> Head:
-        """Flush what this process wrote to the disk, and return its last line."""
+        """Flush the lines of this process to the disk, and return its last one."""
         with suppress(FileNotFoundError):
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -313,7 +314,7 @@ class ChainedFiles:
 
 
 def blank_files(path: Path, wanted: Blanking) -> int:
-    """Blank the words of lines in the newest file and those beside it; returns of how many. Blocks.
+    """Blank the words of lines in the newest file and those next to it; returns of how many. Blocks.
 
     Raises:
         OSError: the files cannot be written, or another process keeps them locked.
@@ -342,7 +343,7 @@ def lacking(path: Path, lines: Mapping[int, str]) -> tuple[set[int], int]:
 
 
 def _blank(file: Path, wanted: Blanking) -> int:
-    """Write a file anew without the words of the wanted lines, if it has some; returns of how many lines."""
+    """Rewrite a file without the words of the wanted lines, if it has some; returns of how many lines."""
     new, changed = file.with_name("audit.tmp"), 0
     # What a kill left: it would hold the words.
     new.unlink(missing_ok=True)
@@ -392,7 +393,7 @@ def lines_backwards(descriptor: int, size: int) -> Iterator[bytes]:
 
 
 def _words(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry that hold what was said: what goes when it is forgotten."""
+    """Return the fields of an entry that hold people's words: they go when it is forgotten."""
     action = entry.get("action")
     places = isinstance(action, str) and action in PLACES
     return {

@@ -137,7 +137,7 @@ class _Check:
             self._find(place, "was inserted, or written by an older GoClaw: it has no place in the chain")
 
     def end(self) -> Verified:
-        """Return what was found."""
+        """Return the findings."""
         self.torn += [place for place, _ in self.waiting]
         if self.first and self.first.number > self.since:
             missing = _span(self.since, self.first.number - 1)
@@ -202,7 +202,7 @@ class _Check:
         self.waiting = []
 
     def _compare(self) -> int:
-        """Compare the end with what the database knows; returns how many lines are newer."""
+        """Compare the end with the database's; returns how many lines are newer."""
         known, last = self.known, self.history[-1] if self.history else None
         if not known:
             return 0

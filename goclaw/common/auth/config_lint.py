@@ -1,4 +1,4 @@
-"""Names in users.json and in the configuration that nothing answers to, with what was probably meant.
+"""Names in users.json and in the configuration that nothing answers to, with the names probably meant.
 
 They are no errors: a tool may come with a plugin that is not installed, or from a server that is not there yet. What is
 misspelt allows nothing.
@@ -82,7 +82,7 @@ def _unknown_people(config: Config, keys: Collection[str]) -> Iterator[str]:
 
 
 def _unknown_callers(config: Config, users: Collection[str]) -> Iterator[str]:
-    """Yield a line for each webhook whose user does not exist."""
+    """Yield a line for each webhook with a user that does not exist."""
     for name, hook in config.webhooks.items():
         if hook.user not in users:
             where = shown_path(config.users_path)

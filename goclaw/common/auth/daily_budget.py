@@ -25,7 +25,7 @@ class DailyBudget:
 
     @classmethod
     def of(cls, roles: Mapping[str, RoleSettings], limits: LimitSettings) -> "DailyBudget":
-        """Return the lowest that the roles say, else what the limits say; tokens and dollars each by themselves."""
+        """Return the lowest that the roles say, else the limits' value; tokens and dollars each by themselves."""
         found = cls(limits.daily_tokens, "limits.daily_tokens", limits.daily_cost, "limits.daily_cost")
         tokens = [
             (role.daily_tokens, f"roles.{name}.daily_tokens") for name, role in roles.items() if role.daily_tokens

@@ -1,4 +1,4 @@
-"""Pairing: a stranger who writes to the bot in private gets a code, and an admin who knows it lets the stranger in.
+"""Pairing: a stranger writing to the bot in private gets a code, and an admin who knows it lets the stranger in.
 
 Off by default. It makes one entry of users.json, for the number of the account that got the code, regardless of who
 repeats it later and of the account's name. It never opens a group: the entry has `groups: false`.
@@ -204,7 +204,7 @@ class Pairing:
         return found
 
     async def _open(self) -> dict[str, PairingRequest]:
-        """Return the requests whose codes are still good, by the stranger's key."""
+        """Return the requests with codes that are still good, by the stranger's key."""
         now = self.clock.now()
         return {key: each for key, each in (await self._load()).items() if _is_open(each, now)}
 
@@ -235,12 +235,12 @@ class Pairing:
 
 
 async def count_try(facts: SharedFacts, name: str, now: float) -> tuple[str, float]:
-    """Count a try of a code, of which a person has `TRIES` wrong ones within `CODE_SECONDS`, over all processes.
+    """Count a try of a code; a person has `TRIES` wrong ones within `CODE_SECONDS`, over all processes.
 
-    It counts before the code is compared: several at once, in several processes, are as many as they are.
+    It counts before the code is compared: several at the same time, in several processes, all count.
 
     Args:
-        facts: what is stored.
+        facts: the stored facts.
         name: the facts of the person's tries; a random number follows.
         now: epoch seconds.
 
@@ -278,7 +278,7 @@ def _code_message(code: str) -> str:
 
 
 def _name(name: str) -> str:
-    """Return a display name that is nothing but one: a line, short, without what reads differently from what it is."""
+    """Return a display name that is nothing but one: a line, short, without misleading characters."""
     line = " ".join("".join(letter for letter in printable(name) if letter.isprintable()).split())
     return line if len(line) <= MAX_NAME else f"{line[:MAX_NAME]}…"
 

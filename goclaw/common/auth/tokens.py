@@ -1,8 +1,8 @@
 """Access tokens: with one a terminal connects over TCP, as one user of users.json. Only their hashes are kept.
 
 A token is an identity and no bag of rights: the rights of its user are looked up at every use. The file is watched; a
-change is in force within two seconds, and a new token at once. A file that is broken, or that others can read, admits
-no client.
+change is in force within two seconds, and a new token immediately. A file that is broken, or that others can read,
+admits no client.
 
 A device is a token, too: the secret that a browser has as its cookie. It is of no use anywhere else, and ends with the
 token that it was made with.
@@ -76,7 +76,7 @@ class _File(BaseModel):
 
 
 class Tokens:
-    """The tokens as of now. Ask anew at every use."""
+    """The tokens as of now. Ask again at every use."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -105,8 +105,8 @@ class Tokens:
     async def find_new(self, secret: str) -> str:
         """Find a token as `find`; read the file again for an unknown one, if it has changed since the last look.
 
-        So a new token works at once, and guessing costs no more than a look at a name. Where processes share the file,
-        another one may have made the token a moment ago: the browser that was let in there asks here next.
+        So a new token works immediately, and guessing costs no more than a look at a name. Where processes share the
+        file, another one may have made the token a moment ago: the browser that was let in there asks here next.
         """
         if found := self.find(secret):
             return found

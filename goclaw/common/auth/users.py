@@ -66,7 +66,7 @@ class User:
 
 
 class Users:
-    """The people in users.json as of now. Ask anew at every use; nothing read from it should be kept."""
+    """The people in users.json as of now. Ask again at every use; nothing read from it should be kept."""
 
     def __init__(self, users: Iterable[User] = (), *, path: Path | None = None, content: bytes | None = None) -> None:
         self._users = {user.key: user for user in users}
@@ -89,7 +89,7 @@ class Users:
         return self._users.get(key)
 
     def zone(self, key: str) -> tzinfo:
-        """Return the time zone of a person; the machine's for one who has set none."""
+        """Return the time zone of a person; the machine's if they have set none."""
         user = self.get(key)
         return zone_named(user.timezone) if user and user.timezone else machine_zone()
 
@@ -208,7 +208,7 @@ def _parse(content: bytes | None, path: Path) -> list[User]:
 
 
 def key_problem(key: str) -> str | None:
-    """Describe what is wrong with a user's key, and the remedy; None when it is valid."""
+    """Describe the fault of a user's key, and the remedy; None when it is valid."""
     channel, colon, name = key.partition(":")
     if not colon:
         hint = f"; did you mean `telegram:{key}`?" if re.fullmatch("[1-9][0-9]*", key) else ""
@@ -237,7 +237,7 @@ def add_user(
     groups: bool = True,
     workspace: str = "",
 ) -> None:
-    """Write one more entry into the file (made when missing, mode 0600), at once or not at all; the rest stays.
+    """Write one more entry into the file (made when missing, mode 0600), in one step or not at all; the rest stays.
 
     Raises:
         ConfigError: the key is not valid or already listed, or the file is broken or cannot be written.

@@ -1,11 +1,11 @@
 """Logins of the web page that a person lets in elsewhere: by the code that the page shows, or by a one-time link.
 
 A code is shown to anyone who opens the page, and is worth nothing: the page's own secret, which no other has, is let in
-by it. So a person should approve only the code of a page in front of them, and is told which browser it is, and where.
+by it. So a person should approve only the code of a page in front of them, and sees which browser it is, and where.
 
 Each page that asks, the answer to it, each link and each wrong try is a stored fact of its own, so a code or link of
 one process works at every process of the store. A row that lets a browser in is deleted by the one process that uses
-it: the deletion succeeds once. An answer is a row of its own, of which the first counts, so that a page that is gone
+it: the deletion succeeds once. An answer is a row of its own, and the first counts, so that a page that is gone
 meanwhile does not come back. Times are the store's clock's.
 """
 
@@ -284,7 +284,7 @@ class WebLogins:
             waiting.wake()
 
     def hear(self, words: str) -> None:
-        """Take in what a process has told, this one included; all hear it in one order."""
+        """Process a message of a process, this one included; all hear them in one order."""
         what, key, gateway, *more = words.split(" ")
         if (waiting := self._waits.get(key)) is None:
             return
@@ -347,7 +347,7 @@ class WebLogins:
         return LetIn(answer["user"], answer["owner"], answer["how"])
 
     async def _pages(self) -> dict[str, Mapping[str, Any]]:
-        """Return all pages that ask by the hash of their secret, the oldest first; forget what is over."""
+        """Return all pages that ask by the hash of their secret, the oldest first; forget expired ones."""
         now, rows = self.clock.now(), dict(await self.facts.facts(PAGES_FACT))
         for part in [part for part, row in rows.items() if not _is_good(row, now, REQUEST_SECONDS)]:
             await self.facts.unlearn(f"{PAGES_FACT}:{part}")
@@ -395,7 +395,7 @@ def let_in_by(person: Actor, *, owner: bool) -> LetIn:
 
 
 def too_many(seconds: float) -> str:
-    """Return the refusal of a person whose next code is looked at after so many seconds."""
+    """Return the refusal of a person who may try the next code after so many seconds."""
     return f"Too many wrong codes. Try again in {max(1, math.ceil(seconds / 60))} min."
 
 

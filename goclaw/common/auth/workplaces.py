@@ -69,7 +69,7 @@ def folder_name(key: str) -> str:
     """Return the name of a person's folder: the actor key with a dot for its colon, `telegram.123456`.
 
     A key that is no plain name (capitals, other signs, more than 64 characters) is cut to its plain signs, and a hash
-    of it is added behind a `~`, which no plain name has: so no two keys have one folder.
+    of it is added after a `~`, which no plain name has: so no two keys have one folder.
     """
     name = key.replace(":", ".", 1)
     if _PLAIN.fullmatch(name):

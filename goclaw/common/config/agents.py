@@ -1,7 +1,7 @@
-"""The keys of `agents`: who answers people, the kinds of agents that can be started beside, and how each may work.
+"""The keys of `agents`: who answers people, the other kinds of agents that can be started, and how each may work.
 
-`agents.main` answers people; `agents.kinds.<name>` are the others, of which `agents.routes` lets some answer, too. What
-an agent's policy leaves open is as `limits` says.
+`agents.main` answers people; `agents.kinds.<name>` are the others; `agents.routes` lets some of them answer, too.
+Values that an agent's policy leaves open are as in `limits`.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Changing one key of the configuration file, with its comments and everything else in it as it was.
 
-What is written is loaded first, as the next start would: a file that could not be used, or in which more than the one
-key would change, is never put in place.
+The new file is loaded first, as the next start would: a file that could not be used, or with more than the one key
+changed, is never put in place.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,9 +50,9 @@ def set_key(file: Path, dotted: str, value: Any) -> Path | None:
     """Set any key for the operator, and keep the file as it was. Blocks.
 
     Args:
-        file: the configuration file, which is made if it is not there.
+        file: the configuration file, which is made if it is missing.
         dotted: the key.
-        value: as the configuration holds it: a tuple for a list, a mapping of what is set for a section.
+        value: as the configuration holds it: a tuple for a list, a mapping of the set keys for a section.
 
     Returns:
         Where the old file is now; None: there was none.
@@ -181,7 +181,7 @@ def with_value(text: str, dotted: str, value: Any) -> str:
 
 
 def _replace(text: str, node: yaml.Node, value: Any) -> str:
-    """Replace the value of a node; of a list as long as before, only the items that differ."""
+    """Replace the value of a node; of a list of the same length, only the items that differ."""
     if _is_list_like(node, value):
         for item, each in reversed(list(zip(node.value, value, strict=True))):
             if item.value != each:
@@ -217,7 +217,7 @@ def _is_nothing(node: yaml.Node) -> bool:
 
 
 def _format_keys(path: list[str], value: Any, indent: int) -> str:
-    """Format the keys of `path`, each below the one before it, with the value behind the last or below it."""
+    """Format the keys of `path`, each below the one before it, with the value after the last or below it."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
     if not (isinstance(value, Mapping) and value):
         return "\n".join(lines) + f"{_behind(value)}\n"
@@ -236,7 +236,7 @@ def _insert(text: str, node: yaml.MappingNode, lines: str) -> str:
 
 
 def _after(text: str, key: yaml.Node, added: str) -> str:
-    """Insert a value behind a key without one."""
+    """Insert a value after a key without one."""
     colon = text.index(":", key.end_mark.index) + 1
     return f"{text[:colon]}{added}{text[colon:]}"
 

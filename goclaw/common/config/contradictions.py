@@ -1,6 +1,6 @@
 """Settings that are fine alone but not together: `memory.embedder`, `tools.from_registry`, `tools.pinned`, `replica`.
 
-A misspelt embedder is refused at once instead of falling back to word search. Others are beside their rules
+A misspelt embedder is refused immediately instead of falling back to word search. Others are next to their rules
 (`listening`, `hooks`); `load` asks for all of them.
 """
 

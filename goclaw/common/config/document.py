@@ -1,6 +1,6 @@
-"""Texts of the configuration without secrets: the example file, the page of documentation, what is in force, one key.
+"""Texts of the configuration without secrets: the example file, the documentation page, the settings in force, one key.
 
-`without_secrets` strips a configuration file: what is left may be kept where the secrets must not be.
+`without_secrets` strips a configuration file: the rest may be kept where the secrets must not be.
 """
 
 import json
@@ -119,7 +119,7 @@ def markdown() -> str:
 
 
 def example() -> str:
-    """Return the file config.yaml.example: every key, its meaning and its default, each behind a `#`."""
+    """Return the file config.yaml.example: every key, its meaning and its default, each after a `#`."""
     lines = [
         "# GoClaw's configuration. Every key is optional; remove the `#` before those that you set.",
         "# The meaning of it all: docs/configuration.md. Check the file with `goclaw config check`.",

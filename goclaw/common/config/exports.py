@@ -1,7 +1,7 @@
 """The keys of an agent's `exports`: toolsets that other agents may use as tools, answered by the agent itself.
 
 A tool of such a set is a task for the agent in the words of a template, or (`passthrough`) another tool that is called
-with what was given. Templates and schemas are checked where tools are made (`builtin.exported`), which know more.
+with the given arguments. Templates and schemas are checked where tools are made (`builtin.exported`), which know more.
 """
 
 import re
@@ -233,7 +233,7 @@ class Publication:
 def publications(
     exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
 ) -> tuple[Publication, ...]:
-    """Return what is published: exports of each agent, and the sets of tools in `sets`."""
+    """Return the publications: exports of each agent, and the sets of tools in `sets`."""
     found = [Publication(agent, name, export) for agent, name, export in _all(exports)]
     found += [Publication("", name, settings) for name, settings in (sets or {}).items()]
     return tuple(each for each in found if each.settings.publish_to)
@@ -242,5 +242,5 @@ def publications(
 def published(
     exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
 ) -> tuple[str, ...]:
-    """Return what is published as a selection of tools (`set:AGENT/NAME`): to be offered for others to use it."""
+    """Return the publications as a selection of tools (`set:AGENT/NAME`): to be offered for others to use."""
     return tuple(each.word for each in publications(exports, sets))

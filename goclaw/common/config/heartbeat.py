@@ -1,4 +1,4 @@
-"""The settings of the heartbeat: a turn every now and then in which the agent looks after what HEARTBEAT.md names."""
+"""The settings of the heartbeat: a turn every now and then for the agent to look after the matters in HEARTBEAT.md."""
 
 from typing import Annotated
 

@@ -73,7 +73,7 @@ class HookSettings(Section):
 
 
 def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
-    """Yield contradictions between valid values: the place, and what is wrong."""
+    """Yield contradictions between valid values: the place, and the fault."""
     named: set[str] = set()
     for index, hook in enumerate(hooks):
         others = [point for point in hook.on if point not in TOOL_POINTS]

@@ -37,7 +37,7 @@ class Layer:
     warnings: list[str] = field(default_factory=list)
 
     def set(self, path: tuple[str, ...], value: Any, place: str) -> None:
-        """Put a value in; a mapping adds to what is there."""
+        """Put a value in; a mapping adds to the existing one."""
         inner = self.values
         for name in path[:-1]:
             following = inner.setdefault(name, {})

@@ -93,7 +93,7 @@ def credentials(config: Config) -> Iterator[str]:
 
 
 def hosts(config: Config) -> frozenset[str]:
-    """Return the names by which callers may know the listener, beside this machine's own."""
+    """Return the names that callers may know the listener by, besides this machine's own."""
     names = {name.lower() for name in config.http.hosts}
     if config.http.public_url:
         names.add(urlsplit(config.http.public_url).hostname or "")

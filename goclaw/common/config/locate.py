@@ -225,7 +225,7 @@ def _note_key(loc: Loc, spot: str, located: Located) -> None:
 
 
 class _Spots:
-    """From an offset in a text to `line:column`, without counting the lines anew each time."""
+    """From an offset in a text to `line:column`, without recounting the lines each time."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]

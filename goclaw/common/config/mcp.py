@@ -1,6 +1,6 @@
 """The keys of `mcp` and `tools.pinned`: the servers that the agent uses, and what GoClaw offers (docs/mcp.md).
 
-What becomes of what a server says is in `mcp` and `builtin.mcp_source`. Which protocol versions there are
+The handling of a server's answers is in `mcp` and `builtin.mcp_source`. Which protocol versions there are
 is the library's to know (`mcp_types.version`); a test keeps the list here equal.
 
 A pin is its set's alone (`tools.pinned`): the server's other tools, and one that is not as it has to be, stay available
@@ -276,7 +276,7 @@ class McpServerSettings(Section):
 
     @property
     def names(self) -> frozenset[str]:
-        """By which callers may know it, beside this machine's own."""
+        """Names that callers may know it by, besides this machine's own."""
         public = urlsplit(self.public_url or "").hostname
         return frozenset({*(name.lower() for name in self.hosts), *([public] if public else ())})
 

@@ -1,7 +1,7 @@
 """The declarations of installed packages, as the layer of the configuration below everything that the operator says.
 
 Merged key by key: lists count whole, a key without a value (`null`) is as the package has it, and `replace: true` in a
-mapping puts aside what the package says there. What cannot be used is left out and named, and stops nothing.
+mapping puts aside the package's values there. Unusable parts are left out and named, and stop nothing.
 """
 
 import os
@@ -60,7 +60,7 @@ class Packaged:
     """The parts themselves, for `toolkit.parts`."""
 
     def layer(self, above: Mapping[str, Any]) -> Layer:
-        """Return the lowest layer. `above`: what the operator says, which puts aside what it replaces."""
+        """Return the lowest layer. `above`: the operator's values, which put aside those that they replace."""
         layer = Layer()
         of_packages = {entry.path[2] for entry in self.entries if entry.path[:2] == _KINDS}
         if of_packages and not (_at(above, _KINDS) or {}).keys() - of_packages:
@@ -94,11 +94,11 @@ class Packaged:
         return None
 
     def explained(self, problems: Sequence[str]) -> list[str]:
-        """Return the lines about what the operator says, with a word on what a package says of the same."""
+        """Return the lines about the operator's values, with a word on a package's value of the same key."""
         return [line + self._remedy(line) for line in problems]
 
     def orphans(self, above: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-        """Yield keys that the operator sets in a part whose package cannot be loaded, and why they cannot count."""
+        """Yield keys that the operator sets in a part of a package that cannot be loaded, and why they cannot count."""
         for path in self.absent:
             said = _at(above, path)
             if isinstance(said, dict) and not _replaces(said):
@@ -169,7 +169,7 @@ def file_title(path: FilePath) -> str:
 def read_packaged(state_dir: FilePath, above: Mapping[str, Any]) -> Packaged:
     """Read what installed packages declare, those of the state folder's plugins and one-file plugins included.
 
-    What is left out is a fault. Modules are imported only where there are any. Blocks. `above`: what the operator says.
+    Every omission is a fault. Modules are imported only where there are any. Blocks. `above`: the operator's values.
     """
     missing = activate(state_dir)
     ground = _ground(state_dir, above)
@@ -210,7 +210,7 @@ def given(value: Any) -> Any:
 
 
 def remove(values: dict[str, Any], path: Path) -> None:
-    """Take a key out of nested mappings, if it is there."""
+    """Take a key out of nested mappings, if it exists."""
     *above, name = path
     inner: Any = values
     for part in above:
@@ -220,7 +220,7 @@ def remove(values: dict[str, Any], path: Path) -> None:
 
 
 def _select(values: Any, said: Any, kind: Any) -> Any:
-    """Select the package's values that stay below what the operator says there."""
+    """Select the package's values that stay below the operator's there."""
     if not isinstance(values, dict) or not isinstance(said, dict):
         return values
     # A JSON Schema, or the input of another tool, is one value: half of two is neither.

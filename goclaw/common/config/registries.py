@@ -103,7 +103,7 @@ class RegistrySettings(Section):
 
     @property
     def known_for(self) -> float:
-        """Seconds for which what was fetched says what is the newest: one fetch may fail without harm."""
+        """Seconds for which fetched entries decide which is the newest: one fetch may fail without harm."""
         return max(self.cache_ttl, 2 * self.sync_interval)
 
 

@@ -1,4 +1,4 @@
-"""Turns what pydantic found into lines for people: where, which key, what is wrong, what helps.
+"""Turns errors of pydantic into lines for people: where, which key, the fault, the remedy.
 
 Texts are never repeated in a message: a value at the wrong key may well be a secret.
 """

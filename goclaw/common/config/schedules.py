@@ -113,7 +113,7 @@ ConfiguredSchedules = dict[Annotated[str, AfterValidator(_check_name)], Schedule
 def contradictions(
     schedules: Mapping[str, ScheduleSettings], targets: Mapping[str, NotifyTarget]
 ) -> Iterator[tuple[Loc, str]]:
-    """Yield contradictions between valid values: the place, and what is wrong."""
+    """Yield contradictions between valid values: the place, and the fault."""
     for name, settings in schedules.items():
         loc: Loc = ("schedules", name)
         yield from (

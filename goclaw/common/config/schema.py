@@ -446,14 +446,14 @@ class Config(Sections):
 
     @property
     def toolsets(self) -> dict[str, tuple[str, ...]]:
-        """The sets of tools beside those built in: `tools.sets`, pinned sets, registries' and what agents export."""
+        """The sets of tools besides those built in: `tools.sets`, pinned sets, registries' and what agents export."""
         of_registries = {name: (f"{TAG}mcp-{name}",) for name in self.tools.from_registry}
         pinned = {name: each.members(name) for name, each in self.tools.pinned.items()}
         return {**self.agents.exported_sets, **of_registries, **pinned, **self.tools.sets}
 
     @property
     def mcp_servers(self) -> dict[str, tuple[str, McpClientSettings | FromRegistrySettings]]:
-        """Every MCP server that the agent uses, by name: the key at which it stands, and what is said there."""
+        """Every MCP server that the agent uses, by name: the key at which it stands, and its settings there."""
         ours = {name: (f"mcp.servers.{name}", each) for name, each in self.mcp.servers.items()}
         found = {name: (f"tools.from_registry.{name}", each) for name, each in self.tools.from_registry.items()}
         return {**found, **ours}

@@ -2,7 +2,7 @@
 
 A section is made ready when something of it is configured: what checks it costs more time and memory than reading the
 whole file, and most configurations set a few sections only. So nothing is built when a section is defined, the keys of
-`Sections` wait until they are given, and `default_factory=Sub` does not check what it makes.
+`Sections` wait until they are given, and `default_factory=Sub` does not check its result.
 """
 
 from functools import cache, partial
@@ -47,7 +47,7 @@ class Section(BaseModel):
 
 
 def replaceable() -> Any:
-    """Return the key by which the operator puts aside what a package declares of the same mapping."""
+    """Return the key that lets the operator put aside a package's declarations of the same mapping."""
     return Field(
         False,
         description="Whether this stands alone. Otherwise what an installed package declares of it holds where nothing "

@@ -242,12 +242,12 @@ def running_pid(config: Config) -> int | None:
 
 
 def lock_path(config: Config) -> Path:
-    """Return the file whose lock stands for the state folder; it holds the pid of its holder."""
+    """Return the file that is locked in place of the state folder; it holds the pid of its holder."""
     return config.state_dir / LOCK
 
 
 def private_paths(config: Config) -> tuple[Path, ...]:
-    """Return paths that no tool may touch: the whole state folder, and what the configuration puts elsewhere.
+    """Return paths that no tool may touch: the whole state folder, and the parts that the configuration puts elsewhere.
 
     Its private folders are named, too, because they may be links to another place. A workspace in it is not meant.
     """

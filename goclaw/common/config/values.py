@@ -129,7 +129,7 @@ def check_store(value: str) -> str:
     """Return an address of a database on Postgres.
 
     Raises:
-        ValueError: it is no such address, or has a password in it; the words go behind the name of a setting.
+        ValueError: it is no such address, or has a password in it; the words go after the name of a setting.
     """
     if not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("should be `postgresql://USER@HOST/DATABASE`; leave it out for SQLite")
@@ -158,7 +158,7 @@ def _check_webhook_secret(value: SecretStr) -> SecretStr:
 
 
 def absolute(value: Path, base: Path = Path()) -> Path:
-    """Return the folder or file that a person means by `value`: `~` is a home, what is relative counts from `base`.
+    """Return the folder or file that a person means by `value`: `~` is a home, a relative path counts from `base`.
 
     Raises:
         ValueError: no file system has such a path.
@@ -346,7 +346,7 @@ class PostgresPlace:
         """Take a checked address apart.
 
         Args:
-            address: with the schema behind `?`, if that has another name than usual.
+            address: with the schema after `?`, if that has another name than usual.
             password: the one that is set; None: libpq looks for it.
             state_dir: has `secrets/store_password`; where that or the container's file says the same, it is read again.
         """

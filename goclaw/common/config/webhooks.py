@@ -1,6 +1,6 @@
-"""The keys of `webhooks` and `notify`: services that call the daemon, and URLs that it tells of results and alerts.
+"""The keys of `webhooks` and `notify`: services that call the daemon, and URLs that it sends results and alerts to.
 
-What becomes of a call is in `goclaw.gateway.servers.webhooks`, for people in docs/webhooks.md.
+The handling of a call is in `goclaw.gateway.servers.webhooks`, for people in docs/webhooks.md.
 """
 
 import re
@@ -174,7 +174,7 @@ NotifyTargets = dict[EndpointName, NotifyTarget]
 def contradictions(
     webhooks: Mapping[str, IncomingWebhook], targets: Mapping[str, NotifyTarget], alerted: Sequence[str]
 ) -> Iterator[tuple[Loc, str]]:
-    """Yield contradictions between valid values: the place, and what is wrong. `alerted`: `alerts.notify`."""
+    """Yield contradictions between valid values: the place, and the fault. `alerted`: `alerts.notify`."""
     for name, hook in webhooks.items():
         yield from ((("webhooks", name, *loc), why) for loc, why in _of_webhook(hook, targets))
     for index, name in enumerate(alerted):
@@ -191,7 +191,7 @@ def _of_webhook(hook: IncomingWebhook, targets: Mapping[str, NotifyTarget]) -> I
 
 
 def of_target(to: str | None, targets: Mapping[str, NotifyTarget], *, ask: bool) -> Iterator[tuple[Loc, str]]:
-    """Yield what contradicts `to` (a `ResultTarget`) beside it: the key, and what is wrong."""
+    """Yield contradictions to `to` (a `ResultTarget`) in keys next to it: the key, and the fault."""
     if to is None or not to.startswith(f"{NOTIFY}:"):
         return
     name = to.partition(":")[2]

@@ -3,7 +3,7 @@
 Only rows of the transcript are kept forever (`MessageStored`); everything else is gone once it was shown. A client
 that comes late reads the rows and the current partial answer, then listens.
 
-For a client with a name that was cut off, what it has not acknowledged is kept for a while (`replay_buffer`): it
+For a client with a name that was cut off, its unacknowledged events are kept for a while (`replay_buffer`): it
 continues there.
 
 Where several processes share the store, `OtherProcesses` carries events between them.
@@ -44,7 +44,7 @@ class _Subscription:
         self._events: asyncio.Queue[Numbered | None] = asyncio.Queue()
 
     def offer(self, numbered: Numbered) -> bool:
-        """Add an event to the queue. False: the subscriber lags too far behind and is cut off."""
+        """Add an event to the queue. False: the subscriber lags too far and is cut off."""
         if self._events.qsize() >= BACKLOG:
             self.end()
             return False
@@ -120,7 +120,7 @@ class OtherProcesses(Protocol):
         ...
 
     def reading(self, session: str) -> AbstractAsyncContextManager[None]:
-        """Have the owner of a session send its events for as long as the block lasts.
+        """Have the owner of a session send its events while the block runs.
 
         Raises:
             DiskError: the store cannot be read.
@@ -146,7 +146,7 @@ class Bus:
 
     @contextmanager
     def connected_to(self, others: OtherProcesses) -> Iterator[None]:
-        """Exchange events with other processes for as long as the block lasts."""
+        """Exchange events with other processes while the block runs."""
         self._others = others
         try:
             yield
@@ -207,7 +207,7 @@ class Bus:
         return {subscription.session for subscription in self._subscriptions if subscription.session is not None}
 
     def now(self, session: str) -> SessionNow:
-        """Return the turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""
+        """Return the turn that runs in `session` and its streamed text; questions and todos are not the bus's."""
         view = self._views.get(session)
         return view.now() if view else SessionNow()
 
@@ -223,7 +223,7 @@ class Bus:
 
     @asynccontextmanager
     async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:
-        """Subscribe to events of one session or of all; the stream ends when the subscriber lags too far behind.
+        """Subscribe to events of one session or of all; the stream ends when the subscriber lags too far.
 
         Raises:
             DiskError: the session may be another process's, and the store cannot be read.
@@ -282,7 +282,7 @@ class Bus:
         return session in self._pasts
 
     def forget(self, session: str) -> None:
-        """Drop what is known of a session that this process neither owns nor follows."""
+        """Drop the data on a session that this process neither owns nor follows."""
         self._views.pop(session, None)
         self._pasts.pop(session, None)
 

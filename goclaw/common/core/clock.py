@@ -38,7 +38,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds` of this clock's time, in which the machine was awake."""
+        """Return after `seconds` of this clock's time with the machine awake."""
         ...
 
     def later(self, seconds: float, call: Callable[[], None]) -> Timer:
@@ -97,7 +97,7 @@ class SteppedClock:
         return sleeping
 
     def advance(self, seconds: float) -> None:
-        """Move time on and wake everyone whose span has passed."""
+        """Move time on and wake everyone with a span that has passed."""
         self._now += seconds
         due = [woken for at, woken in self._sleepers if at <= self._now]
         self._sleepers = [(at, woken) for at, woken in self._sleepers if at > self._now]

@@ -51,7 +51,5 @@ def is_gateway_container() -> bool:
 
 
 def is_main_program(pid: int) -> bool:
-    """Tell whether the process `pid` is what the container runs: unlike a daemon of `goclaw start`, it has no session
-    of its own.
-    """
+    """Whether the process `pid` is the container's main program, which has no own session, unlike `goclaw start`."""
     return is_container() and os.getsid(pid) == os.getsid(1)

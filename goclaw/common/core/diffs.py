@@ -10,7 +10,7 @@ _MAX_PAIRS = 500_000
 def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
     """Yield a unified diff with `around` lines of context; two lines with the names first, if anything changed.
 
-    What changed is compared line by line only where that ends soon, for no thread can be told to stop. Else it is one
+    Changes are compared line by line only where that ends soon, for no thread can be stopped. Else it is one
     change from its first line to its last.
     """
     if before == after:

@@ -1,6 +1,6 @@
-"""Imports of libraries without their extras: what they import where it is installed, and the daemon never uses.
+"""Imports of libraries without their extras: modules that they import where installed, and that the daemon never uses.
 
-A library that can do without another one catches the ImportError; it gets one although the other is there. Where it
+A library that can do without another one catches the ImportError; it gets one although the other is installed. Where it
 cannot, a stand-in takes the place of its module that needs the other one. Docstrings are extras, too.
 """
 
@@ -38,7 +38,7 @@ def without(*modules: str) -> Iterator[None]:
 def standing_in(module: str, **names: object) -> Iterator[None]:
     """Let imports of `module` find only these names, inside the block, unless it is imported already.
 
-    What was imported inside goes on with them; a later import finds the module itself.
+    Modules imported inside go on with them; a later import finds the module itself.
     """
     if module in sys.modules:
         yield
@@ -57,11 +57,11 @@ def standing_in(module: str, **names: object) -> Iterator[None]:
 def undocumented(*packages: str, but: Sequence[str] = (), untyped: bool = False) -> Iterator[None]:
     """Let the modules of `packages` that are imported inside the block lose their docstrings (PEP 257).
 
-    What another finder before Python's own takes care of stays as that one makes it.
+    Modules of another finder before Python's own stay as that one makes them.
 
     Args:
         packages: names of packages.
-        but: names of packages inside them whose modules keep everything.
+        but: names of packages inside them that keep everything in their modules.
         untyped: functions and methods lose their annotations, too: for code that never reads its own.
     """
     finder = _Finder(packages, but, untyped=untyped)

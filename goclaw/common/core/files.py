@@ -1,8 +1,8 @@
 """Files on disk: written whole or not at all, by one writer at a time; read bounded, as text, with words for people.
 
-A file is written beside its place and gets its name when it is whole. Agents' files are written by `workspace.atomic`,
-which follows no link on the way to them. Files that a person wrote are read here: what is too large, binary or not
-UTF-8 is a `ConfigError` of one line.
+A file is written next to its place and gets its name when it is whole. Agents' files are written by `workspace.atomic`,
+which follows no link on the way to them. Files that a person wrote are read here: one that is too large, binary or
+not UTF-8 is a `ConfigError` of one line.
 """
 
 import fcntl
@@ -42,10 +42,10 @@ def replace_file(
         content: the whole of it.
         mode: of the file, less the umask.
         fsync: the content survives a power cut, not only kill -9.
-        reuse: for the only writer: the file is written as `<name>.new`, so that a kill leaves one behind at most.
+        reuse: for the only writer: the file is written as `<name>.new`, so that a kill leaves at most one.
 
     Raises:
-        OSError: it cannot be written; what was there before still is.
+        OSError: it cannot be written; the old content is still there.
     """
     beside = path.with_name(f"{path.name}.new") if reuse else _free(path)
     with _write_beside(beside, path, os.O_TRUNC if reuse else os.O_EXCL, mode, fsync, Path.replace) as file:
@@ -179,10 +179,10 @@ def readable_by_others(path: Path) -> int:
 
 
 class FileLook:
-    """Tells by a look at a file's entry whether the file must be read anew.
+    """Tells by a look at a file's entry whether the file must be read again.
 
     A version counts as known from the second look on: two writes within one tick of the file system's clock may leave
-    the same size and the same times. A look is one call of the kernel, a tenth of what a hop to a thread costs.
+    the same size and the same times. A look is one call of the kernel, a tenth of the cost of a hop to a thread.
     """
 
     def __init__(self, path: Path) -> None:

@@ -43,8 +43,10 @@ def new_markdown_parser() -> MarkdownIt:
 
 
 def _link_addresses_only(linkify: Any) -> None:
-    """Link what has a scheme or begins with `www.`, and addresses of e-mail: `README.md`, `run.sh` and `main.rs` end
-    like domains of Moldova, Saint Helena and Serbia."""
+    """Link only addresses that have a scheme, begin with `www.`, or are e-mail addresses.
+
+    `README.md`, `run.sh` and `main.rs` end like domains of Moldova, Saint Helena and Serbia.
+    """
     behind_www = re.compile(linkify.re["src_host_port_strict"] + linkify.re["src_path"], re.IGNORECASE)
 
     def measure(_: Any, text: str, at: int) -> int:
@@ -98,7 +100,7 @@ class GrowingMarkdown:
     """The text from the last block on."""
 
     def append(self, text: str, parser: MarkdownIt | None = None) -> tuple[Sequence[Token], Sequence[Token]]:
-        """Let the text grow; return the tokens of the blocks that are finished now, and of what is in `rest` then."""
+        """Let the text grow; return the tokens of the blocks that are finished now, and of `rest` then."""
         self.rest += text
         tokens = (parser or markdown_parser()).parse(self.rest)
         starts = [(at, token.map[0]) for at, token in enumerate(tokens) if token.level == 0 and token.map]

@@ -1,7 +1,7 @@
 """The conversation as plain data: messages, tool calls and tool results.
 
 No library's types appear here. Data that a provider must get back (signed thinking, say) travels
-beside an answer as an opaque `Native` and is dropped when another provider reads the conversation.
+with an answer as an opaque `Native` and is dropped when another provider reads the conversation.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ class Image:
 
 @record
 class Artifact:
-    """Data that a tool keeps for people beside its result; the model never gets it."""
+    """Data that a tool keeps for people in addition to its result; the model never gets it."""
 
     kind: str
     blob: str
@@ -109,7 +109,7 @@ class Provenance:
 
 @record
 class Foreign:
-    """A piece of a text that its sender did not write now: what was forwarded, quoted, or read in a file."""
+    """A piece of a text that its sender did not write now: forwarded, quoted, or read in a file."""
 
     start: int
     end: int
@@ -132,7 +132,7 @@ Piece = tuple[str, str] | tuple[str, str, Provenance | None]
 def joined(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
     """Put pieces together to one text of a line or more each.
 
-    What is empty is left out, and so is blank space around what has no origin.
+    Empty pieces are left out, and so is blank space around pieces without an origin.
     """
     lines: list[str] = []
     foreign: list[Foreign] = []

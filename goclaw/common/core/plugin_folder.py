@@ -1,6 +1,6 @@
-"""The folder of packages that `goclaw plugin add` installed, behind GoClaw's own on the path; what is recorded of them.
+"""The folder of packages that `goclaw plugin add` installed, after GoClaw's own on the path; their record.
 
-`<state>/plugins/plugins.json` names the folder that is in force, in `<state>/plugins` too, and what is in it. A change
+`<state>/plugins/plugins.json` names the folder that is in force, in `<state>/plugins` too, and its content. A change
 makes a new folder, then replaces the record: at any moment one of the two is whole. `ops.plugins` makes both.
 """
 
@@ -81,7 +81,7 @@ class PluginRecord:
 
 
 def read_record(state_dir: Path) -> PluginRecord:
-    """Return what is recorded; a file that cannot be read is an empty record with a fault."""
+    """Return the record; a file that cannot be read is an empty record with a fault."""
     path = state_dir / FOLDER / RECORD
     try:
         said: dict[str, Any] = json.loads(path.read_bytes())

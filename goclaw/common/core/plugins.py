@@ -60,7 +60,7 @@ def load(path: str, kind: type[PartT]) -> PartT:
 
 
 def api_misfit(version: object) -> str:
-    """Return why what was written for this version of `API_VERSION` does not go with this GoClaw; empty: it does."""
+    """Return why code for this version of `API_VERSION` does not work with this GoClaw; empty: it does."""
     if not isinstance(version, int):
         return f"{WRITTEN_FOR} should be a number such as {API_VERSION}, not {version!r}"
     if version == API_VERSION:
@@ -73,7 +73,7 @@ def load_large(path: str, kind: type[PartT]) -> PartT:
     """Load a part with a large library in a thread, while the event loop goes on.
 
     Each collection of garbage holds up every thread, and so many new objects cause many: none takes place meanwhile,
-    and what was loaded is never looked through again.
+    and the loaded objects are never scanned again.
     """
     was_enabled = gc.isenabled()
     gc.disable()

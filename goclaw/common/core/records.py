@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """Return a frozen dataclass with slots. What the class defines itself (`__repr__`, `__eq__` …) stays.
+    """Return a frozen dataclass with slots. The class's own definitions (`__repr__`, `__eq__` …) stay.
 
     Raises:
         TypeError: the class inherits from a frozen dataclass, or a field is `kw_only`.

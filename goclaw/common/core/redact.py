@@ -106,7 +106,7 @@ def remember(secret: str) -> None:
 
 
 def disguises(secret: str) -> Iterator[str]:
-    """Yield the encoded and altered forms in which a secret may appear."""
+    """Yield the encoded and altered forms that a secret may appear in."""
     raw = secret.encode(errors="surrogatepass")
     for before in range(3):  # base64 of a longer text has one of three forms, by the bytes before
         whole = base64.b64encode(bytes(before) + raw).decode()

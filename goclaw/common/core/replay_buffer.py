@@ -1,8 +1,8 @@
 """A buffer of a session's recent events, for clients that reconnect after a break.
 
 Events are numbered from 1 while the session is followed. Only events that a client has not acknowledged are kept,
-and only for clients with a name: a session without clients costs nothing. Nothing here is durable; a client whose
-position is of another epoch, or too old, reads the rows of the transcript.
+and only for clients with a name: a session without clients costs nothing. Nothing here is durable; a client with a
+position of another epoch, or too old, reads the rows of the transcript.
 """
 
 import uuid
@@ -66,7 +66,7 @@ class ReplayBuffer:
 
     @property
     def end(self) -> Position:
-        """The position behind everything that has happened."""
+        """The position after everything that has happened."""
         return Position(self._epoch, self._last)
 
     def add(self, event: TurnEvent) -> Numbered:

@@ -91,7 +91,7 @@ class Toolsets:
 
 @lru_cache(maxsize=512)
 def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split a selection into what it includes and what it excludes (without the `-`)."""
+    """Split a selection into its inclusions and its exclusions (without the `-`)."""
     return (
         tuple(part for part in selection if not part.startswith(NOT)),
         tuple(part.removeprefix(NOT) for part in selection if part.startswith(NOT)),
@@ -99,7 +99,7 @@ def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def malformed(selection: Sequence[str]) -> str | None:
-    """Describe what is wrong with the form of a selection; None: nothing."""
+    """Describe the fault in the form of a selection; None: there is none."""
     for part in selection:
         rest = part.removeprefix(NOT)
         if not rest or rest in (TAG, SET) or rest != rest.strip() or rest.startswith(NOT):

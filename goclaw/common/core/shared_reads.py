@@ -23,7 +23,7 @@ class SharedRead(Generic[T]):
         """The reads that have not begun."""
 
     async def of(self, name: str) -> T:
-        """Return what `read` returns for the name; raises what it raises."""
+        """Return the result of `read` for the name; its errors are raised."""
         asked = self._asked.get(name)
         if asked is None:
             loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Tasks with a parent: beside a block, or restarted for as long as the daemon lives.
+"""Tasks with a parent: alongside a block, or restarted while the daemon lives.
 
 The only place where any exception at all is caught and turned into a log line and a pause.
 """
@@ -32,7 +32,7 @@ def _fault_of_the_disk(error: Exception) -> DiskError | None:
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[asyncio.Task[T]]:
-    """Run `work` beside the block and end it with the block. What it failed of is raised there.
+    """Run `work` alongside the block and end it with the block. Its error is raised there.
 
     Where the block is cancelled it is logged: raised, it would hide the cancellation, and the caller would go on.
     """
@@ -99,7 +99,7 @@ async def set_within(event: asyncio.Event, clock: Clock, seconds: float) -> bool
 async def cancellable(work: Coroutine[Any, Any, T], name: str) -> T:
     """Await a library's work that may lose a cancellation: the caller's is raised when the work has ended.
 
-    `asyncio.wait_for` of Python 3.11 returns as if nothing were when the result is there at the same moment
+    `asyncio.wait_for` of Python 3.11 returns as if nothing were when the result arrives at the same moment
     (python/cpython#86296); psycopg's pool waits with it.
     """
     async with background(work, name) as task:
@@ -108,7 +108,7 @@ async def cancellable(work: Coroutine[Any, Any, T], name: str) -> T:
 
 
 async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:
-    """Await what must not be cut: a cancellation is raised when it has ended, and what it failed of is logged then."""
+    """Await what must not be cut: a cancellation is raised when it has ended, and its error is logged then."""
     task = asyncio.create_task(work, name=name)
     cut: asyncio.CancelledError | None = None
     while not task.done():
@@ -149,7 +149,7 @@ async def unless_unforeseen(work: Awaitable[T], name: str) -> T | None:
 
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:
-    """Log the error of a task whose result is not awaited."""
+    """Log the error of a task that is not awaited."""
     if not task.cancelled() and (error := task.exception()):
         log.warning("%s failed, and whoever wanted it had gone: %s", task.get_name(), error)
 

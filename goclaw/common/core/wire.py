@@ -1,11 +1,11 @@
 """The frames that clients and the daemon exchange: JSON texts over a WebSocket.
 
-A client attaches to one session, gets what it missed and the answer that is being written, and then every event of the
-session. It may send messages; each has an id of the client's own, so that one sent again after a break is not taken
-twice. Events are numbered (`past`): a client that comes back says which it has, and gets the others.
+A client attaches to one session, gets the events it missed and the answer that is being written, and then every event
+of the session. It may send messages; each has an id of the client's own, so that one sent again after a break is not
+taken twice. Events are numbered (`past`): a client that comes back says which it has, and gets the others.
 
 Client and daemon may be of different versions. What one does not know of the other's frames and fields it passes over;
-new fields have defaults that mean what was meant before them.
+new fields have defaults with the meaning from before them.
 """
 
 from dataclasses import field
@@ -122,7 +122,7 @@ class AskSessions:
 
 @record
 class AskFiles:
-    """Paths of the workspace for what was typed after `@`."""
+    """Paths of the workspace for the text typed after `@`."""
 
     begun: Annotated[str, Field(max_length=4_096)]
     type: Literal["ask_files"] = "ask_files"
@@ -138,7 +138,7 @@ class AskRows:
 
 @record
 class AskOutline:
-    """The session beside its rows, and where its last `last` messages begin."""
+    """The session apart from its rows, and where its last `last` messages begin."""
 
     last: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
     type: Literal["ask_outline"] = "ask_outline"

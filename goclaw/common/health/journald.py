@@ -11,7 +11,7 @@ PRIORITIES = {"critical": 2, "error": ERROR, "warning": WARNING, "info": INFO, "
 
 
 def is_journal(stream: TextIO) -> bool:
-    """Whether what is written to `stream` goes to the journal. A child may have the variable and another stream."""
+    """Whether output to `stream` goes to the journal. A child may have the variable and another stream."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -20,5 +20,5 @@ def is_journal(stream: TextIO) -> bool:
 
 
 def with_priority(text: str, priority: int) -> str:
-    """Return a text whose every line has this priority: the journal keeps each line as an entry of its own."""
+    """Return a text with this priority on every line: the journal keeps each line as an entry of its own."""
     return "".join(f"<{priority}>{line}" for line in text.splitlines(keepends=True))

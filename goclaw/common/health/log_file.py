@@ -1,6 +1,6 @@
 """The file of the log: private, rolled over by counted bytes, and going on after a disk that took nothing.
 
-Its bytes are counted, and lines in a row are written at once: a line costs the disk nothing but its bytes.
+Its bytes are counted, and lines in a row are written together: a line costs the disk nothing but its bytes.
 """
 
 import os
@@ -15,7 +15,7 @@ WRITTEN_AT_ONCE = 64 << 10
 
 
 class LogFile:
-    """A file of lines, with the older ones beside it (`.1` is the youngest); for one thread at a time."""
+    """A file of lines, with the older ones next to it (`.1` is the youngest); for one thread at a time."""
 
     lost = 0
     """Lines that the disk has not taken; lowered by whoever tells of them."""

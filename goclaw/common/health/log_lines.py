@@ -33,7 +33,7 @@ _traces = logging.Formatter()
 
 
 def event_of(record: logging.LogRecord) -> Event:
-    """Return what a record says, without secrets and control characters."""
+    """Return the content of a record, without secrets and control characters."""
     event: Event = {"event": _clean(record.getMessage())}
     if record.stack_info:
         event["stack_info"] = _clean(record.stack_info)

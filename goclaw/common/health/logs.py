@@ -47,7 +47,7 @@ SILENT = ("aiosqlite", "telegram.Bot")
 
 
 def log_path(config: Config) -> Path:
-    """Return the file with JSON lines; `.1` to `.5` behind it are older."""
+    """Return the file with JSON lines; `.1` to `.5` are older."""
     return config.state_dir / "logs" / "goclaw.log"
 
 
@@ -55,9 +55,9 @@ def log_path(config: Config) -> Path:
 def open_logs(config: Config, terminal: TextIO | None, path: Path | None = None) -> Iterator[Callable[[], None]]:
     """Send every library's logs to the file, and to `terminal` if there is one, until the block ends.
 
-    `path`: another file than the daemon's, for a program beside it; two must not write the same.
+    `path`: another file than the daemon's, for another program; two must not write the same.
 
-    What was logged inside is written when the block has ended. The state folder is made if it is missing.
+    Records logged inside are written when the block has ended. The state folder is made if it is missing.
 
     Raises:
         StateError: the file cannot be written.
@@ -138,7 +138,7 @@ class _Writer(logging.Handler):
             written.wait(FLUSH_SECONDS)
 
     def reopen(self) -> None:
-        """Write what comes from now on into the file that has the log's name then."""
+        """Write all further lines into the file that has the log's name then."""
         self._reopening = True
 
     def close(self) -> None:

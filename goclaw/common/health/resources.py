@@ -1,4 +1,4 @@
-"""Disk and memory of the machine: what is used and free, and why the disk refuses, with remedies."""
+"""Disk and memory of the machine: how much is used and free, and why the disk refuses, with remedies."""
 
 import asyncio
 import errno
@@ -142,19 +142,19 @@ _REMEDIES = {
 
 
 def disk_error(error: sqlite3.Error | OSError, path: Path, doing: str) -> DiskError:
-    """Return the error as a `DiskError` whose message says what could not be done to `path`, why, and what helps."""
+    """Return the error as a `DiskError`; its message says what could not be done to `path`, why, and what helps."""
     fault = fault_of(error)
     why = error.strerror if isinstance(error, OSError) else str(error)
     return DiskError(f"{path} cannot be {doing}: {why}; {remedy(fault, path)}", fault)
 
 
 def remedy(fault: DiskFault, path: Path) -> str:
-    """Return what an operator can do."""
+    """Return the remedy for an operator."""
     return _REMEDIES[fault].format(folder=path.parent)
 
 
 def fault_of(error: sqlite3.Error | OSError) -> DiskFault:
-    """Return the fault behind an error; an unknown one counts as a broken disk."""
+    """Return the fault underlying an error; an unknown one counts as a broken disk."""
     if isinstance(error, OSError):
         return _OF_SYSTEM.get(error.errno or 0, DiskFault.BROKEN)
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR)

@@ -1,7 +1,7 @@
-"""Tasks that do not end: foreign code that ignores its cancellation is left behind, and stacks of tasks and threads.
+"""Tasks that do not end: foreign code that ignores its cancellation is abandoned, and stacks of tasks and threads.
 
 A tool that swallows its cancellation cannot be killed inside a process. What can be done: callers stop waiting, the
-task is cancelled again and again, and it is named in the log and in `/status` for as long as it lives. Stacks hold
+task is cancelled again and again, and it is named in the log and in `/status` while it lives. Stacks hold
 files, lines and source, never a variable's value.
 """
 
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 10.0
 
 
 class UnresponsiveTasks:
-    """Tasks that were left behind."""
+    """Abandoned tasks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

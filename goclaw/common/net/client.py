@@ -47,8 +47,8 @@ must not go out where the process was paused meanwhile. A new connection takes a
 class FreshestFirst(aiohttp.TCPConnector):
     """Takes the connection that has rested for the shortest time, so that those which only a burst needed end by rest.
 
-    aiohttp takes the others: a few requests a second then keep every connection alive that was ever open at once, each
-    with its buffers and, with TLS, with tens of kilobytes more.
+    aiohttp takes the others: a few requests a second then keep every connection alive that was ever open at the same
+    time, each with its buffers and, with TLS, with tens of kilobytes more.
     """
 
     async def _get(self, key: "ConnectionKey", traces: list["Trace"]) -> Connection | None:
@@ -74,7 +74,7 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     """Open the client that every room shares; leaving the block closes its connections.
 
     Certificates are checked against the system's store (`SSL_CERT_FILE` is honoured); `HTTP(S)_PROXY`, `NO_PROXY` and
-    `.netrc` are read once, here (`net.environment`). There is no total timeout: a stream may take as long as it moves.
+    `.netrc` are read once, here (`net.environment`). There is no total timeout: a stream may last while it moves.
     Cookies are not kept: nothing that we ask needs them, and a hostile server would fill the memory with them.
 
     Raises:
@@ -141,7 +141,7 @@ async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | Non
 
 
 def quoted_error(body: bytes) -> str:
-    """Return the server's error text, bounded and masked, behind a colon; else an empty text."""
+    """Return the server's error text, bounded and masked, after a colon; else an empty text."""
     if len(body) > MAX_ERROR:
         return ""
     try:

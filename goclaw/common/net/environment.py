@@ -34,7 +34,7 @@ class NetworkEnvironment:
     """How servers are reached, as the environment has it; `apply` is the middleware of a client."""
 
     def __init__(self, proxies: Mapping[str, URL], logins: Mapping[str, Login]) -> None:
-        """Take what was read.
+        """Store the settings that were read.
 
         Args:
             proxies: a proxy for each scheme of addresses (`http`), with its user and password.
@@ -70,7 +70,7 @@ def read_environment() -> NetworkEnvironment | None:
     Blocks. A file that cannot be read is logged and left out.
 
     Raises:
-        ConfigError: a proxy has no address that can be used. To go past it could tell servers who asks.
+        ConfigError: a proxy has no address that can be used. To go past it could reveal the caller to servers.
     """
     logins = _logins(_netrc_path())
     proxies = {}

@@ -229,7 +229,7 @@ class UrlGuard:
 
 
 class _Gate(AbstractResolver):
-    """One client's way through the guard: what was checked may be connected to, and nothing else."""
+    """One client's way through the guard: checked addresses may be connected to, and nothing else."""
 
     def __init__(self, guard: UrlGuard) -> None:
         self._guard = guard

@@ -54,7 +54,7 @@ class OllamaServer:
         return next((model for model in self.models if "completion" in model.capabilities), None)
 
     def for_embedding(self) -> PulledModel | None:
-        """Return the newest model whose only capability is embedding."""
+        """Return the newest model with embedding as its only capability."""
         return next((model for model in self.models if model.capabilities == ("embedding",)), None)
 
 

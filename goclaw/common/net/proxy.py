@@ -1,8 +1,8 @@
-"""The HTTP proxy by which contained commands reach the network: every request goes through the URL guard.
+"""The HTTP proxy that gives contained commands access to the network: every request goes through the URL guard.
 
 It knows what ordinary programs need of a proxy: CONNECT for everything encrypted, whole addresses for plain HTTP. One
-request to a connection, framed by us, so that nothing can hide behind it. It decides about hosts and ports, not about
-what is said to them. One `Proxy` serves one command: its bounds are that command's.
+request to a connection, framed by us, so that no other request can hide in it. It decides about hosts and ports, not
+about the data sent to them. One `Proxy` serves one command: its bounds are that command's.
 """
 
 import asyncio

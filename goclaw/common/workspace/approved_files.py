@@ -2,10 +2,10 @@
 
 A prompt file is an order to the agents of all users who work there. Where several people share a workspace, a change
 counts once somebody with the right to has approved it; until then the text approved last is used, whatever lies on the
-disk. Elsewhere, and the first time that a workspace is seen, what is there counts, and is kept.
+disk. Elsewhere, and the first time that a workspace is seen, the present text counts, and is kept.
 
-The texts themselves are kept and compared: what is shown, approved and used is one and the same. All processes that
-write here (the daemon, `goclaw tool run`, `goclaw prompt-files`) take turns, and each reads what the others wrote.
+The texts themselves are kept and compared: the text shown, approved and used is one and the same. All processes that
+write here (the daemon, `goclaw tool run`, `goclaw prompt-files`) take turns, and each reads the others' changes.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ class ApprovedFiles:
         shared_by: Callable[[], object] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
-        """Begin with what is on the disk.
+        """Begin with the texts on the disk.
 
         Args:
             folder: where the texts are kept; None: nowhere, and every file counts as it is.
@@ -166,7 +166,7 @@ class ApprovedFiles:
 
         Args:
             root: the workspace.
-            found: the content of each prompt file that is there now.
+            found: the content of each prompt file that exists now.
         """
         texts = {name: text for name in PROMPT_FILES if (text := said(found.get(name, b"")))}
         return (
@@ -261,7 +261,7 @@ class ApprovedFiles:
         return used if used.texts == texts else replace(used, basis=(shared_by, version))
 
     def _update(self, kept: _Kept, place: Path, texts: Mapping[str, str], *, shared: bool) -> UsedFiles:
-        """Bring what is kept up to date with the texts on the disk; return what is used."""
+        """Bring the kept texts up to date with those on the disk; return the texts to use."""
         if kept.approved is None or not shared:
             if kept.approved is None and shared and texts:
                 log.info("%s: approved as they are now: %s", kept.workspace, ", ".join(texts))
@@ -293,7 +293,7 @@ class ApprovedFiles:
 
 
 def _change(folder: Path, root: Path, change: Callable[[_Kept], ResultT]) -> tuple[ResultT, tuple[int, ...]]:
-    """Return what `change` makes of what is kept about a workspace, and the version of the file after that.
+    """Return the result of `change` on the kept data of a workspace, and the version of the file after that.
 
     Raises:
         _Unreadable: the file is damaged; it stays as it is.

@@ -1,7 +1,7 @@
 """Writes a whole file in one step, and lets one process at a time read and replace it.
 
 The new content has no name until all of it is on the disk, where the file system can do that (O_TMPFILE): a kill leaves
-nothing behind. Elsewhere, and for the moment between two system calls, it is called `.goclaw-….tmp`, which no listing
+no trace. Elsewhere, and for the moment between two system calls, it is called `.goclaw-….tmp`, which no listing
 shows.
 
 Several processes write into one workspace: the daemon, `goclaw mcp serve`, `goclaw tool run`. Each locks the inode of
@@ -40,7 +40,7 @@ _WRITING = os.O_WRONLY | os.O_CLOEXEC
 
 
 def replace(folder: int, name: str, data: bytes, old: int | None, ready: Callable[[], None]) -> None:
-    """Write `data` beside `name` in the folder descriptor, flush it to the disk, then rename it over `name`.
+    """Write `data` next to `name` in the folder descriptor, flush it to the disk, then rename it over `name`.
 
     Of the file open as `old` the permission bits, the access list and the user's attributes are kept and, where the
     system lets us, the owner; set-user-id bits and capabilities never are. `ready` is called right before the rename
@@ -60,7 +60,7 @@ def replace(folder: int, name: str, data: bytes, old: int | None, ready: Callabl
 
 
 def create(folder: int, name: str, data: bytes) -> bool:
-    """Write `data` to a new file `name` in the folder descriptor, which is there whole or not; False: `name` is taken.
+    """Write `data` to a new file `name` in the folder descriptor, complete or not at all; False: `name` is taken.
 
     Only its owner may read it.
 
@@ -218,7 +218,7 @@ def _held_lock(name: Path, path: str) -> int:
 
 
 async def again_when_changed(change: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Return what `change` makes; it reads a file and writes it `unless_changed`, anew while others change it between.
+    """Return the result of `change`, which reads a file and writes it `unless_changed`; retry while others change it.
 
     Raises:
         ToolError: `busy`, when others never leave the file alone; and what `change` raises.

@@ -58,8 +58,8 @@ class PathCompleter:
     async def matching(self, workspace: Workspace, begun: str, limit: int = MAX_FOUND) -> list[str]:
         """Return at most `limit` paths relative to the workspace, folders with a `/` at their end.
 
-        What begins with a dot is found by who types the dot; what is ignored or lies too far away for a listing, by
-        who types its folder.
+        A name with a dot at its beginning is found by typing the dot; one that is ignored or lies too far away for a
+        listing, by typing its folder.
         """
         wanted = _below(begun, workspace.root)
         if wanted is None:
@@ -89,8 +89,8 @@ class PathCompleter:
 def ranked(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[str]:
     """Return the matching paths, the likeliest first.
 
-    A name that begins with what was typed comes before one that contains it, then what lies in folders that do, then
-    what has the letters in this order; within each the closest first. With a `/` in it, what was typed is held against
+    A name that begins with the typed text comes before one that contains it, then paths in folders that do, then paths
+    with the letters in this order; within each the closest first. With a `/` in it, the typed text is matched against
     the whole path.
     """
     said = _fold(begun)
@@ -105,7 +105,7 @@ def ranked(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[
 
 
 class _Ranking:
-    """How well candidates fit what was said."""
+    """How well candidates fit the input."""
 
     def __init__(self, said: str) -> None:
         self._said = said

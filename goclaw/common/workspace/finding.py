@@ -62,7 +62,7 @@ class Sight:
         return inode not in self._named and not ((crossed or found.st_nlink > 1) and inode in self._forbidden)
 
     def is_the_shared(self, names: Sequence[str]) -> bool:
-        """Whether this path is the shared folder, whose `.gitignore` alone counts in it."""
+        """Whether this path is the shared folder, where only its own `.gitignore` counts."""
         return len(names) == 1 and names[0] == SHARED and self.resolver.shared is not None
 
     def has_folder(self, path: str) -> bool:

@@ -1,8 +1,8 @@
 """Files of a workspace that may not be touched: the daemon's own.
 
-They are told by device and inode, not by path: another spelling, a link, another name of a file, or a folder that is
-renamed meanwhile does not help. A file with one name, on the mount of the workspace, cannot be one of the daemon's:
-that name is below the workspace, and the state folder is not. Only a file with several names, or behind a mount point,
+They are recognized by device and inode, not by path: another spelling, a link, another name of a file, or a folder that
+is renamed meanwhile does not help. A file with one name, on the mount of the workspace, cannot be one of the daemon's:
+that name is below the workspace, and the state folder is not. Only a file with several names, or below a mount point,
 is looked up in the state folder, live: so state files added later are denied, too. A file that does not exist yet is
 matched by its folder and name.
 """
@@ -35,7 +35,7 @@ class Denylist:
         self._files = tuple(path for path in paths if not any(path.is_relative_to(folder) for folder in self._folders))
 
     def check_apart(self, root: int, shown: Path) -> None:
-        """Refuse a workspace that is one of the folders, or shows one, as a mount of what is above it does.
+        """Refuse a workspace that is one of the folders, or shows one, as a mount of a parent folder does.
 
         Raises:
             StateError: it does.

@@ -1,7 +1,7 @@
 """Change notifications of the kernel for folders of a workspace; a hint to look, and no more.
 
 They come through inotify (`watchfiles`), for each folder by itself and never for its subfolders: so no symbolic link
-leads a watch out of the workspace. Private notes lie elsewhere (`Workspace.on_disk`) and are told of by the paths that
+leads a watch out of the workspace. Private notes lie elsewhere (`Workspace.on_disk`) and are reported by the paths that
 the workspace shows. The changes are then read by the workspace's own rules. The kernel tells only what
 this machine changes: in a network folder also others write, so it tells not all (`Hints.tell_all`).
 """
@@ -104,7 +104,7 @@ async def open_hints(workspace: Workspace, folders: Iterable[str]) -> AsyncItera
 
 
 def _places(workspace: Workspace, folders: Iterable[str]) -> dict[Path, str]:
-    """Return the folders by their real paths, by which the kernel names what it tells about."""
+    """Return the folders by their real paths, which the kernel uses in its notifications."""
     places = {name: workspace.on_disk(name).resolve() for name in folders}
     # The folder that lists private notes may be none on the disk.
     return {place: name for name, place in places.items() if name != ABOVE or place.is_dir()}

@@ -1,9 +1,9 @@
 """Private notes: shown as `memory/users/<key>/` by a workspace, and kept where no command reaches.
 
-Commands see the whole folder of a workspace, so what is one person's only lies elsewhere: in the state folder, one
-folder per actor key. The path alone decides whose it is, and each person's folder is opened as a root of its own: no
-link, no `..` and no race leads from one into another. What a command puts at `memory/users` in the workspace itself is
-nothing that a tool reads.
+Commands see the whole folder of a workspace, so the files of one person only lie elsewhere: in the state folder, one
+folder per actor key. The path alone decides the owner, and each person's folder is opened as a root of its own: no
+link, no `..` and no race leads from one into another. No tool reads files that a command puts at `memory/users` in the
+workspace itself.
 """
 
 import errno

@@ -1,8 +1,9 @@
 """One-time move of private notes from workspaces, where earlier versions kept them, into the state folder.
 
-All files are first copied into a folder beside the target; a rename commits the move; then the originals are removed.
-A move killed before the rename starts over, one killed after it resumes from a journal, so no note is ever lost.
-Once the target exists nothing is moved again: files that commands put at `memory/users` later are no private notes.
+All files are first copied into a sibling folder of the target; a rename commits the move; then the originals are
+removed. A move killed before the rename starts over, one killed after it resumes from a journal, so no note is ever
+lost. Once the target exists nothing is moved again: files that commands put at `memory/users` later are no private
+notes.
 """
 
 import itertools

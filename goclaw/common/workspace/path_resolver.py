@@ -34,7 +34,7 @@ _NEW_FOLDER = 0o755
 
 @record
 class WorkspaceRoot:
-    """A workspace as it was opened: its folder, and what it knows of the daemon's files."""
+    """A workspace as it was opened: its folder, and its knowledge of the daemon's files."""
 
     folder: int
     inode: Inode
@@ -273,7 +273,7 @@ class PathResolver:
         return name if not self.below else self.below if name == "." else f"{self.below}/{name}"
 
     def _folder(self, path: str, made: list[str] | None, *, making: bool) -> tuple[int, bool]:
-        """Return the folder in which to look or (`making`) to write."""
+        """Return the folder to look in or (`making`) to write to."""
         if path == "." and not making:
             return self.workspace_root.folder, False
         flags = os.O_DIRECTORY | (os.O_RDONLY if making else os.O_PATH)

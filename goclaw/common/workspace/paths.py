@@ -39,7 +39,7 @@ def clean(path: str, roots: Roots) -> tuple[str, ...]:
 
     All are tried because a file made by a command, or on a Mac, may carry any form; each goes through the same guard.
     An absolute path is accepted below one of `roots`. `..` is resolved by the text alone, so that a symbolic link
-    cannot change what it means. The workspace itself is `.`.
+    cannot change its meaning. The workspace itself is `.`.
 
     Raises:
         ToolError: `path traversal detected: …`, or the path holds characters that no file of ours has.
@@ -145,7 +145,7 @@ _WORDS = {
 
 @contextmanager
 def in_words(path: str) -> Iterator[None]:
-    """Turn what the kernel says into the error texts that tools promise."""
+    """Turn the kernel's errors into the error texts that tools promise."""
     try:
         yield
     except OSError as error:
@@ -167,7 +167,7 @@ _MAX_COMPARED = 300
 def nearest(path: str, paths: Sequence[str]) -> tuple[str, bool]:
     """Return the file of `paths` most like `path`, empty if none is, and whether it is the only candidate.
 
-    A file of the very same name in another folder counts as close: folders are what is remembered wrongly.
+    A file of the very same name in another folder counts as close: people misremember folders.
     """
     if len(path) > _MAX_COMPARED:
         return "", False

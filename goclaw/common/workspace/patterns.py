@@ -85,7 +85,7 @@ class Pattern:
         return any(place < len(self._parts) for place in self._places(names))
 
     def _places(self, names: Sequence[str]) -> set[int]:
-        """Return the places in the pattern that the path may have reached, all ways at once."""
+        """Return the places in the pattern that the path may have reached, for all ways together."""
         places = self._passed_on({0})
         for name in (each if each.isascii() else normalize("NFC", each) for each in names):
             places = self._passed_on({self._next(place) for place in places if self._fits(place, name)})
@@ -226,5 +226,5 @@ def _patterns(lines: Sequence[_Line]) -> _Patterns:
 
 
 def _glob(pattern: str) -> str:
-    """Return the glob as `fnmatch` writes it, whose expressions do not backtrack: `[!…]`, classes for backslashes."""
+    """Return the glob as `fnmatch` writes it; its expressions do not backtrack: `[!…]`, classes for backslashes."""
     return _ESCAPE.sub(lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern).replace("[^", "[!")

@@ -70,7 +70,7 @@ class Workspace:
     holds the lock of its inode (see `atomic`); None: no other process does.
 
     `notes` is the folder of all persons' private notes, which lies elsewhere and is shown as `memory/users` (see the
-    module `notes`); `seen_by` gives the view of one person. None: nothing is there.
+    module `notes`); `seen_by` gives the view of one person. None: nothing exists there.
 
     `shared` is a folder that lies elsewhere and is shown as `shared` (see the module `shared`); None: no folder is.
     `spared` are folders in `denied` ones that hold workspaces of other people.
@@ -115,11 +115,11 @@ class Workspace:
 
     @property
     def viewer(self) -> str | None:
-        """The person whose view this is; None: all persons' notes are visible."""
+        """The person that this view is for; None: all persons' notes are visible."""
         return self._resolver.notes.viewer
 
     def seen_by(self, key: str) -> Self:
-        """Return the same workspace, open as long as this one, with the notes of the actor `key` only.
+        """Return the same workspace, open until this one closes, with the notes of the actor `key` only.
 
         With an empty key it has no person's notes.
         """
@@ -172,7 +172,7 @@ class Workspace:
         return await asyncio.to_thread(self._stat, path)
 
     async def exists(self, path: str) -> bool:
-        """Whether a regular file or folder is there that may be read."""
+        """Whether a regular file or folder exists that may be read."""
         try:
             await self.stat(path)
         except ToolError:
@@ -195,7 +195,7 @@ class Workspace:
         return await asyncio.to_thread(self._write, path, data, unless_changed, create_dirs=create_dirs)
 
     async def keep_bytes(self, path: str, data: bytes) -> str:
-        """Write `data` to a new file `path`, or `name-2.ending` … beside what is there; returns its relative path.
+        """Write `data` to a new file `path`, or `name-2.ending` … where names are taken; returns its relative path.
 
         Nothing is ever replaced. Where one of these files holds the same bytes, its path is returned.
         """
@@ -233,7 +233,7 @@ class Workspace:
         return await asyncio.to_thread(self._visible, paths, wanted)
 
     async def nearest(self, path: str) -> tuple[str, bool]:
-        """Return the file whose path is most like a misspelt one, if any, and whether it is the only candidate."""
+        """Return the file with the path most like a misspelt one, if any, and whether it is the only candidate."""
         return await asyncio.to_thread(path_rules.nearest, self._names(path)[0], await self.paths())
 
     async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
@@ -298,7 +298,7 @@ class Workspace:
         return names
 
     def _has(self, name: str) -> bool:
-        """Whether something is there, be it a link that leads nowhere."""
+        """Whether something exists, be it a link that leads nowhere."""
         workspace_root = self._resolver.workspace_root
         try:
             os.close(

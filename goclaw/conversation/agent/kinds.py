@@ -1,4 +1,4 @@
-"""The configured agents: kinds and `main`, the routes by which one of them answers, and descriptions for people.
+"""The configured agents: kinds and `main`, the routes that select one of them to answer, and descriptions for people.
 
 The kinds are those of `agents.kinds`, or a built-in one where there are none. Routing (`agents.routes`) is pure:
 nothing here knows rights.
@@ -78,7 +78,7 @@ class Kinds:
         return [MAIN, *self.config.agents.kinds]
 
     def recursive(self, agents: "set[str]") -> list[str]:
-        """Return the tools by which one of these agents would be asked to work for itself."""
+        """Return the tools that would ask one of these agents to work for itself."""
         exports = self._exports
         return [
             tool
@@ -101,7 +101,7 @@ _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s|$)")
 
 
 def command_in(inbound: Inbound) -> str:
-    """Return the slash command that a message begins with; empty: none. What was forwarded gives no command."""
+    """Return the slash command that a message begins with; empty: none. A forwarded message gives no command."""
     found = None if inbound.forwarded else _COMMAND.match(inbound.text.strip())
     return found.group(1).lower() if found else ""
 

@@ -1,6 +1,6 @@
 """The rules of a turn, and the limits counted against them. Each ends it with a sentence that names limit and key.
 
-The rules are an agent's policy, completed by `limits`, and the key behind each number.
+The rules are an agent's policy, completed by `limits`, and the key of each number.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, pla
 
 
 def unattended_rules(rules: TurnRules, unattended: Unattended | None) -> TurnRules:
-    """Return the rules with what an unattended turn may cost and take at most, where that is less."""
+    """Return the rules with the cost and time limits of an unattended turn, where those are lower."""
     if unattended is None:
         return rules
     costs, times = [rules.cost] if rules.cost else [], [rules.budget]
@@ -144,7 +144,7 @@ def _first(*candidates: tuple[float | None, str]) -> Cap | None:
 
 
 class RunPolicy:
-    """Counts what a turn does. One object per turn."""
+    """Counts the actions of a turn. One object per turn."""
 
     def __init__(self, rules: TurnRules) -> None:
         self.rules = rules

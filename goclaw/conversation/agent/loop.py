@@ -15,7 +15,7 @@ from goclaw.errors import StateError
 
 
 class TurnSteps(Protocol):
-    """The actions of the loop, as journaled steps; the window and the events are kept up to date behind it."""
+    """The actions of the loop, as journaled steps; the window and the events are updated after each."""
 
     async def hear(self) -> None:
         """Put the user's message into the transcript."""
@@ -35,7 +35,7 @@ class TurnSteps(Protocol):
 
     @property
     def answered(self) -> str:
-        """The text of the last answer, behind the parts before it of one that was cut and went on."""
+        """The text of the last answer; of one that was cut and continued, after its earlier parts."""
         ...
 
 
@@ -52,7 +52,7 @@ async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
 
 
 async def go_on(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
-    """Go on with answer `number` after an objection to the last one; as `run_turn`, with its time anew."""
+    """Go on with answer `number` after an objection to the last one; as `run_turn`, with its time started again."""
     async with policy.time_budget():
         return await _rounds(turn, policy, number)
 

@@ -1,4 +1,4 @@
-"""The system prompt: who the agent is, and the workspace's own files; and what it and the tools take of a window.
+"""The system prompt: who the agent is, and the workspace's own files; and their share of a window, with the tools.
 
 The text changes only when a file changes, so that providers can cache it. What changes with every message (time,
 sender, channel) travels with that message instead, see `envelope`. A turn, `/context`, the doctor, the setup and the
@@ -143,7 +143,7 @@ def _stamp(status: os.stat_result) -> _Stamp:
 
 
 async def found_files(workspace: Workspace, names: Sequence[str] = FILES) -> Mapping[str, bytes]:
-    """Return the content of those of the files that are there, as far as a prompt can hold it."""
+    """Return the content of those of the files that exist, as far as a prompt can hold it."""
     found: dict[str, bytes] = {}
     for name in names:
         try:
@@ -226,7 +226,7 @@ def system_prompt(base: str, settings: AgentSettings, offering: Offering, *about
 def measured_budget(
     spec: str, window: int, system: str, offering: Offering, compaction: CompactionSettings, scale: float = 1.0
 ) -> ContextBudget:
-    """Estimate what a request holds of a model's window before anything is said.
+    """Estimate the share of a model's window that a request uses before the conversation begins.
 
     Args:
         spec: the model, `provider:name`.

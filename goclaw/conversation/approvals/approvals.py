@@ -207,7 +207,7 @@ class ExternalCaller(Protocol):
         """Ask it a question. Raises ToolError where it cannot be asked."""
 
     def emit(self, event: TurnEvent) -> None:
-        """Show it what is done for it."""
+        """Show it the work done for it."""
 
 
 @record

@@ -47,7 +47,7 @@ def shown_diff(change: FileChange) -> str:
 
 
 def _cut(line: str) -> str:
-    """Cut a line and say so: a change is easily pushed out of sight behind spaces."""
+    """Cut a line and say so: a change is easily pushed out of sight by spaces."""
     beyond = len(line) - MAX_LINE
     return f"{line[:MAX_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line
 
@@ -137,7 +137,7 @@ class PromptFileQuestions:
             await self._outbox.promise(card)
 
     def _cards(self, change: FileChange, said: str) -> Iterator[Delivery]:
-        """Yield the card for each admin who has a private chat: with a bot it has the person's own number."""
+        """Yield the card for each admin with a private chat: with a bot it has the person's own number."""
         how = f"/approve {change.id} or /deny {change.id}"
         text = "\n\n".join((f"**A prompt file:** {said}", _explain(change), shown_diff(change), how))
         choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)

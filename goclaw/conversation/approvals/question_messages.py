@@ -166,7 +166,7 @@ def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Accepta
 
     An `Acceptance` says why the message is no answer, and what helps.
 
-    A number means the option beside which it stands on that screen, and nothing where no number stands.
+    A number means the option that it labels on that screen, and nothing where no number stands.
     """
     said = text.strip()
     if said in question.options:

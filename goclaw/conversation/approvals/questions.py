@@ -117,7 +117,7 @@ class Questions:
 
         Args:
             channels: names of the channels that are open: listed people can be written to there in private.
-            approved_files: prompt files, whose changes are asked about, too; see `prompt_files`.
+            approved_files: prompt files, with questions about their changes, too; see `prompt_files`.
             approval_seconds: seconds for which an approval waits, and a given one holds: a forgotten one must not fire
                 days later.
             access, audit, blobs, bus, clock, journal, outbox, users: the services.
@@ -150,7 +150,7 @@ class Questions:
             del self._open[item.question.id]
 
     async def turn_ended(self, turn: str) -> None:
-        """Drop the open questions of a turn that was stopped, or whose rights were revoked."""
+        """Drop the open questions of a turn that was stopped, or that lost its rights."""
         for item in [item for item in self._open.values() if item.turn == turn]:
             del self._open[item.question.id]
         await self._messages.withdraw(turn)
@@ -209,7 +209,7 @@ class Questions:
         ]
 
     def session_of(self, question_id: str) -> str | None:
-        """Return the session in which a question is or was asked by this process; None: it knows none."""
+        """Return the session that this process asks or asked a question in; None: it knows none."""
         item = self._open.get(question_id) or self._decided.get(question_id, (None, ""))[0]
         return item.session if item else None
 

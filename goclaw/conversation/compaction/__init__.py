@@ -1,4 +1,4 @@
-"""Compaction of sessions: when a window is compacted, by which model, and the work that is left for later.
+"""Compaction of sessions: when a window is compacted, the model for it, and the work that is left for later.
 
 `compacting` frees room in a session's window and `summaries` tries the models in order, Ollama first; the texts
 themselves are made by `agent.context`. A summary that no model could write is owed, and `summary_retries` makes

@@ -83,8 +83,8 @@ class Compactor:
     ) -> None:
         """Fit the context into the model's window before a request.
 
-        Hides what the agent's history policy does not show, does a pending /compact, else compacts if it is due or the
-        provider refused the request as too long. `context_window`: of the model for this request, in tokens.
+        Hides messages that the agent's history policy does not show, does a pending /compact, else compacts if it is
+        due or the provider refused the request as too long. `context_window`: of the model for this request, in tokens.
         """
         alone = is_small(context_window)
         if too_long:
@@ -135,7 +135,7 @@ class Compactor:
             log.warning("the summary in %s was cut: it did not fit into the model's window", session.key)
 
     async def _apply(self, history: HistorySettings, session: Session, context_window: int) -> None:
-        """Show what a history policy says, whole turns only."""
+        """Apply a history policy, to whole turns only."""
         if history.keep_recent_turns:
             session.window.keep_turns(history.keep_recent_turns)
         compress = history.compress
@@ -149,7 +149,7 @@ class Compactor:
     async def _compress(
         self, session: Session, compress: CompressSettings, first_kept: int, context_window: int
     ) -> bool:
-        """Summarise what is before a turn; False: no model could, and everything stays until the next turn."""
+        """Summarise the messages before a turn; False: no model could, and everything stays until the next turn."""
         async with session.lock:
             session.compacting = True
             self.bus.publish(Notice(session.key, "summarising earlier turns"))
@@ -213,7 +213,7 @@ class Compactor:
         return text
 
     def _judge(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
-        """Describe what a compaction did to a context of `size` tokens; remember one that freed next to nothing.
+        """Describe the effect of a compaction on a context of `size` tokens; remember one that freed next to nothing.
 
         `context_window`: in tokens; 0 where no person asked for it.
         """
@@ -290,7 +290,7 @@ class Compactor:
         return Basis(summary, [as_read(message) for message in shown])
 
     def _budget(self, session: Session, context_window: int, summary: int) -> int:
-        """Return estimated tokens of the messages that a compaction leaves beside a summary of so many."""
+        """Return estimated tokens of the messages that a compaction leaves in addition to a summary of so many."""
         scale = session.window.scale
         if is_small(context_window):
             left = room(context_window, session.fixed, self.settings) // KEPT_SHARE

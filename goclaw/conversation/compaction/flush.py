@@ -1,7 +1,7 @@
 """Memory notes taken before a compaction: what matters beyond the conversation goes into a memory file, silently.
 
-No turn waits and no message is sent: a summary model reads the conversation once, in the background, and what it finds
-worth keeping is added to the person's notes of today. Without such a model nothing is noted; the main model is asked
+No turn waits and no message is sent: a summary model reads the conversation once, in the background, and anything worth
+keeping is added to the person's notes of today. Without such a model nothing is noted; the main model is asked
 where it costs nothing, or `memory.flush.main_model` says so.
 """
 
@@ -148,7 +148,7 @@ async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> 
     """Append notes to today's file in `folder`; another writer may be active at the same moment.
 
     Raises:
-        ToolError: the file is full, or is a link or lies behind one.
+        ToolError: the file is full, or is a link or is reached through one.
     """
     moment = datetime.fromtimestamp(now).astimezone()
     path = f"{folder}/{moment:%Y-%m-%d}.md"

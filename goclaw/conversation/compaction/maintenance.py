@@ -185,7 +185,7 @@ class MaintenanceQueue:
                 log.warning("no checkpoint or notes: %s", error)
 
     async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
-        """Do what is due for a conversation."""
+        """Do the work due for a conversation."""
         session = await self.contexts.session(key)
         context_window = (await self.models.agent(key)).context_window
         if is_small(context_window):
@@ -242,7 +242,7 @@ class MaintenanceQueue:
         return not task.cancelled()
 
     async def _whole(self, session: Session, due: Due) -> Due:
-        """Return `due` with what was left out of the context meanwhile, where no summary stands for it."""
+        """Return `due` plus messages that left the context meanwhile, where no summary stands for them."""
         if not session.window.owed:
             return due
         basis = await self.compactor.originals(session)

@@ -36,17 +36,17 @@ class SummaryCosts(Protocol):
         """Check before a request whether the person may spend more. False: nothing limits them.
 
         Raises:
-            LimitReached: what is allowed is used up.
+            LimitReached: the allowance is used up.
         """
         ...
 
     def reserved(
         self, reservation: str, session: str, model: ChatModel, request: Request
     ) -> AbstractAsyncContextManager[None]:
-        """Reserve the largest cost of a request around it; it is kept behind the block, until `book` or `release`.
+        """Reserve the largest cost of a request around it; it is kept after the block, until `book` or `release`.
 
         Raises:
-            LimitReached: what is allowed was used up meanwhile.
+            LimitReached: the allowance was used up meanwhile.
         """
         ...
 
@@ -55,7 +55,7 @@ class SummaryCosts(Protocol):
         ...
 
     def release(self, reservation: str) -> None:
-        """End a reservation of which nothing was booked; without a reservation, do nothing."""
+        """End a reservation without bookings; without a reservation, do nothing."""
         ...
 
 
@@ -168,7 +168,7 @@ class SummaryAttempt:
             self._compare(self._health.told, self._trouble(source))
 
     def no_source(self) -> str:
-        """Say what it means that no source gave a summary."""
+        """Explain the consequence when no source gave a summary."""
         reasons = self._refusal or "; ".join(self._failures.values()) or self._health.reason
         trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
         return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."

@@ -1,8 +1,8 @@
 """Retries of missing summaries: a stub in a context is replaced as soon as a model can summarise its messages.
 
 The messages are read from the store, so that it works after a restart and whatever happened meanwhile. Where processes
-share the store, one of them makes the summaries of all sessions; the one that has a session in memory is told, and
-shows it there.
+share the store, one of them makes the summaries of all sessions; the one that has a session in memory is notified,
+and shows it there.
 """
 
 import asyncio

@@ -38,7 +38,7 @@ class WindowShortage:
         return ""
 
     async def at_first_answer(self, session: Session, actor: Actor, kind: Kind) -> str:
-        """Return the same behind the first answer of a context, for its people."""
+        """Return the same after the first answer of a context, for its people."""
         with suppress(ConfigError, StateError):  # the answer is there all the same
             found = await self.budget(session, actor, kind, await self.model(session.key, kind))
             return "" if found.fits else found.explained()

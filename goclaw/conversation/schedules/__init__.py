@@ -1,9 +1,9 @@
 """Schedules: messages and tasks that are due at a time, each run exactly once.
 
 A job is a row of `schedules` with the moment of its next run. One loop (`scheduler`) sleeps until the earliest of them.
-A run is one transaction: the run's row, unique in job and due time, what it starts (a row of the inbox or the outbox),
-and the job's next moment. So a crash leaves all of it or nothing, and lanes and outbox take it from there.
+A run is one transaction: the run's row, unique in job and due time, the thing it starts (a row of the inbox or the
+outbox), and the job's next moment. So a crash leaves all of it or nothing, and lanes and outbox take it from there.
 
-`times` reads and writes moments as people do, `recurrence` computes when a job is due, `jobs` is what is stored,
+`times` reads and writes moments as people do, `recurrence` computes when a job is due, `jobs` is the stored data,
 `rows` the statements, `requests` what people and agents ask for, `saying` sends a text word for word.
 """

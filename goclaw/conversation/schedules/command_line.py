@@ -1,4 +1,4 @@
-"""The words behind `/schedule`, which are those behind `goclaw schedule`, too."""
+"""The words after `/schedule`, and after `goclaw schedule`, too."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +40,10 @@ _DASHES = ("--", "—", "–")
 
 
 def parsed(text: str) -> ScheduleOrder:
-    """Return the order in the words behind `/schedule`; none of them: the list.
+    """Return the order in the words after `/schedule`; none of them: the list.
 
-    A value reaches to the next option, so it needs quotation marks only for what the shell's rules would change.
+    A value reaches to the next option, so it needs quotation marks only for characters that the shell's rules would
+    change.
 
     Raises:
         StateError: they cannot be read; the message names the word, and what there is.

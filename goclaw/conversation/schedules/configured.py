@@ -1,6 +1,6 @@
 """The schedules of the configuration, as rows: they are compared at each start.
 
-A schedule that stays keeps its state (paused, its failures, its runs); its next time is computed anew only if its times
+A schedule that stays keeps its state (paused, its failures, its runs); its next time is recomputed only if its times
 have changed. One that is gone from the configuration is removed.
 """
 

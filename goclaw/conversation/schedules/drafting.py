@@ -1,4 +1,4 @@
-"""From what was asked for to a job: each error names the option, and the forms that it may have."""
+"""From a request to a job: each error names the option, and the forms that it may have."""
 
 import re
 from dataclasses import replace
@@ -26,12 +26,12 @@ _CATCH_UP: dict[str, CatchUp] = {each: each for each in get_args(CatchUp)}
 
 
 def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone: tzinfo) -> Job:
-    """Return the job that a person asks for with a message; what they may is not looked at.
+    """Return the job that a person asks for with a message; their rights are not checked.
 
     Args:
         name: of the job; empty: it gets one when it is stored.
-        wanted: what is asked for.
-        inbound: whose it is, where the result goes unless `wanted` says otherwise, and what it comes from.
+        wanted: the request.
+        inbound: the message that asks: its owner, its origin, and the result's target unless `wanted` names one.
         now: epoch seconds.
         zone: that of the person.
 

@@ -1,6 +1,6 @@
 """The heartbeat: every now and then a turn of the agent for a person who turned it on, with what HEARTBEAT.md asks.
 
-It is a job like any other, one per person; what differs is made when it runs: its text, its tools and what it may cost.
+It is a job like any other, one per person; what differs is made when it runs: its text, its tools and its budget.
 It does not run while HEARTBEAT.md says nothing, while a turn of the person's conversation runs, nor once the budget of
 the day is used up. An answer of `HEARTBEAT_OK` is not delivered.
 """

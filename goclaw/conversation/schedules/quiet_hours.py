@@ -1,10 +1,11 @@
-"""Quiet hours: hours of the day in which a person's chat gets nothing that was not asked for.
+"""Quiet hours: hours of the day when a person's chat gets nothing that was not asked for.
 
-What comes then is kept (`held_messages`) and goes as one message when they end. It waits here and not in the outbox,
-which sends to a chat in order: an answer to the person would wait behind it. A row that has gone stays for a while, so
-that a turn that is taken up after a crash does not send its result once more.
+Messages during them are kept (`held_messages`) and go as one message when they end. They wait here and not in the
+outbox, which sends to a chat in order: an answer to the person would wait for it. A row that has gone stays for a
+while, so that a turn that is taken up after a crash does not send its result once more.
 
-Asked for are answers to what the person writes, runs that a person ordered, and reminders whose time the person set.
+Answers to the person's messages, runs that a person ordered, and reminders at a time that the person set count as asked
+for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +61,7 @@ class Way(Protocol):
         ...
 
     def take(self, promised: Sequence[Delivery]) -> None:
-        """Go on with what was committed with `row`."""
+        """Go on with the delivery committed with `row`."""
         ...
 
 
@@ -80,7 +81,7 @@ class QuietHours:
     def until(self, person: str, address: Address) -> float | None:
         """Return when the quiet hours end that it is now at an address; None: there are none now.
 
-        They are those of the person whose private chat it is, elsewhere of `person`, for whom the message was made.
+        They are those of the private chat's owner, elsewhere of `person`, for whom the message was made.
         """
         if address.channel in (LOCAL, NOTIFY):
             return None  # neither a terminal nor a program makes a sound
@@ -119,7 +120,7 @@ class QuietHours:
         return ()
 
     async def release(self) -> float | None:
-        """Send what has waited long enough: one message to each chat, then the files.
+        """Send the messages that have waited long enough: one message to each chat, then the files.
 
         Returns when the next one may go; None: nothing is held.
         """
@@ -143,7 +144,7 @@ class QuietHours:
         await self._database.write(_BOUND(latest=now + DAY_SECONDS, new_until=now))
 
     async def prune(self, before: float) -> None:
-        """Forget what has gone and was held before a moment."""
+        """Forget sent messages that were held before a moment."""
         await self._database.write(_PRUNE(before=before))
 
     def row(self, delivery: Delivery, person: str, until: float) -> BoundStatement:
@@ -164,7 +165,7 @@ class QuietHours:
         self.changed()
 
     def _join(self, held: Sequence[Row]) -> Iterator[Delivery]:
-        """Yield what goes to a chat in place of what was held for it."""
+        """Yield the deliveries to a chat in place of those held for it."""
         parts, others, last = list[str](), list[Delivery](), None
         for row in held:
             delivery = _DELIVERY.from_json(row["body"])

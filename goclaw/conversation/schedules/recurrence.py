@@ -159,7 +159,7 @@ def cron(expression: str, zone: str, now: float) -> Cron:
 def follow_clock(when: AnyRecurrence, by: float) -> AnyRecurrence:
     """Return the recurrence after the wall clock was set by so many seconds.
 
-    What a duration names counts the time that passes, so it moves with the clock; times of day stay.
+    A duration counts the time that passes, so it moves with the clock; times of day stay.
     """
     if isinstance(when, Once) and when.by_duration:
         return replace(when, at=when.at + by)

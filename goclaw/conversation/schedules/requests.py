@@ -1,4 +1,4 @@
-"""Requests about schedules by people and agents, with the rights of the person who asks.
+"""Requests about schedules by people and agents, with the rights of the requester.
 
 A person sees and changes their own jobs, an admin those of all. A job from the configuration is removed there alone.
 """
@@ -66,11 +66,11 @@ class Schedules:
         return self.users.zone(actor.key)
 
     def home(self, actor: Actor) -> tuple[str, Address]:
-        """Return the session that a person has of their own, and the chat in which they read it."""
+        """Return the session that a person has of their own, and the chat where they read it."""
         return home_of(actor, self.access)
 
     async def zone_question(self, actor: Actor) -> str:
-        """Return the question for the zone of a person who has set none, with what sets it: once, later it is empty."""
+        """Return the question for the zone of a person without one, and the way to set it: once, later it is empty."""
         user, fact = self.users.get(actor.key), f"schedules.zone_hint:{actor.key}"
         if (user and user.timezone) or await self.facts.fact(fact):
             return ""
@@ -190,7 +190,7 @@ class Schedules:
         return next_due
 
     async def run(self, actor: Actor, name: str) -> StoredJob:
-        """Run a job now, beside its times."""
+        """Run a job now, in addition to its times."""
         stored = await self._find(actor, name)
         await self.scheduler.start(stored, actor)
         return stored

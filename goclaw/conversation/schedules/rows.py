@@ -182,7 +182,7 @@ class ScheduleRows:
         return [_parse_row(row) for row in await self._database.read(_CONFIGURED())]
 
     async def due(self, now: float, count: int) -> list[StoredJob]:
-        """Return jobs that are due and of which no run is under way, the longest due first."""
+        """Return due jobs without a run under way, the longest due first."""
         return [_parse_row(row) for row in await self._database.read(_DUE(now=now, count=count))]
 
     async def earliest(self) -> float | None:
@@ -225,7 +225,7 @@ class ScheduleRows:
         await self._database.write(*(_SET_NEXT(of=job, new_next=moment) for job, moment in moments.items()))
 
     async def follow_clock(self, by: float) -> None:
-        """Move the active jobs whose times are durations with a wall clock that was set by so many seconds."""
+        """Move the active jobs with durations for times along with a wall clock that was set by so many seconds."""
         moved = [
             _FOLLOW(of=each.id, old_next=each.next, new_next=each.next + by, new_body=JOB.to_json(job))
             for each in await self.all()

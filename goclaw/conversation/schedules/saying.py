@@ -19,7 +19,7 @@ class Submit(Protocol):
 
 
 def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
-    """Return the session that a person has of their own, and the chat in which they read it."""
+    """Return the session that a person has of their own, and the chat where they read it."""
     session = access.session_for(actor, actor.key)
     channel, _, chat = actor.key.partition(":")
     return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
@@ -30,7 +30,7 @@ async def say_in_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence
 
     `way`: the outbox, or what `QuietHours.way` returns.
 
-    The text is part of the conversation, too: terminals read it there, and the agent knows what was said.
+    The text is part of the conversation, too: terminals read it there, and the agent knows the words.
 
     Raises:
         StateError: the disk refuses; nothing is sent.

@@ -3,7 +3,7 @@
 It sleeps until the earliest due time, and is woken by changes of jobs, by the end of a run, and by a wall clock that
 moved otherwise than time passed (a sleeping machine, a clock that was set; `look`). While no job waits it does nothing.
 
-A run is committed in one transaction with what it starts and with the job's next due time; all of it has ids that
+A run is committed in one transaction with the thing it starts and with the job's next due time; all of it has ids that
 follow from the job and the due time. So a crash at any point leaves a run that is wholly there or not at all.
 """
 
@@ -65,7 +65,7 @@ Prepare = Callable[[StoredJob], Awaitable[Job | Skipped]]
 
 
 class Scheduler:
-    """Starts what is due. `run` is its life; all else may be called meanwhile."""
+    """Starts due jobs. `run` is its life; all else may be called meanwhile."""
 
     def __init__(
         self, rows: ScheduleRows, access: Access, submit: Submit, quiet: QuietHours, clock: Clock, prepare: Prepare
@@ -107,7 +107,7 @@ class Scheduler:
         return by if abs(by) >= SET_SECONDS else 0.0
 
     async def follow_clock(self) -> None:
-        """Keep what a duration names at its distance from now when the wall clock is set.
+        """Keep times given as durations at their distance from now when the wall clock is set.
 
         Only where `run` runs: of several gateways, one moves them. Raises StateError where the disk refuses.
         """
@@ -117,7 +117,7 @@ class Scheduler:
                 self._offset += by
 
     async def run(self) -> None:
-        """Start what is due, until cancelled."""
+        """Start due jobs, until cancelled."""
         self._offset = self._clock.now() - self._clock.awake_or_not()
         try:
             await self._settle_cut_runs()
@@ -141,7 +141,7 @@ class Scheduler:
             self._asleep = False
 
     async def clock_was_set(self) -> None:
-        """Compute again when jobs are due, after the wall clock was set: what has run does not run again."""
+        """Compute again when jobs are due, after the wall clock was set: runs of the past are not repeated."""
         await self.follow_clock()
         now, moments = self._clock.now(), dict[int, float | None]()
         for stored in await self._rows.all():
@@ -154,7 +154,7 @@ class Scheduler:
         self.changed()
 
     async def start(self, stored: StoredJob, by: Actor) -> str:
-        """Start a run now, beside its times, for `goclaw schedule run`; return the id of its turn or delivery.
+        """Start a run now, in addition to its times, for `goclaw schedule run`; return the id of its turn or delivery.
 
         Raises:
             StateError: a run of it is under way, it does not run now, or the disk refuses.
@@ -173,9 +173,9 @@ class Scheduler:
         )
 
     async def ended(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
-        """Record how a run's turn ended; return what its maker is told about the job besides.
+        """Record how a run's turn ended; return a notice to its maker about the job.
 
-        None: nothing is told at all, since an earlier failure in a row was.
+        None: no notice, since an earlier failure in a row gave one.
 
         Called again after a crash for the same turn, it changes nothing.
         """
@@ -210,7 +210,7 @@ class Scheduler:
         return stored.job.when.after(now + pause - 1) or now + pause
 
     async def _settle_cut_runs(self) -> None:
-        """Free the jobs whose run ended without a word: its turn is not open any more."""
+        """Free the jobs with a run that ended without a word: its turn is not open any more."""
         for stored, is_open in await self._rows.running():
             if not is_open:
                 log.warning("the run of schedule %s ended with an earlier daemon", stored.job.name)
@@ -323,7 +323,7 @@ class Scheduler:
         await say_in_chat(told, self._submit, way, [self._rows.stop(stored, why)])
 
     async def _begin(self, stored: StoredJob, occurrence: _Occurrence) -> str:
-        """Commit a run with what it starts, and start that."""
+        """Commit a run with the thing it starts, and start that."""
         job, now = stored.job, self._clock.now()
         identity = turn_of(stored.id, occurrence.due)
         inbound = self._inbound(stored, occurrence, identity, now)
@@ -381,7 +381,7 @@ class Scheduler:
 
 
 def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield what the maker of a job must be allowed: actions, with what they act on."""
+    """Yield the permissions that the maker of a job needs: actions, with their objects."""
     yield "tool.use", TOOL
     yield "session.write", job.session
     if job.kind == "task" and job.task.session not in ("fresh", "same"):

@@ -134,7 +134,7 @@ def shown(moment: float, zone: tzinfo) -> str:
 
 
 def shown_shortly(moment: float, zone: tzinfo, now: float) -> str:
-    """Return a moment as short as it can be told from others: `08:00`, `tomorrow 08:00`, `Tue 24 Nov 08:00`."""
+    """Return a moment in the shortest unambiguous form: `08:00`, `tomorrow 08:00`, `Tue 24 Nov 08:00`."""
     local, today = datetime.fromtimestamp(moment, zone), datetime.fromtimestamp(now, zone).date()
     days = (local.date() - today).days
     if days == 0:

@@ -4,11 +4,11 @@
 
 Queue modes (`queueing`). A message that arrives during a turn is a row of `inbox` like any other. A message that joins
 the turn is settled in the transaction that writes its row (`join:<message id>`), right before a request to the model
-that was not made yet, or (`queueing.burst`, on channels whose people write in bursts) to a request that the model has
+that was not made yet, or (`queueing.burst`, on channels where people write in bursts) to a request that the model has
 not begun to answer and that `Withdrawal` takes back. A message that interrupts is written together with the stop of
 the turn that it replaces.
 
-Side events (`overheard`). An edit of a message whose turn has begun, a reaction, words to others (`Inbound.beside`)
+Side events (`overheard`). An edit of a message after its turn has begun, a reaction, words to others (`Inbound.beside`)
 start no turn: they are kept in the session's settings, together with the row that records them, and removed by the
 transaction that stores the next message (`Carrying`). The author of each part of a message is its `Provenance`, stored
 in its row.
@@ -16,15 +16,15 @@ in its row.
 Pauses (`pausing`). The order to pause a turn is on disk before it is confirmed. The turn passes a gate before each
 request and each call and parks there as at a question, but waits for a signal.
 
-Reminders (`reminding`) are what the runtime tells the model at the end of a request, in one block
-(`Request.reminder`; each wire puts it last, behind its cache marks), never stored. A tool's own reminder
+Reminders (`reminding`) are notes from the runtime to the model at the end of a request, in one block
+(`Request.reminder`; each wire puts it last, after its cache marks), never stored. A tool's own reminder
 (`ToolSpec.reminder`) follows from the journaled results of the previous answer, so that a crash loses none. Further
 ones: `ToolContext.reminders.add` for the turn, `Session.reminders.add/remove` (from `Contexts.session`) until removed;
 both are in memory only, so add them again at a start. Each has an id, a tier, a pause and a cap
 (`toolkit.services`). Summaries of mementos accompany every request as material and are not stored either: the
 person's own and the shared ones, in a group only the shared ones.
 
-Forgetting (`forgetting`) is the only way in which rows of a transcript are deleted. It takes the session's lane first,
+Forgetting (`forgetting`) is the only way to delete rows of a transcript. It takes the session's lane first,
 so that no turn writes meanwhile. Deletions outside the database are owed in the same transaction: files, and the
 memory index, which compares where conversations begin. `media_sweep` removes files that no context refers to.
 

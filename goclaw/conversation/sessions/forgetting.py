@@ -99,7 +99,7 @@ class Forgetter:
 
     @property
     def kept_elsewhere(self) -> str:
-        """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
+        """Where deleted words stay outside the store, in a sentence for people; empty: nowhere."""
         return self.forgetting.kept_elsewhere
 
     async def unfinished(self, session: str) -> bool:
@@ -132,7 +132,7 @@ class Forgetter:
         return rows
 
     async def prune(self) -> None:
-        """Delete what is older than wanted, and do what is owed; to be called once a day."""
+        """Delete rows older than wanted, and do the work owed; to be called once a day."""
         async with self._lock:
             if self.days:
                 await self._prune(self.days)
@@ -153,7 +153,7 @@ class Forgetter:
             log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
 
     async def _finish(self) -> bool:
-        """Do what is owed; True when nothing is left."""
+        """Do the work owed; True when nothing is left."""
         owed = await self.forgetting.owed()
         if not owed:
             return True

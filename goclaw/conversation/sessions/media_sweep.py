@@ -15,7 +15,7 @@ SWEEP_SECONDS = 300.0
 class MediaSweep:
     """A periodic sweep of media that no context shows any more; see `store.media`.
 
-    A file stored during a sweep, anew or for the first time, is newer than what the sweep removes: it stays.
+    A file stored during a sweep, again or for the first time, is newer than those the sweep removes: it stays.
     """
 
     def __init__(self, blobs: Blobs, needed: NeededMedia, clock: Clock, ttl: float) -> None:

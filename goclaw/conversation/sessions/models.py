@@ -94,7 +94,7 @@ class Models:
         return await self._chain(*first) if first else await self.agent(session)
 
     async def only(self, specs: Sequence[str]) -> ChatModel:
-        """Return the chain of these models, and no other behind them.
+        """Return the chain of these models, with no other after them.
 
         Raises:
             ConfigError: a model cannot be opened.
@@ -120,7 +120,7 @@ class Models:
         return [model.spec for model in agent.models] if isinstance(agent, ModelChain) else [agent.spec]
 
     async def choose(self, session: str, spec: str) -> None:
-        """Let `spec` answer in a session from its next request on; empty: what the configuration says.
+        """Let `spec` answer in a session from its next request on; empty: the configured one.
 
         Raises:
             ConfigError: it cannot be opened; the message says what helps. Nothing has changed.
@@ -135,7 +135,7 @@ class Models:
         self._chosen[session] = spec
 
     def forget(self, session: str) -> None:
-        """Forget the choice of a session whose settings were deleted."""
+        """Forget the choice of a session after its settings were deleted."""
         self._chosen.pop(session, None)
 
     def refusal(self, spec: str) -> str:
@@ -210,7 +210,7 @@ class Models:
         ]
 
     async def resolve(self) -> None:
-        """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""
+        """Find and open the models; `agent` waits for this. Runs in the background, when the channels run."""
         find_ollama = ollama_finder(self._config, self._ports)
         try:
             specs, chosen = await pick_default(self._config, find_ollama)
@@ -232,7 +232,7 @@ class Models:
         log.info("%s", self.sentence)
 
     async def _chain(self, *specs: str) -> ModelChain:
-        """Return the chain of `specs` with the configured chain behind it; the demo is no fallback and has none."""
+        """Return the chain of `specs` with the configured chain after it; the demo is no fallback and has none."""
         if specs not in self._chains:
             first = await self._open(specs)
             try:

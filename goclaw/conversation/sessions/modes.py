@@ -1,8 +1,8 @@
 """Permission modes: which column of the table "What runs, what asks" applies in a session; and its settings.
 
-A choice is a durable setting of its session, and is judged anew at every use (`Access.mode`): a `bypass` that an admin
+A choice is a durable setting of its session, and is judged again at every use (`Access.mode`): a `bypass` that an admin
 chose applies to no other speaker there, and to no admin any more once the configuration forbids it. `SessionOptions`
-is what the tool `config` reads and chooses of one conversation.
+are the settings of one conversation that the tool `config` reads and chooses.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -84,9 +84,9 @@ class Modes:
         return decision
 
     def offers_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
-        """Whether the model is offered what is of use in plan mode only: in it, and from then on in the same context.
+        """Whether the model is offered tools of use in plan mode only: in it, and from then on in the same context.
 
-        A change of tools makes a provider read the whole prompt anew, so that leaving plan mode takes nothing away. A
+        A change of tools makes a provider read the whole prompt again, so that leaving plan mode takes nothing away. A
         context that /clear begins is without it until plan mode comes.
         """
         return _find_plan_row(session) > 0 or self._access.mode(actor, chosen) == "plan"

@@ -26,7 +26,7 @@ class Overheard:
         self._journal = journal
 
     async def said(self, inbound: Inbound, keep: int, at: float) -> bool:
-        """Keep what a person said to others; False: there is no room for any, or the new version of what is gone."""
+        """Keep a person's words to others; False: there is no room, or it is the new version of words that are gone."""
         session = await self._contexts.session(inbound.session)
         if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.overheard}):
             return False
@@ -58,7 +58,7 @@ class Overheard:
         await self._keep(session, overheard, inbound)
 
     async def prune(self, before: float) -> None:
-        """Delete what was overheard before a moment and was not delivered since.
+        """Delete words overheard before a moment and not delivered since.
 
         Raises:
             StateError: it cannot be deleted; the next day tries again.

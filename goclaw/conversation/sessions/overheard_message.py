@@ -41,7 +41,7 @@ class OverheardMessage:
     """Time of arrival, in epoch seconds."""
 
     def piece(self, speaker: str) -> Piece:
-        """Return the line for a message of `speaker`, whose own words are trusted."""
+        """Return the line for a message of `speaker`, with their own words trusted."""
         who = f"{_plain(self.name)} ({self.author})".strip()
         is_own = self.author == speaker and not self.passed_on
         provenance = Provenance(SourceKind.PERSON if is_own else SourceKind.OTHER, self.author)
@@ -76,7 +76,7 @@ def with_one_more(known: Sequence[OverheardMessage], new: OverheardMessage, keep
 
 
 def change(before: str, now: str) -> tuple[str, str]:
-    """Return an older and a newer text as `one_line`, from where they begin to differ where that is far behind."""
+    """Return an older and a newer text as `one_line`, from the first difference if that is far from the start."""
     older, newer = " ".join(before.split()), " ".join(now.split())
     same = next((at for at, (old, new) in enumerate(zip(older, newer, strict=False)) if old != new), None)
     if same is None:  # one continues the other

@@ -105,7 +105,7 @@ class Pauses:
         return True
 
     async def turn_ended(self, session: str, turn: str) -> None:
-        """Forget what was ordered for a turn that has ended."""
+        """Forget the orders for a turn that has ended."""
         async with self._lock:
             if self.of(session, turn):
                 await self._without(session)
@@ -120,7 +120,7 @@ class Pauses:
 
 
 class Gate:
-    """The gate of one turn. Of the calls of one answer the first to come parks the turn, the others wait behind it."""
+    """The gate of one turn. Of the calls of one answer the first to come parks the turn, the others wait for it."""
 
     def __init__(
         self,

@@ -2,9 +2,9 @@
 
 Only a message of the person for whom the turn runs, from the same place, can join or interrupt it; all others wait for
 a turn of their own. A mode is applied as late as possible: at a message's arrival for `interrupt`, before a
-request to the model for `steer` and `collect`. No message waits in order to be merged: one that comes right behind a
+request to the model for `steer` and `collect`. No message waits in order to be merged: one that comes right after a
 message that the model has not begun to answer joins its turn in every mode (`burst`), and the request is withdrawn
-and made anew (`Withdrawal`).
+and made again (`Withdrawal`).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Withdrawal:
     """A context manager around a request; ends it with `Withdrawn` while the model has not begun to answer."""
 
     def __init__(self, turn: Turn, wanted: Callable[[], object]) -> None:
-        """Watch the queue behind `turn`; `wanted` returns the messages that continue the requested ones."""
+        """Watch the messages queued after `turn`; `wanted` returns the messages that continue the requested ones."""
         self._turn = turn
         self._wanted = wanted
         self._timeout = asyncio.timeout(None)

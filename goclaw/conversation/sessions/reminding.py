@@ -1,4 +1,4 @@
-"""Reminders and mementos for the model: chosen anew for every request, placed at its end, kept in no transcript.
+"""Reminders and mementos for the model: chosen afresh for every request, placed at its end, kept in no transcript.
 
 Reminders live in memory only. One that must outlive a restart is added again by the code that knows that it still
 holds; a tool's declared reminder follows from the results of the turn, and so does not need it.
@@ -29,7 +29,7 @@ MEMENTO_ORIGIN = "your own mementos, which the tool memento reads"
 
 
 class SessionReminders(Reminders):
-    """The reminders of a session: what is added holds from turn to turn until removed."""
+    """The reminders of a session: an added one holds from turn to turn until removed."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Reminder] = {}
@@ -70,7 +70,7 @@ class SessionReminders(Reminders):
 
 
 class TurnReminders(Reminders):
-    """The reminders of one turn: what is added ends with it."""
+    """The reminders of one turn: an added one ends with it."""
 
     def __init__(self, session: SessionReminders) -> None:
         self._session = session

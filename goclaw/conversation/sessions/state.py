@@ -178,14 +178,14 @@ class Contexts:
         return session
 
     def _weigh(self, session: Session) -> None:
-        """Count what a loaded conversation holds now."""
+        """Count the present size of a loaded conversation."""
         if self._loaded.get(session.key) is session:
             held = session.window.bytes_held()
             self._bytes += held - session.bytes_held
             session.bytes_held = held
 
     def known(self, key: str) -> Session | None:
-        """Return the conversation, if it is in memory: what was chosen for it lately is known there."""
+        """Return the conversation, if it is in memory: recent choices for it are known there."""
         return self._loaded.get(key)
 
     def owing(self) -> list[str]:
@@ -252,7 +252,7 @@ class Contexts:
             self._reminders.pop(key, None)
 
     def forget_before(self, key: str, row: int, *, whole: bool) -> None:
-        """Drop the rows before `row`, which were deleted; `whole`: so was the summary of what was before them."""
+        """Drop the rows before `row`, which were deleted; `whole`: so was the summary of the earlier ones."""
         session = self._loaded.get(key)
         if session is None or not session.running:
             self.forget(key)

@@ -195,7 +195,7 @@ class NestedTurn:
         return ()
 
     def watch(self, told: Callable[[], None] | None) -> None:
-        """Do nothing: no message waits behind the work of an agent."""
+        """Do nothing: no message waits for the work of an agent."""
 
     async def join(
         self,

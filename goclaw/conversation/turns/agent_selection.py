@@ -70,7 +70,7 @@ class AgentSelector:
         return found.kind, line
 
     async def model(self, session: str, kind: Kind) -> ChatModel:
-        """Return the model by which an agent answers in a session. Raises ConfigError where none can be opened."""
+        """Return the model that an agent uses in a session. Raises ConfigError where none can be opened."""
         own = () if kind.name == MAIN or await self._models.chosen(session) else kind.settings.chain
         return await self._models.answering(session, own)
 
@@ -132,7 +132,7 @@ class AgentSelector:
         return SelectedAgent(self._find(MAIN, BY_DEFAULT))
 
     def commands(self, actor: Actor) -> dict[str, str]:
-        """Return the slash commands by which the actor reaches an agent, with whom."""
+        """Return the slash commands for the actor to reach an agent, with the agent's name."""
         found = commands_of(self.routes, actor.key)
         return {command: agent for command, agent in found if self.may(actor, agent) and self._kinds.of(agent)}
 

@@ -109,7 +109,7 @@ class AgentServices(TurnServices):
     def scope(self) -> CallScope:
         """The scope of the agent's tool calls.
 
-        Made anew at each access: services that held it would be a cycle, which leaves all that a turn had to the
+        Made again at each access: services that held it would be a cycle, which leaves all that a turn had to the
         garbage collector.
         """
         agent_run, inbound = self.agent_run, self.agent_run.turn.inbound
@@ -130,13 +130,13 @@ class AgentServices(TurnServices):
         return self._context.ports.clock.now()
 
     def publish(self, event: TurnEvent) -> None:
-        """Show what the agent does: in its own session, and in one line in those above it."""
+        """Show the agent's actions: in its own session, and in one line in those above it."""
         self._publish(self.agent_run, event)
 
     async def received(self, inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
-        """Return a person's message with all its attachments, after what was overheard.
+        """Return a person's message with all its attachments, after overheard words.
 
-        Of a subagent: its task, or what one of its team wrote to it.
+        Of a subagent: its task, or a message from one of its team.
         """
         if not self.is_main:
             return UserMessage(inbound.text, foreign=inbound.foreign)
@@ -145,7 +145,7 @@ class AgentServices(TurnServices):
     def joining(self, request: int) -> Sequence[Inbound]:
         """Return the queued messages to merge into the turn's request of this number, oldest first.
 
-        None whose command selects another agent; no message joins the work of a subagent.
+        None with a command that selects another agent; no message joins the work of a subagent.
         """
         if not self.is_main:
             return ()
@@ -153,7 +153,7 @@ class AgentServices(TurnServices):
         return list(takewhile(lambda inbound: not self._context.agents_for.is_command(inbound), waiting))
 
     def burst(self, joined: Sequence[Inbound]) -> Sequence[Inbound]:
-        """Return the messages right behind the turn's messages, on channels where people write so.
+        """Return the messages right after the turn's messages, on channels where people write so.
 
         Args:
             joined: the turn's messages without its own first one.
@@ -208,7 +208,7 @@ class AgentServices(TurnServices):
         """Return the reminders at the end of the next request, in their marks.
 
         Args:
-            names: of the tools whose results come right before it and have a reminder.
+            names: of the tools with results right before it and a reminder.
         """
         actor, session = self.agent_run.turn.inbound.actor, self.agent_run.session
         tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
@@ -220,14 +220,14 @@ class AgentServices(TurnServices):
         return text
 
     def counted(self, step: str, done: Finished) -> None:
-        """Take the provider's count of an answer that is recorded, and what it cost booked."""
+        """Take the provider's count of an answer that is recorded, with its cost booked."""
         session = self.agent_run.session
         if (reservations := self._context.costs.reservations).own:
             reservations.done(reservation_of(self.agent_run.turn.id, step))
         self._context.calibration.take(done, session.window, session.overhead)
 
     def cost(self, step: str, done: Finished) -> list[BoundStatement]:
-        """Return the row about what the answer of a step cost, and the end of what was reserved for it."""
+        """Return the row about the cost of a step's answer, and the end of its reservation."""
         session, turn, costs = self.agent_run.session, self.agent_run.turn, self._context.costs
         row = costs.row(session.key, turn.id, "answer", done, turn.inbound.actor.key)
         if not costs.reservations.own:
@@ -235,16 +235,16 @@ class AgentServices(TurnServices):
         return [row, *costs.reservations.settled(reservation_of(turn.id, step))]
 
     def unanswered(self, step: str) -> None:
-        """End what is reserved for a step of which nothing will be booked."""
+        """End the reservation for a step without bookings."""
         if (reservations := self._context.costs.reservations).own:
             reservations.release(reservation_of(self.agent_run.turn.id, step))
 
     def keep_artifacts(self, artifacts: Sequence[Artifact]) -> None:
-        """Keep what a call kept for people."""
+        """Store the data that a call kept for people."""
         self.agent_run.session.artifacts.extend(artifacts)
 
     def planning(self, step: str, model: ChatModel, max_output: int | None = None) -> Planning:
-        """Return the time that the answer of a step may take; what it may cost is reserved where that is limited.
+        """Return the time that the answer of a step may take; its largest cost is reserved where that is limited.
 
         `max_output`: the tokens that the answer may have; None: the model's limit.
         """
@@ -275,11 +275,11 @@ class AgentServices(TurnServices):
     async def read_written(
         self, done: Finished, answer: AnswerText, request: Request, words: Sequence[str], *, may_ask_again: bool
     ) -> Finished:
-        """Return an answer with the calls that the model wrote into its text, or without what stands for one.
+        """Return an answer with the calls that the model wrote into its text, or without the text standing for one.
 
         Args:
             done, answer: the whole answer, and its text.
-            request: what was asked.
+            request: the request answered.
             words: the person's messages of the turn.
             may_ask_again: the model was not informed of such a call in this turn.
         """

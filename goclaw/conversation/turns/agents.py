@@ -94,13 +94,13 @@ class Agents:
 
         Args:
             above: the agent that starts it.
-            task: what it is to do.
+            task: its task.
             step: the name of the call's step in the turn of `above`.
             call_id: the call.
 
         Raises:
             ToolError: it may not be started, or did not finish.
-            StateError: the disk does not take what it does; the turn is taken up again.
+            StateError: the disk refuses its writes; the turn is resumed later.
         """
         kind = self._exporting(task.kind) if task.exported else self.kind(above, task.kind)
         agent = _id_of(above.turn.id, step)
@@ -227,7 +227,7 @@ class Agents:
         return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), prefix="")
 
     async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
-        """Run a subagent in its workspace, and report what it leaves in a workspace of its own, however it ends.
+        """Run a subagent in its workspace, and report its leftovers in a workspace of its own, however it ends.
 
         When the daemon ends, the workspace stays as it is: the subagent resumes there, or is lost while its files
         remain.

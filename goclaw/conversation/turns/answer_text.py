@@ -1,8 +1,8 @@
 """The text of an answer while it streams: without marks of ours that a model imitates, and without calls in it.
 
-Small models begin with a reminder or a line of context of their own making, put `<material …>` around what they made
-up, or repeat a result in the `<tool_response>` of their template. Those marks go, and with them what stands in an
-imitated reminder or line of context. Where a call may begin, the text is held back until it shows what it is; calls
+Small models begin with a reminder or a line of context of their own making, put `<material …>` around text they made
+up, or repeat a result in the `<tool_response>` of their template. Those marks go, and with them the content of an
+imitated reminder or line of context. Where a call may begin, the text is held back until its nature is clear; calls
 themselves are shown at no time. Code stays as it is.
 
 However an answer is cut into pieces, the same comes out.
@@ -144,7 +144,7 @@ class _Scan:
         return next_line
 
     def _own(self, mark: re.Match[str], *, alone: bool) -> int:
-        """Leave out a mark of ours, and what stands in it; return where the text goes on."""
+        """Leave out a mark of ours, and its content; return where the text goes on."""
         end, name = mark.end(), mark.group(2)
         if not mark.group(1) and (kind := _EMPTIED.get(name[0].lower())):
             closing = re.compile(rf"<\s*/\s*{kind}\s*>", re.IGNORECASE).search(self.text, end)
@@ -209,7 +209,7 @@ class AnswerText:
         return self._look(is_whole=False)
 
     def close(self) -> str:
-        """Return what is still to be shown when nothing follows; calls stay in `held`."""
+        """Return the text still to be shown when nothing follows; calls stay in `held`."""
         return "" if self._is_plain else self._look(is_whole=True)
 
     def _look(self, *, is_whole: bool) -> str:
@@ -262,7 +262,7 @@ def _may_be_object(text: str, inside: str, knows: Callable[[str], bool]) -> _May
 
 
 def _whole_call(text: str, knows: Callable[[str], bool]) -> _May:
-    """Judge a call whose name does not come first by the whole of it."""
+    """Judge a call that does not begin with its name by the whole of it."""
     calls = calls_in(text)
     if calls is None:
         return _May.OPEN

@@ -45,7 +45,7 @@ class InterimTexts:
         """By turn: texts that stand before the next one, by the number of their answer."""
 
     def defers(self, inbound: Inbound, calls: Sequence[ToolCall]) -> bool:
-        """Return whether a text beside `calls` must wait for the next one of its turn; if not, it counts."""
+        """Return whether a text next to `calls` must wait for the next one of its turn; if not, it counts."""
         address = inbound.address
         if address.channel == LOCAL:
             return False
@@ -62,7 +62,7 @@ class InterimTexts:
         return False
 
     def delivery(self, turn: Turn, number: int, text: str) -> Delivery | None:
-        """Return the delivery of the text of the turn's `number`-th answer, behind what waits; None: for a terminal."""
+        """Return the delivery of the turn's `number`-th answer text, after the waiting ones; None: for a terminal."""
         inbound = turn.inbound
         if inbound.address.channel == LOCAL:
             return None
@@ -75,7 +75,7 @@ class InterimTexts:
         return self._outbox.row(delivery)
 
     def promised(self, delivery: Delivery) -> None:
-        """Send what was committed with `row`; nothing of its turn waits any more."""
+        """Send the delivery committed with `row`; nothing of its turn waits any more."""
         self._waiting.pop(delivery.turn, None)
         self._outbox.take([delivery])
 
@@ -105,7 +105,7 @@ def masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
 
     Args:
         event: a piece of a stream.
-        said, thought: what was held back of the text and of the thinking so far.
+        said, thought: the parts of the text and of the thinking held back so far.
     """
     match event:
         case TextDelta(text):
@@ -121,7 +121,7 @@ def masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
 
 
 def log_answer(done: Finished, seconds: float) -> None:
-    """Log which model answered, how long it took and what it counted; nothing of what it said.
+    """Log which model answered, how long it took and its counts; nothing of its words.
 
     The last answer of a turn has no line of its own: its figures stand in that of the turn's end.
     """
@@ -130,7 +130,7 @@ def log_answer(done: Finished, seconds: float) -> None:
 
 
 def figures_of(done: Finished, seconds: float) -> dict[str, object]:
-    """Return what the log says of an answer, by field."""
+    """Return the log's data on an answer, by field."""
     usage = done.usage
     return {
         "model": done.spec,
@@ -159,7 +159,7 @@ def empty_sentence(empty: Emptiness | None) -> str:
 
 
 def is_cut(done: Finished) -> bool:
-    """Return whether the text is cut; complete calls beside it are run, and the model goes on itself."""
+    """Return whether the text is cut; complete calls next to it are run, and the model goes on itself."""
     cut = done.stop in CUT and not done.message.calls and not is_asked_again(done)
     return cut and (done.empty is None or may_continue(done))
 
@@ -180,7 +180,7 @@ def is_last(done: Finished) -> bool:
 
 
 def cut_line(done: Finished) -> str:
-    """Return what stands at the end of an answer that was cut, for the person."""
+    """Return the notice at the end of an answer that was cut, for the person."""
     if done.stop is Stop.REPETITION:
         return REPEATED
     if done.stop is Stop.FILTERED:

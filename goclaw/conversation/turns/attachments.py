@@ -85,7 +85,7 @@ class Attachments:
     transcriber: Transcriber | None
 
     async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
-        """Return the message with all its attachments, after what was overheard before it.
+        """Return the message with all its attachments, after words overheard before it.
 
         Repeating it after a crash gives the same result: files are fetched again and found in the workspace.
         """
@@ -137,7 +137,7 @@ class Attachments:
         return Image(await self.environment.blobs.put(data, mime), mime) if mime is not None else None
 
     async def _picture(self, inbound: Inbound, attachment: Attachment, image: Image, data: bytes) -> str:
-        """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
+        """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it exists.
 
         Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
         """
@@ -252,7 +252,7 @@ def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
 
 
 def recording_name(name: str, mime: str, kind: str) -> str:
-    """Return a name for something that sounds; its ending says what it is."""
+    """Return a name for something that sounds; its ending says its kind."""
     ending = _SOUND_ENDINGS.get(mime.partition(";")[0].strip().lower(), "")
     if not name:
         return f"{kind}{ending or '.ogg'}"

@@ -4,7 +4,7 @@ Tokens are those of prompts and answers as providers count them, cached ones inc
 zero dollars, and the message about a reached cap says so.
 
 Where a cap holds, the largest cost of a request is reserved while it runs (`Costs.reserved`): a request begins once
-what was spent, and what is reserved for those of the same person before it, leave some of the cap. So of all requests
+the spending, and the reservations for those of the same person before it, leave some of the cap. So of all requests
 that run side by side, in any process, one at most goes beyond it.
 """
 
@@ -51,7 +51,7 @@ class Account:
 
 @record
 class Payer:
-    """The names under which a request is reserved, and the turns that pay for it beside the person."""
+    """The names under which a request is reserved, and the turns that pay for it in addition to the person."""
 
     reservation: str
     person: str
@@ -91,7 +91,7 @@ class Costs:
         """Check the caps before a request. False: there are none.
 
         Raises:
-            LimitReached: the turn, or the person today, has used up what is allowed.
+            LimitReached: the turn, or the person today, has used up the allowance.
         """
         is_capped = bool(rules.tokens or rules.cost)
         if is_capped:
@@ -122,7 +122,7 @@ class Costs:
             max_output: tokens that the answer may have; None: the model's limit.
 
         Raises:
-            LimitReached: what is allowed was used up meanwhile.
+            LimitReached: the allowance was used up meanwhile.
             StateError: nothing can be reserved now.
         """
         most, dollar = largest(model, tokens, self.config, self.clock.now(), max_output)
@@ -169,7 +169,7 @@ class Costs:
         return not any(_find_excess(_with(spent, before), tokens, dollar))
 
     async def today(self, person: str) -> Spent:
-        """Return what was spent for a person since midnight, local time."""
+        """Return the spending for a person since midnight, local time."""
         now = datetime.fromtimestamp(self.clock.now()).astimezone()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return await self.spending.of_person(person, midnight.timestamp())
@@ -261,7 +261,7 @@ def reservation_of(turn: str, step: str) -> str:
 
 
 def _with(spent: Spent, reserved: Sequence[Reservation]) -> Spent:
-    """Return the sums with what is reserved."""
+    """Return the sums including reservations."""
     tokens, dollar = sum(each.tokens for each in reserved), sum(each.cost for each in reserved)
     return replace(spent, input=spent.input + tokens, cost=spent.cost + dollar)
 

@@ -1,7 +1,7 @@
 """Agent runs for callers outside any session: an MCP client calls a tool that an agent exports.
 
 Such a call is a turn without a message, for the person of the client's token: its agents are counted, shown and
-kept under a session of that person that has no other use. It lives as long as the client waits, and is lost with the
+kept under a session of that person that has no other use. It lives while the client waits, and is lost with the
 daemon: the agents' messages until then are kept, and the call is not resumed.
 """
 
@@ -70,7 +70,7 @@ class ExternalRuns:
     async def received(
         self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
     ) -> AsyncIterator[AgentPort]:
-        """Yield the port by which the tool of a call starts agents.
+        """Yield the port that lets the tool of a call start agents.
 
         Args:
             scope: the actor and place of the call.

@@ -1,6 +1,6 @@
 """Calls of the operator's hooks in a conversation: at its beginning, and for messages in and out.
 
-What they make of a message is a part of the step that stores it: a turn resumed after a crash has the stored
+Their changes to a message are part of the step that stores it: a turn resumed after a crash has the stored
 message and calls no hook again.
 """
 
@@ -42,7 +42,7 @@ class Hooking:
 
     @property
     def judges_messages(self) -> bool:
-        """Whether the hooks look at what comes in."""
+        """Whether the hooks look at incoming messages."""
         return "message_in" in self.hooks.points
 
     async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:

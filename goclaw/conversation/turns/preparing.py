@@ -1,7 +1,7 @@
 """The number of turns that prepare a request to their model at the same time.
 
 asyncio gives each task a piece of time: of fifty turns that begin together the first request would leave when the last
-is ready, and all answers would come together, too. A few at a time, the first leaves at once.
+is ready, and all answers would come together, too. A few at a time, the first leaves immediately.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 0.1
 
 
 class PreparationLimiter:
-    """Lets turns prepare their requests in the order in which they come."""
+    """Lets turns prepare their requests in the order they come."""
 
     def __init__(self, at_once: int = AT_ONCE, patience: float = PATIENCE_SECONDS) -> None:
         """`at_once`: turns; `patience`: seconds that one waits for its place."""

@@ -74,7 +74,7 @@ class Sessions:
     shortage: WindowShortage
 
     async def restore(self) -> None:
-        """Take up what an earlier run learnt: how summaries go, how far token estimates are off, who holds what."""
+        """Restore the knowledge of earlier runs: how summaries go, how far token estimates are off, who holds what."""
         await self.context.ports.journal.forget_loose()
         await self.context.compactor.restore()
         await self.pauses.restore()
@@ -85,8 +85,8 @@ class Sessions:
     def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
         """Return the first step of a message's turn, to be recorded with the message; see `engine.base.Prepare`.
 
-        None where opening the message waits for something, or the conversation is not in memory: what it carries along
-        is not known then.
+        None where opening the message waits for something, or the conversation is not in memory: the words it carries
+        along are not known then.
         """
         session = self.context.contexts.known(inbound.session)
         if session is None or session.running or session.overheard:
@@ -283,7 +283,7 @@ class Sessions:
             await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
 
     def _compose_text(self, turn: Turn, ending: TurnEnding) -> str:
-        """Return what the chat is told at the end of a turn."""
+        """Return the notice to the chat at the end of a turn."""
         said = self.context.interim.rest(turn.id), "" if ending.is_silent else ending.text
         return "\n\n".join(filter(None, said))
 
@@ -300,7 +300,7 @@ def _answer_to(turn: Turn, told: str) -> Sequence[Delivery]:
 
 
 def _log_end(ending: TurnEnding, seconds: float, figures: Mapping[str, object]) -> None:
-    """A line about how a turn ended. What was said stays out of the log; why there is no answer does not."""
+    """Log how a turn ended. Words of the conversation stay out of the log; the reason for a missing answer does not."""
     if ending.outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
         log.info("turn %s in %.1f s", ending.outcome, seconds, extra=figures)
     else:
@@ -322,7 +322,7 @@ def files_of(
     """Return the deliveries, to be promised with the answer; none where the channel takes none, or no answer came.
 
     Args:
-        artifacts: what the turn's tools kept, oldest first.
+        artifacts: the data that the turn's tools kept, oldest first.
         channel: where the turn's answer goes.
     """
     inbound = turn.inbound

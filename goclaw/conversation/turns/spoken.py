@@ -33,7 +33,7 @@ class SpokenTexts:
         Args:
             number: of the answer in its turn.
             message: the answer.
-            notices: what stands below it for people.
+            notices: the notices below it for people.
             replayed: it was read back after a crash.
         """
         self._latest, self._notices = message.text, notices
@@ -57,7 +57,7 @@ class SpokenTexts:
 
     @property
     def answered(self) -> str:
-        """The text of the latest answer, with the earlier parts of one that was continued, and what is below."""
+        """The text of the latest answer, with the earlier parts of one that was continued, and the notices below."""
         written = self.begun + self._latest if self._latest else self.begun.rstrip()
         return "\n\n".join(filter(None, (written, *self._notices)))
 

@@ -1,7 +1,7 @@
 """The state of a session for people: `/status`, `/context`, and the greeting of a terminal.
 
-The first lines of `/status` are those of the tools contract, to the letter. The greeting says which model answers, what
-is missing and the one command that adds it: at most four lines, one where nothing is missing.
+The first lines of `/status` are those of the tools contract, to the letter. The greeting says which model answers,
+which parts are missing and the one command that adds them: at most four lines, one where nothing is missing.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class Details:
         return replace(self, lines=lines, numbers=numbers, memory=memory)
 
     def with_schedules(self, found: Overview) -> "Details":
-        """Return the details with what is due for the person who asks."""
+        """Return the details with the jobs due for the requester."""
         numbers = {**self.numbers, "schedules": {"count": found.count, "next": list(found.numbers)}}
         return replace(self, numbers=numbers, schedules=found.lines)
 
@@ -281,7 +281,7 @@ class SessionInspection:
         return replace(self.context.ports.bus.now(key), questions=self.context.ports.questions.of(key), todos=todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
-        """Return a session's state; `details` is what others know, `actor` who asks."""
+        """Return a session's state; `details` comes from others, `actor` is the requester."""
         session = await self.context.contexts.session(key)
         kind, line = await self.context.agents_for.answering(actor, key)
         models = self.context.ports.models
@@ -379,7 +379,7 @@ class SessionInspection:
 
 
 def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> str:
-    """Return the lines as things are now; what is still being looked for counts as there."""
+    """Return the lines as things are now; things still being looked for count as there."""
     model, lacks_model = _model_line(models, config)
     telegram = _telegram_line(config, users)
     lines = [model, *([telegram] if telegram else []), *([NO_COMMANDS] if sandbox.tier == NONE else [])]
@@ -395,7 +395,7 @@ def _model_line(models: Models, config: Config) -> tuple[str, bool]:
 
 
 def _telegram_line(config: Config, users: Users) -> str:
-    """Describe what is missing for Telegram; empty where nothing is, or where Telegram is switched off."""
+    """Describe the missing parts for Telegram; empty where there are none, or where Telegram is switched off."""
     if config.telegram.enabled is False:
         return ""
     if config.telegram.token is None:

@@ -1,6 +1,6 @@
 """Teams: agents that stay after their task, and resume when a member of the team, or its lead, writes to them.
 
-A member is a background task (`tasks`) whose agent has one turn after another in the same conversation. A team belongs
+A member is a background task (`tasks`); its agent has one turn after another in the same conversation. A team belongs
 to one session and one person, lives in memory, and ends with its last member: a restart loses it, as all background
 tasks. The messages of members to their lead are their task's output.
 """
@@ -100,7 +100,7 @@ class TeamMember:
 
     @property
     def state(self) -> str:
-        """What the member does now, for people."""
+        """The member's present activity, for people."""
         if self.ended:
             return "has ended"
         doing = "waits for messages" if self.resting else "works"
@@ -175,7 +175,7 @@ class Teams:
     async def create(
         self, above: AgentRun, name: str, wanted: Sequence[NewMember], step: str
     ) -> Sequence[StartedMember]:
-        """Start a team; see `TeamPort.create`. No model is asked before all members are there."""
+        """Start a team; see `TeamPort.create`. No model is asked before all members exist."""
         owner = _owner(above)
         if owner.session in self._teams:
             raise ToolError(

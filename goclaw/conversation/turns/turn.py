@@ -1,7 +1,7 @@
 """The steps of one turn: each is journaled, stored, shown to clients, and added to the window.
 
-A step that the journal has already is read back; its rows are in the store and so in the window, which is loaded
-anew after a crash.
+A step that the journal has already is read back; its rows are in the store and so in the window, which is
+reloaded after a crash.
 """
 
 import asyncio
@@ -201,7 +201,7 @@ class TurnRun:
         return step.value.message
 
     def _below(self, done: Finished) -> Sequence[AssistantMessage]:
-        """Return the notice below an answer that was cut and whose rest is not requested."""
+        """Return the notice below an answer that was cut and is not continued."""
         goes_on = may_continue(done) and self._continued < self._services.continuations
         return [AssistantMessage(cut_line(done), notice=True)] if is_cut(done) and not goes_on else []
 
@@ -283,24 +283,24 @@ class TurnRun:
         return self._answers
 
     async def say(self, inbound: Inbound) -> None:
-        """Say a text as the agent's answer, without asking the model; what is foreign in it stays marked as such."""
+        """Say a text as the agent's answer, without asking the model; foreign parts stay marked as such."""
         if inbound.foreign:
             await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), USER)
         else:
             await self._note("say", AssistantMessage(inbound.text), _NOTE)
 
     async def tell(self, name: str, text: str) -> None:
-        """Say something to the model behind its last answer, as the step `name`."""
+        """Say something to the model after its last answer, as the step `name`."""
         await self._note(name, UserMessage(text), USER)
 
     async def settle(self, reason: str, why: str = "") -> str:
-        """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
+        """Leave a valid transcript after an end that the model did not choose, with the text it had written by then.
 
         Args:
             reason: the error text of every call that got no result.
             why: why there is no whole answer, for people; empty: they stopped the turn.
 
-        Returns: what the person reads: `why`, or what was written with the mark that it stopped there.
+        Returns: the text for the person: `why`, or the written text with the mark that it stopped there.
         """
         if not self._heard:
             await self._hear(self._words)

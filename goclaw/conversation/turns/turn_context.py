@@ -1,4 +1,4 @@
-"""The services that turns use, and what a request holds besides the conversation."""
+"""The services that turns use, and the content of a request besides the conversation."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -191,7 +191,7 @@ class TurnContext:
             session.window.scale = self.calibration.of(model.spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
-        """Estimate part by part what a session's next request holds of the model's window.
+        """Estimate part by part the share of the model's window that a session's next request uses.
 
         Args:
             session: the conversation.

@@ -39,7 +39,7 @@ class UnattendedPort:
         """Returns what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
-        """Return what the person is told of a turn that ended; empty: nothing, or it is said in another session."""
+        """Return the message to the person about a turn that ended; empty: none, or it is said in another session."""
         if inbound.unattended and inbound.unattended.awaited:
             return "\n\n".join(filter(None, (text, about_refused(refused))))
         besides = await self.ended(inbound, outcome, text, cost or None)

@@ -70,7 +70,7 @@ _SHAPE = '{"name": "…", "arguments": {…}}'
 
 @record
 class Circumstances:
-    """What decides whether a written call runs, beside the call."""
+    """The facts besides the call that decide whether a written call runs."""
 
     reading: TextCalls
     actor: Actor
@@ -90,7 +90,7 @@ class WrittenCalls:
         self._registry = registry
 
     async def read(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
-        """Return the answer with its calls, or without what stands for one.
+        """Return the answer with its calls, or without the text standing for one.
 
         Args:
             done: the whole answer.
@@ -117,7 +117,7 @@ class WrittenCalls:
         return _without(done, text[: block.start], why, at)
 
     def _judge(self, written: Sequence[WrittenCall], at: Circumstances) -> tuple[list[ToolCall], UnreadCall | None]:
-        """Return the calls that the written ones stand for, and what is wrong with the first that is wrong."""
+        """Return the calls that the written ones stand for, and the fault of the first wrong one."""
         calls: list[ToolCall] = []
         for each in written:
             call = self._registry.meant(ToolCall(read_id(None), each.name[:MAX_NAME], dict(each.arguments)), at.actor)
@@ -133,7 +133,7 @@ class WrittenCalls:
         return calls, None
 
     def _replace(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
-        """Replace what stands for a call and is no block at the end. Without marks it may be an example."""
+        """Replace text that stands for a call and is no block at the end. Without marks it may be an example."""
         text = answer.shown + answer.held
         is_marked, is_whole = mark_in(text) >= 0, calls_in(answer.held[len(opening_of(answer.held)) :]) is not None
         if at.reading in ("off", "first") and not is_marked and is_whole:
@@ -163,12 +163,12 @@ class KnownTools:
 
 
 def line_for_people(call: UnreadCall) -> str:
-    """Return what a person reads in the place of a call that did not run."""
+    """Return the text for a person in place of a call that did not run."""
     return f"[The model wrote a call of {call.name} as text. It did not run: {_REASONS[call.why]}.]"
 
 
 def note_for_model(call: UnreadCall) -> str:
-    """Return what the model reads of its call that did not run."""
+    """Return the text for the model about its call that did not run."""
     text = f"[Your call of {call.name} did not run: you wrote it as text"
     match call.why:
         case Unread.UNFIT:

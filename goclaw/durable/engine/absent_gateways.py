@@ -1,7 +1,7 @@
-"""Words for people whose conversation waits for a gateway that is gone, and that alone has its files.
+"""Notices to people: their conversation waits for a gateway that is gone and that alone has its files.
 
-Only where each gateway has a workspace of its own (`replica.workspaces: own`). Each absence is told once, by whichever
-gateway notices it.
+Only where each gateway has a workspace of its own (`replica.workspaces: own`). The first gateway to notice an absence
+announces it, once.
 """
 
 from collections.abc import Callable

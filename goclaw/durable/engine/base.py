@@ -36,7 +36,7 @@ class Step(Generic[T]):
 
 @record
 class PreparedStep(Generic[T]):
-    """The first step of a turn, whose outcome was known when the message came in: it is recorded with the message."""
+    """The first step of a turn; its outcome was known on arrival, so it is recorded with the message."""
 
     name: str
     value: T
@@ -112,7 +112,7 @@ class Turn(Protocol):
     def stopping(self) -> bool:
         """/stop was said: the handler is being cancelled, or was before a crash, or before it could begin.
 
-        In the last two cases it is called all the same, to record what was said; it must not begin anything.
+        In the last two cases it is called all the same, to record the message; it must not begin anything.
         """
         ...
 
@@ -129,7 +129,7 @@ class Turn(Protocol):
     ) -> Step[T]:
         """Do `run` unless the journal has its outcome, and record the outcome together with `rows(outcome)`.
 
-        A cancellation while the outcome is being recorded is raised afterwards: the caller knows what is on disk.
+        A cancellation while the outcome is being recorded is raised afterwards: the caller knows the state of the disk.
 
         Args:
             name: the step's key within the turn: `model:2`, `tool:2:<call id>`. Never a running count of calls, which
@@ -151,10 +151,10 @@ class Turn(Protocol):
         ...
 
     async def end(self, deliveries: Sequence[Delivery]) -> None:
-        """Record the end of the turn, the step that is held and what it delivers, in one transaction.
+        """Record the end of the turn, the step that is held and the deliveries, in one transaction.
 
-        For a handler that has something to do behind that; what it returns is delivered otherwise. Tried again until
-        the disk takes it, and not stopped any more.
+        For a handler with work to do after that; otherwise its return value is delivered. Retried until the disk
+        accepts it, and no longer stoppable.
         """
         ...
 
@@ -170,12 +170,12 @@ class Turn(Protocol):
         """Return the waiting messages that may join this turn: of the same person and from the same place, in order.
 
         Args:
-            past_others: also those behind other people's messages, which they then overtake.
+            past_others: also those after other people's messages, which they then overtake.
         """
         ...
 
     def watch(self, told: Callable[[], None] | None) -> None:
-        """Call `told` whenever a message is queued behind this turn; None stops that."""
+        """Call `told` whenever a message is queued after this turn; None stops that."""
         ...
 
     async def join(
@@ -191,7 +191,7 @@ class Turn(Protocol):
     ) -> Step[T]:
         """Run a step that takes a follower into this turn: the transaction that records it settles the message.
 
-        A message whose step was not recorded, for any reason, waits on and has a turn of its own. One that was
+        If the step is not recorded, for any reason, the message waits on and gets a turn of its own. One that was
         edited while `run` was at work joins in its latest version.
         """
         ...
@@ -275,5 +275,5 @@ class Engine(Protocol):
         ...
 
     def alone(self, session: str) -> AbstractContextManager[bool]:
-        """Keep turns of a session from beginning until the block ends; what comes in waits. False: it is at work."""
+        """Keep turns of a session from beginning until the block ends; new messages wait. False: it is at work."""
         ...

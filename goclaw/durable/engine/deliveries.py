@@ -81,7 +81,7 @@ class DeliveryProgress:
 
     @property
     def recorded(self) -> str:
-        """The parts that are there, as the row has them."""
+        """The parts that have arrived, according to the row."""
         return _PARTS.to_json(self.parts)
 
     async def failed(self, *, maybe_arrived: bool) -> None:
@@ -106,9 +106,9 @@ def progress_of(row: Row, database: Database) -> DeliveryProgress:
 
 
 def masked(delivery: Delivery) -> Delivery:
-    """Return the delivery without a secret of the daemon in what the chat shows: its text, file name and buttons.
+    """Return the delivery without the daemon's secrets in its visible parts: its text, file name and buttons.
 
-    A channel that renders Markdown masks once more what it really sends.
+    A channel that renders Markdown masks its final output once more.
     """
     text, name = mask_known(delivery.text), mask_known(delivery.media_name)
     labels = [mask_known(choice.label) for choice in delivery.choices]

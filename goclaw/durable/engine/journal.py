@@ -189,7 +189,7 @@ class JournaledTurn:
     async def record_end(
         self, at: float, promises: Sequence[BoundStatement], kept: Callable[[], None], *, durable: bool
     ) -> None:
-        """Write what is held, the promises of the deliveries and the turn's end, in one transaction.
+        """Write the held step, the promises of the deliveries and the turn's end, in one transaction.
 
         Args:
             at: the time, in epoch seconds.
@@ -259,7 +259,7 @@ class JournaledTurn:
 
     @property
     def untouched(self) -> bool:
-        """A message that waits, and of which nothing was done yet."""
+        """A waiting message that nothing was done for yet."""
         return self.kind == "message" and not (self.begun or self.stopping or self.settling or self._prepared)
 
     def is_older_version(self, edited: Inbound) -> bool:
@@ -290,7 +290,7 @@ class JournaledTurn:
 
 
 class Journal:
-    """All statements about `inbox` and `steps`, and who waits for an answer."""
+    """All statements about `inbox` and `steps`, and the tasks that wait for an answer."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -323,7 +323,7 @@ class Journal:
         return replace(self.new_turn(inbound, "message"), _prepared=(prepared, ids))
 
     def settled(self, inbound: Inbound, at: float) -> BoundStatement:
-        """Return the INSERT of a message that needs no turn: a command that was answered at once."""
+        """Return the INSERT of a message that needs no turn: a command that was answered immediately."""
         return statements.SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
 
     async def replace(self, turn: JournaledTurn, edited: Inbound, at: float) -> bool:
@@ -399,9 +399,9 @@ class Journal:
         return self._database.write(*statements, durable=durable)
 
     async def see_through(self, writing: Awaitable[T], name: str, written: Callable[[T], None]) -> None:
-        """Await what is written, then call `written`, even when the turn is cancelled meanwhile.
+        """Await the pending write, then call `written`, even when the turn is cancelled meanwhile.
 
-        It must know what is on disk; the cancellation is raised afterwards.
+        It must know the state of the disk; the cancellation is raised afterwards.
         """
         result = asyncio.ensure_future(writing)
         cut: asyncio.CancelledError | None = None
@@ -421,7 +421,7 @@ class Journal:
             raise cut
 
     def close(self) -> None:
-        """The daemon ends: no turn goes on, so none needs to wait for what is being recorded."""
+        """The daemon ends: no turn goes on, so none needs to wait for pending records."""
         self._closed = True
 
     async def mark_stopping(self, turn: str, *also: BoundStatement) -> None:
@@ -473,7 +473,7 @@ class Journal:
         await self._database.write(statements.PRUNE(before=now - KEEP_SECONDS))
 
     async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
-        """Return the state and output of what a turn has recorded."""
+        """Return the state and output of the recorded steps of a turn."""
         rows = await self._database.read(statements.STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 

@@ -1,7 +1,7 @@
 """The lane of one session, and which sessions have their lanes in this process: all where it has the store alone, else
 those that it has leases of (`engine.leases`).
 
-A message for a session of this process is journaled under the lease's fence and goes into the lane at once. One for
+A message for a session of this process is journaled under the lease's fence and goes into the lane immediately. One for
 another session is journaled with the wish that the session be worked on, and taken up by its owner.
 """
 
@@ -39,7 +39,7 @@ class Lane:
         """Set when the turn that runs has ended, its journal included."""
 
     def running(self) -> list[JournaledTurn]:
-        """Return the turn that can be stopped, if any; one whose end is being recorded cannot."""
+        """Return the turn that can be stopped, if any; no longer once its end is being recorded."""
         return [self.turn] if self.turn and self.work and not self.work.done() else []
 
     def first(self) -> list[JournaledTurn]:
@@ -72,7 +72,7 @@ class Submission:
 
 
 class Elsewhere(Protocol):
-    """The part of `engine.base.Engine` for a session whose lane is in another process, or in none."""
+    """The part of `engine.base.Engine` for a session with its lane in another process, or with none."""
 
     async def submit(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement]) -> bool: ...
 
@@ -97,7 +97,7 @@ class Owner(Protocol):
         ...
 
     def taking_in(self, inbound: Inbound, push: Push) -> AbstractAsyncContextManager[Submission | None]:
-        """Take a message in behind all that came before it; None: the session is not this process's any more.
+        """Accept a message after all earlier ones; None: the session no longer belongs to this process.
 
         The block sets `Submission.is_new`.
 

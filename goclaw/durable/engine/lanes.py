@@ -1,8 +1,8 @@
 """The embedded engine: one lane per session, in order, durable.
 
-A lane is a task that lives while its session has work. `/stop` cancels the turn inside the lane, never the lane. What
-a handler lets escape becomes one log entry and one sentence to the user, and the lane goes on. Only what the disk
-refuses holds a lane up: that is tried again until it is recorded, and what was done already is not done again.
+A lane is a task that lives while its session has work. `/stop` cancels the turn inside the lane, never the lane. An
+exception that escapes a handler becomes one log entry and one sentence to the user, and the lane goes on. Only a
+refusing disk holds a lane up: the write is retried until it is recorded, and finished work is not repeated.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class Lanes:
             self._resumed.set()
 
     async def resume(self, channels: Container[str]) -> int:
-        """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before.
+        """Resume the turns that the last run left unfinished; returns how many. Nothing new is accepted before.
 
         Turns of a channel that is not among `channels` wait for a start where it is: their pictures are still there.
         """
@@ -174,7 +174,7 @@ class Lanes:
         ]
 
     def oldest_waiting(self) -> float | None:
-        """When the message came in that waits longest behind a turn that runs, in epoch seconds; None: none waits."""
+        """When the message arrived that waits longest for a running turn, in epoch seconds; None: none waits."""
         return min((turn.inbound.received_at for lane in self._lanes.values() for turn in lane.waiting), default=None)
 
     def busy(self) -> int:
@@ -214,7 +214,7 @@ class Lanes:
             self._lanes.pop(session, None)
 
     def begin_no_more(self) -> None:
-        """The daemon winds down: what runs may end, what waits or comes in is journaled for the next start."""
+        """Wind down: running turns may end; waiting and new messages are journaled for the next start."""
         self._ending = True
 
     async def close(self) -> None:
@@ -306,7 +306,7 @@ class Lanes:
         return task
 
     def push(self, turn: JournaledTurn) -> None:
-        """Have a turn run behind those of its session, unless the session was left meanwhile."""
+        """Queue a turn after those of its session, unless the session was left meanwhile."""
         session = turn.inbound.session
         if not self._owner.may_begin(session):
             return
@@ -350,7 +350,7 @@ class Lanes:
             lane.ended.set()
 
     async def _until_done(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery]:
-        """Do a turn, as often as it takes; returns what it delivers, unless it has ended itself."""
+        """Do a turn, as often as it takes; return its deliveries, unless it has ended itself."""
         backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             try:
@@ -375,7 +375,7 @@ class Lanes:
                 await self._wait_for_disk(lane, turn, error, backoff)
 
     async def _wait_for_disk(self, lane: Lane, turn: JournaledTurn, error: StateError, backoff: Backoff) -> None:
-        """Tell of what the disk refused, and wait; /stop cuts that short."""
+        """Report that the disk refused a write, and wait; /stop cuts that short."""
         pause = backoff.next()
         log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
         self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
@@ -452,9 +452,9 @@ async def open_lanes(
     prepare: Prepare = unprepared,
     owner: Owner | None = None,
 ) -> AsyncIterator[Lanes]:
-    """Yield the engine, for as long as the block lasts. Call `resume` when everything that turns need is open.
+    """Yield the engine while the block runs. Call `resume` when everything that turns need is open.
 
-    `owner`: of a process beside others; None: this one is alone.
+    `owner`: of a process among others; None: this one is alone.
     """
     lanes = Lanes(journal, outbox, handler, failed, clock, delayed, prepare, owner)
     try:

@@ -1,4 +1,4 @@
-"""The sessions of a process beside others on one store: it has a lease of each, which another one may take over."""
+"""The sessions of one of several processes on a store: it has a lease of each, which another may take over."""
 
 import asyncio
 from collections.abc import AsyncIterator, Container, Iterator, Sequence
@@ -25,7 +25,7 @@ CANCEL = "cancel"
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A session whose state is in the memory of this process."""
+    """A session that has its state in the memory of this process."""
 
     lease: Lease
     active_at: float
@@ -75,7 +75,7 @@ class Leases:
         return held if held and not held.lease.is_lost else None
 
     def is_leaving(self, session: str) -> bool:
-        """Whether another process has taken over a session of which the state is still in the memory of this one."""
+        """Whether another process has taken over a session that this one still has in memory."""
         held = self._held.get(session)
         return held is not None and held.lease.is_lost
 

@@ -1,7 +1,7 @@
 """Faults of the machine: a disk that takes nothing, and a wall clock that is set.
 
-While nothing can be stored, people get one notice each, past the outbox, which stores what it sends; the operator gets
-an alert. A person who writes meanwhile is informed once that the message waits, either with us (it is in the journal)
+While nothing can be stored, people get one notice each, past the outbox, which stores its deliveries; the operator gets
+an alert. Anyone writing meanwhile is informed once that the message waits, either with us (it is in the journal)
 or where it came from (it is not acknowledged, and comes again).
 
 When the wall clock is set, stamps on disk are moved with it, so that ages stay true. A machine without a battery for
@@ -54,7 +54,7 @@ class Outage:
         self._over = 0.0
 
     def changed(self, trouble: DiskError | None) -> None:
-        """The database begins to refuse what it is given, or (None) takes it again. See `Database.watcher`."""
+        """The database begins to refuse writes, or (None) accepts them again. See `Database.watcher`."""
         if trouble:
             self._alerts.tell(FAULT, str(trouble))
         else:
@@ -125,10 +125,10 @@ class Timers(Protocol):
     """What waits for moments of the wall clock."""
 
     def look(self) -> None:
-        """Start what is due: the machine may have slept."""
+        """Start everything due: the machine may have slept."""
 
     async def clock_was_set(self) -> None:
-        """Compute moments anew. Raises StateError where the disk refuses."""
+        """Recompute moments. Raises StateError where the disk refuses."""
 
 
 class ClockChange:
@@ -149,7 +149,7 @@ class ClockChange:
             await self.look()
 
     async def look(self) -> None:
-        """Move what was stamped if the clock was set since the last look."""
+        """Shift the stored stamps if the clock was set since the last look."""
         self._timers.look()
         now, steady = self._clock.now(), self._clock.awake_or_not()
         by = now - steady - self._offset

@@ -2,10 +2,10 @@
 
 A delivery is a row, committed together with the end of the turn that made it. The channel reports through a `Handover`
 when it sends a part and when the part arrived; both are in the row (that the last one arrived: with the receipt). The
-record on disk is never ahead of the chat, and behind it by one part at most: the one that is marked as being sent. A
+record on disk is never ahead of the chat, and lags by one part at most: the one that is marked as being sent. A
 row found `sending` at start has one part that may or may not have arrived: that part is sent once more, and marked.
-A delivery that its channel asks for at once is promised as `sending`: one transaction, not two.
-This is the only window in which a message can arrive twice; a service without idempotency keys leaves no better way.
+A delivery that its channel asks for immediately is promised as `sending`: one transaction, not two.
+Only in this window can a message arrive twice; a service without idempotency keys leaves no better way.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class Promise:
 
 
 def owned_as(delivery: Delivery) -> str:
-    """Return the session whose owner sends a delivery that is promised under no fence."""
+    """Return the session that decides who sends a delivery promised under no fence: its owner does."""
     return delivery.session or f"{OF_CHAT}{delivery.address.channel}:{delivery.address.chat}"
 
 
@@ -145,7 +145,7 @@ class Outbox:
         )
 
     def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
-        """Return how to promise deliveries; the first one to a chat as being sent, where its channel asks at once."""
+        """Return how to promise deliveries; a chat's first one as being sent, where its channel asks immediately."""
         taken, marks = set(self._queues), list[bool]()
         for delivery in deliveries:
             chat = _chat_of(delivery)
@@ -170,14 +170,14 @@ class Outbox:
         return await goes_on(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
 
     def take(self, promised: Sequence[Delivery]) -> None:
-        """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
+        """Send the delivery committed with `row`. If its channel is not open, it waits for a start where it is."""
         if not self._is_sent_here():
             self._spawn(self._want(promised), "wanting sessions of deliveries")
             return
         self.begin([DeliveryProgress(delivery, self._database) for delivery in promised])
 
     def begin(self, started: Sequence[DeliveryProgress]) -> None:
-        """Send what was committed with the rows of a `Promise`, as `take` does."""
+        """Send the deliveries committed with the rows of a `Promise`, as `take` does."""
         if self._early is not None:
             self._early.extend(started)
         else:
@@ -216,7 +216,7 @@ class Outbox:
         self._receipts.setdefault(delivery_id, asyncio.get_running_loop().create_future())
 
     async def resume(self) -> int:
-        """Take up what the last run left undelivered; returns how many."""
+        """Resume the deliveries that the last run left unfinished; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
         await self._take_up(rows)
@@ -258,7 +258,7 @@ class Outbox:
         return any(queue[0].fence == fence and queue[0].is_being_sent for queue in self._queues.values() if queue)
 
     def leave(self, fence: Fence) -> None:
-        """Send no more under a fence: another process does. What is being sent meets the fence itself."""
+        """Send no more under a fence: another process does. Deliveries in progress meet the fence themselves."""
         self._promised.pop(fence.epoch, None)
         for queue in self._queues.values():
             for progress in [each for each in list(queue)[1:] if each.fence == fence]:
@@ -290,14 +290,14 @@ class Outbox:
         return not pending
 
     async def close(self) -> None:
-        """Stop sending; what is left stays in the database for the next start."""
+        """Stop sending; the rest stays in the database for the next start."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_sent_here(self) -> bool:
-        """Whether this process sends what this task promises."""
+        """Whether this process sends the deliveries that this task promises."""
         return self.ownership is None or HELD.get() is not None
 
     def _bind(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
@@ -487,9 +487,9 @@ def _ids(delivery: Delivery) -> Mapping[str, str]:
 async def open_outbox(
     database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership | None = None
 ) -> AsyncIterator[Outbox]:
-    """Yield the outbox, for as long as the block lasts. Call `resume` when the channels are open.
+    """Yield the outbox while the block runs. Call `resume` when the channels are open.
 
-    `ownership`: of a process beside others on the store, which calls `take_up` for each session instead.
+    `ownership`: of a process that shares the store, which calls `take_up` for each session instead.
     """
     outbox = Outbox(database, channels, clock, ownership)
     try:

@@ -1,6 +1,6 @@
 """Work on the sessions that this process owns, of a store that several processes share.
 
-Taking a session up means for one session what a start means for all of them where there is one process: unfinished
+Taking a session up is like a start of a lone process, for this session only: unfinished
 turns go into its lane, promised deliveries into the outbox. It is let go when nothing has come for a while, so that a
 conversation that goes on pays for the taking once.
 
@@ -44,10 +44,10 @@ CarryOut = Callable[[str, str], Awaitable[str]]
 
 
 class SessionMemory(Protocol):
-    """The memory of this process about sessions, beside their lanes."""
+    """The memory of this process about sessions, apart from their lanes."""
 
     async def take(self, session: str) -> None:
-        """Read it anew: it may have changed elsewhere."""
+        """Read it again: it may have changed elsewhere."""
         ...
 
     def leave(self, session: str) -> None:
@@ -55,7 +55,7 @@ class SessionMemory(Protocol):
         ...
 
     def forget(self, session: str) -> None:
-        """Have a session that is not this process's read anew at the next look."""
+        """Have another process's session read again at the next look."""
         ...
 
     def is_needed(self, session: str) -> bool:
@@ -89,7 +89,7 @@ class SharedSessions:
         self._carry_out: asyncio.Future[Mapping[str, CarryOut]] = asyncio.get_running_loop().create_future()
 
     def begin_no_more(self) -> None:
-        """The process winds down: sessions without work are let go at once, the others when their turn has ended."""
+        """Wind down: let go of sessions without work immediately, of the others when their turn has ended."""
         if not self.leases.ending:
             self._keeps_sending_until = self._clock.monotonic() + SEND_SECONDS
         self.leases.ending = True
@@ -124,7 +124,7 @@ class SharedSessions:
         await self._ownership.check(held.lease.fence)
 
     def forget(self, session: str) -> None:
-        """Have a session read anew that is not this process's, and is not being taken by it."""
+        """Have a session read again that is not this process's, and is not being taken by it."""
         if self._ownership.fence_of(session) is None:
             self._memory.forget(session)
 
@@ -133,7 +133,7 @@ class SharedSessions:
         await self._ownership.run(self._work)
 
     async def sweep(self) -> None:
-        """Have sessions worked on that were left behind, again and again: at the start those of one process alone."""
+        """Keep getting abandoned sessions worked on: at the start those of one process alone."""
         while True:
             await self._journal.forget_loose()
             await self._ownership.orders.sweep()
@@ -166,7 +166,7 @@ class SharedSessions:
             self._memory.leave(lease.session)
 
     async def _until_idle(self, held: Held) -> bool:
-        """Work on a session until nothing is left of it. What runs goes on while the store cannot be reached."""
+        """Work on a session until nothing is left of it. Running turns go on while the store is unreachable."""
         while True:
             try:
                 if await self._looked_until_idle(held):
@@ -274,7 +274,7 @@ class SharedSessions:
 
 @asynccontextmanager
 async def open_shared_sessions(shared: SharedSessions, lanes: Lanes, clock: Clock) -> AsyncIterator[SharedSessions]:
-    """Work on sessions for as long as the block lasts; then their lanes end, and others may take them."""
+    """Work on sessions while the block runs; then their lanes end, and others may take them."""
     async with (
         background(keep_running("sweeping sessions", shared.sweep, clock), "sweeping sessions"),
         background(shared.run(), "sessions of this process"),

@@ -83,5 +83,5 @@ ANSWERED = Statement(
 
 
 def opened(session: str | None) -> BoundStatement:
-    """Return the query for what is not finished, of all sessions or of one; `begun`: steps of it are recorded."""
+    """Return the query for unfinished work, of all sessions or of one; `begun`: steps of it are recorded."""
     return OPEN() if session is None else OPEN_OF(of_session=session)

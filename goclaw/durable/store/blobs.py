@@ -1,10 +1,10 @@
-"""Bytes kept in the state folder under their hash, and long outputs kept for the one who caused them.
+"""Bytes kept in the state folder under their hash, and long outputs kept for the person that caused them.
 
-`media/<sha256>` holds pictures and files (with `<sha256>.type` beside it, the media type); `spills/` holds what was too
-long for an answer. Folders are 0700, files 0600. Above: tools, channels, context. Nothing here is in the workspace.
+`media/<sha256>` holds pictures and files (with the media type in `<sha256>.type`); `spills/` holds outputs too long for
+an answer. Folders are 0700, files 0600. Above: tools, channels, context. Nothing here is in the workspace.
 
 Where the database has media, too (`shared_files`), it gets them before anything can refer to them, and the folder gets
-from there what it lacks.
+missing ones from there.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Spill:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Whether a file whose first `SAMPLE` bytes these are is no text; UTF-16 with its mark is some."""
+    """Whether a file with these first `SAMPLE` bytes is not text; UTF-16 with its mark counts as text."""
     return b"\0" in sample and sample[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -119,7 +119,7 @@ class Blobs:
         """Held while adding, so that a new file is not removed at the same moment."""
 
     async def put(self, data: bytes, mime: str) -> str:
-        """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew.
+        """Keep `data` and return its key, the SHA-256 in hex. Storing the same bytes again renews the file's keep time.
 
         Raises:
             DiskError: there is no room for it, or disk or database do not work.
@@ -204,7 +204,7 @@ class Blobs:
         return media + await asyncio.to_thread(self._sweep, self._spills, ttl if spill_ttl is None else spill_ttl)
 
     async def old_media(self, until: float) -> set[str]:
-        """Return keys of what was last put before a moment."""
+        """Return keys of media that were last put before a moment."""
         old = await asyncio.to_thread(self._old_media, until)
         return old if self._shared is None else old | await self._shared.old(until)
 
@@ -217,7 +217,7 @@ class Blobs:
         return left
 
     async def tidy(self, until: float) -> None:
-        """Remove what a kill left half-done before a moment: files without their name, types without their file."""
+        """Remove leftovers of a kill before a moment: files without their name, types without their file."""
         await asyncio.to_thread(self._tidy, until)
 
     async def remove_outputs(self, outputs: Iterable[tuple[str, str]]) -> None:
@@ -356,7 +356,7 @@ def _create(path: Path, buffering: int = -1) -> BinaryIO:
 
 
 def _write_all(file: BinaryIO, data: bytes) -> int:
-    """Write to a file without a buffer, which may take less at once than it is given; returns how much that was."""
+    """Write to a file without a buffer, which may take less per call than it is given; returns how much that was."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]

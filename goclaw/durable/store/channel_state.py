@@ -269,7 +269,7 @@ class ChannelRows:
         return {str(row["key"]): int(row["message"]) for row in await self._database.read(asked)}
 
     async def prune(self) -> None:
-        """Delete what is too old to be asked for."""
+        """Delete rows too old to be asked for."""
         await self._database.write(*(each() for each in _PRUNE))
 
 

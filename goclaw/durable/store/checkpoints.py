@@ -1,4 +1,4 @@
-"""Checkpoints as rows; only ever added, but for what is forgotten (`forgetting`)."""
+"""Checkpoints as rows; only ever added, except when forgotten (`forgetting`)."""
 
 from sqlalchemy import bindparam, func, select
 
@@ -52,7 +52,7 @@ class CheckpointStore:
         self._database = database
 
     async def add(self, session: str, checkpoint: StoredCheckpoint) -> None:
-        """Keep one, unless what it covers is gone."""
+        """Keep one, unless the rows it covers are gone."""
         await self._database.write(
             _INSERT(
                 session=session,
@@ -64,7 +64,7 @@ class CheckpointStore:
         )
 
     async def latest(self, session: str) -> StoredCheckpoint | None:
-        """Return the latest one of what the session's context began with after the last `/clear`."""
+        """Return the latest one that the session's context began with after the last `/clear`."""
         rows = await self._database.read(_LATEST(session=session))
         if not rows:
             return None

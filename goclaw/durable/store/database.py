@@ -65,7 +65,7 @@ class Statement:
     """An SQLAlchemy statement, compiled once for each store. Call it with the values of its parameters."""
 
     def __init__(self, clause: ClauseElement, *, behind: "Statement | None" = None) -> None:
-        """`behind`: tells other processes of it, with its values, once it is committed; lost if this one ends there."""
+        """`behind`: notifies other processes, with its values, after the commit; lost if this one ends there."""
         self.clause = clause
         self.behind = behind
         self._compiled: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -112,13 +112,13 @@ class BoundStatement:
 
 
 def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> Statement:
-    """Build an INSERT with one parameter per named column. `ignore_conflict`: leave a row whose key exists as it is."""
+    """Build an INSERT with one parameter per named column. `ignore_conflict`: leave an existing row unchanged."""
     clause = insert(table).values({column: bindparam(column) for column in columns})
     return Statement(clause.ext(OnConflict()) if ignore_conflict else clause)
 
 
 def upsert_into(table: Table, key: Sequence[str], *columns: str) -> Statement:
-    """Build an INSERT with one parameter per column of the key and per named one, which a row of that key gets anew."""
+    """Build an INSERT with a parameter per key column and named one; an existing row gets the named ones replaced."""
     clause = insert(table).values({column: bindparam(column) for column in (*key, *columns)})
     return Statement(clause.ext(OnConflict(key, columns)))
 
@@ -185,7 +185,7 @@ class Database:
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         """Run the statements as one transaction and return what each did, once it is committed.
 
-        The transaction is queued at once, and goes on when its awaiter is cancelled.
+        The transaction is queued immediately, and goes on when its awaiter is cancelled.
 
         Raises:
             DiskError: the store cannot be written to now. Nothing of the transaction is kept.
@@ -198,7 +198,7 @@ class Database:
         return done
 
     async def read(self, statement: BoundStatement) -> Sequence[Row]:
-        """Run one query on what is committed.
+        """Run one query on committed data.
 
         Raises:
             DiskError: the store cannot be read now.
@@ -206,7 +206,7 @@ class Database:
         raise NotImplementedError
 
     def clock_of(self, clock: Clock) -> Clock:
-        """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
+        """Return the clock that stamps rows: the database's where processes share the store, else `clock`."""
         return clock
 
     @property
@@ -239,7 +239,7 @@ class Database:
             await self.write()
 
     async def commit_forever(self) -> None:
-        """Commit queued transactions; runs beside everything else (see `open_database`)."""
+        """Commit queued transactions; runs alongside everything else (see `open_database`)."""
         while True:
             group = [await self._waiting.get()]
             while len(group) < GROUP_SIZE and not self._waiting.empty():
@@ -318,7 +318,7 @@ class Salvaged(Protocol):
 
 @record
 class StorePart:
-    """A store beside SQLite, as the catalogue names it."""
+    """A store other than SQLite, as named in the catalogue."""
 
     open: Callable[[PostgresPlace, Clock, bool], AbstractAsyncContextManager[Database]]
     """Opens it. The last argument: for this process alone, which is refused while others use it."""

@@ -28,7 +28,7 @@ NUMBERS = Text().with_variant(ARRAY(BigInteger), "postgresql")
 
 
 class OnConflict(SyntaxExtension, ClauseElement):
-    """The action of an INSERT whose key exists: nothing, or new values for the row of that key."""
+    """The action of an INSERT when the key exists: nothing, or new values for the row of that key."""
 
     __visit_name__ = "on_conflict_of_goclaw"
     _traverse_internals: list[tuple[str, InternalTraversal]] = []  # noqa: RUF012 -- SQLAlchemy's own declaration
@@ -39,7 +39,7 @@ class OnConflict(SyntaxExtension, ClauseElement):
         self.columns = columns
 
     def apply_to_insert(self, insert_stmt: Insert) -> None:
-        """Stand behind the values of an INSERT; called by SQLAlchemy."""
+        """Render the clause after the values of an INSERT; called by SQLAlchemy."""
         insert_stmt.apply_syntax_extension_point(lambda existing: [self], "post_values")
 
 
@@ -205,7 +205,7 @@ SETTLED_BY = "tx"
 
 
 class is_settled(FunctionElement[bool]):
-    """Whether no row with a lower number can appear any more beside this one: `is_settled(messages.c.id)`.
+    """Whether no row with a lower number than this one can appear any more: `is_settled(messages.c.id)`.
 
     SQLite numbers and commits rows in one order. On Postgres a transaction may commit after one that took a higher
     number: a row counts once every transaction has ended that began before its own did.

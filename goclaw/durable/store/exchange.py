@@ -1,7 +1,7 @@
 """Messages between the processes that share a store: the seam between their buses and the store.
 
-A message is a text, sent and gone: a process that was not connected has missed it, and is told so. Kept are only the
-watches: which process has readers of which session, for as long as it says so.
+A message is a text, sent and gone: a process that was not connected has missed it, and learns so. Only the watches
+are kept: which process has readers for which session, until it says otherwise.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,7 +16,7 @@ EVERYONE = ""
 
 @record
 class Watch:
-    """A session of which a process has readers."""
+    """A session that a process has readers for."""
 
     session: str
     replica: str
@@ -31,7 +31,7 @@ class Exchange(Protocol):
         ...
 
     def hear(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
-        """Have messages for this process or for everyone heard, in the order in which they were sent.
+        """Have messages for this process or for everyone heard, in the order they were sent.
 
         Args:
             heard: called with each message. It must not wait.

@@ -43,7 +43,7 @@ def fenced(fence: Fence | None) -> Iterator[None]:
 
 @contextmanager
 def fenced_beside(fence: Fence | None) -> Iterator[None]:
-    """Do the same for work beside the session's owner (`Ownership.beside`)."""
+    """Do the same for work alongside the session's owner (`Ownership.beside`)."""
     token = BESIDE.set(fence)
     try:
         yield

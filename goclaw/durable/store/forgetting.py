@@ -1,15 +1,15 @@
 """Deletion of conversations, forever: all of one (`/forget`) in one transaction, or its old turns (`retention.days`).
 
 Numbers of rows are never used again, although SQLite would do so: a deletion leaves one empty row of no session with
-the highest number. A client that comes back with the last row it saw can so be told that it is gone.
+the highest number. So a client that comes back with the last row it saw can learn that it is gone.
 
 What lies outside the database (pictures, long outputs) cannot be part of a transaction. Its names are written down
 with the deletion as owed, so that a crash in between only delays it. So is the rewriting of the file: SQLite
-overwrites what is deleted (`secure_delete`), but copies that it left when it moved rows between pages are gone only
-when the file was written anew. And so are its part of the memory index and its words in the audit log.
+overwrites deleted data (`secure_delete`), but copies that it left when it moved rows between pages are gone only
+when the file has been rewritten. And so are its part of the memory index and its words in the audit log.
 
-Of old turns whole ones go, oldest first: no result loses its call, and what is left begins with a person's message. The
-summary in force stays as long as anything of its session does; it is what the model remembers of the rest.
+Of old turns whole ones go, oldest first: no result loses its call, and the remainder begins with a person's message.
+The summary in force stays while anything of its session does; it is the model's memory of the rest.
 """
 
 import asyncio
@@ -213,7 +213,7 @@ class Extent:
 
 
 class Forgetting:
-    """The deletions, and what they leave to do."""
+    """The deletions, and the work they leave to do."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -223,11 +223,11 @@ class Forgetting:
 
     @property
     def kept_elsewhere(self) -> str:
-        """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
+        """Where deleted words stay outside the store, in a sentence for people; empty: nowhere."""
         return self._database.kept_elsewhere
 
     async def extent(self, session: str) -> Extent:
-        """Return what a person should know before it is deleted."""
+        """Return the facts that a person should know before it is deleted."""
         row = (await self._database.read(_EXTENT(of_session=session)))[0]
         made = (await self._database.read(_SCHEDULES(of_session=session)))[0][0]
         return Extent(int(row[0]), row[1], int(made))
@@ -302,7 +302,7 @@ class Forgetting:
         return [self._settings.learning(f"{OWED}:{secrets.token_hex(8)}", _OWED.to_data(left))] if left else []
 
     async def rewrite(self) -> bool:
-        """Write the file anew; False: it could not be done now."""
+        """Rewrite the file; False: it could not be done now."""
         return await self._database.rewrite()
 
     async def referred_media(self) -> frozenset[str]:

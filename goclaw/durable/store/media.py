@@ -1,7 +1,7 @@
-"""Which pictures and files are still needed: what a context shows, what is on its way to a chat, what tools have kept.
+"""Pictures and files that are still needed: those in a context, on their way to a chat, or kept by tools.
 
 Everything else goes after `media.ttl`: the words that came with it stay, as all words do. No context shows an artifact,
-so nothing would ever need it: it stays as long as its row, with the words. (When conversations are forgotten, a file
+so nothing would ever need it: it stays until its row goes, with the words. (When conversations are forgotten, a file
 stays while any row of another one refers to it: see `forgetting`.)
 """
 
@@ -70,7 +70,7 @@ class NeededMedia:
         return known | uploads_of(row[0] for row in attached)
 
     async def oldest_unprocessed(self) -> float | None:
-        """Return the time of the oldest message whose files may be being fetched: no row refers to them yet."""
+        """Return the time of the oldest message with files possibly being fetched: no row refers to them yet."""
         found: float | None = (await self._database.read(_OLDEST_UNPROCESSED()))[0][0]
         return found
 

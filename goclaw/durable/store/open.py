@@ -1,4 +1,4 @@
-"""The store that is configured: opening it, and looking into it beside the process that has it open."""
+"""The store that is configured: opening it, and looking into it while another process has it open."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -97,7 +97,7 @@ def postgres() -> StorePart:
 
 
 def read_stored(place: Path | PostgresPlace, *statements: BoundStatement) -> list[Sequence[Row]]:
-    """Answer queries beside a daemon that may use the database, without changing it; no rows where it was never made.
+    """Answer queries while a daemon may use the database, without changing it; no rows where it was never made.
 
     Raises:
         ConfigError: it is on Postgres, and the driver is not installed.

@@ -1,7 +1,7 @@
 """Which process works on which session, where several share a store: the seam between the engine and the store.
 
 A session is wanted by the transaction that brings it work. One process takes it, works until nothing is left and a
-while has passed, and lets it go. What it writes meanwhile is checked by the fence of its lease (`store.fencing`).
+while has passed, and lets it go. Its writes meanwhile are checked by the fence of its lease (`store.fencing`).
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Orders(Protocol):
         ...
 
     async def open(self, session: str) -> Sequence[Order]:
-        """Return the orders of a session that have no reply and whose time is not over, in order."""
+        """Return the orders of a session without a reply and within their time, in order."""
         ...
 
     async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
@@ -80,7 +80,7 @@ class Orders(Protocol):
         ...
 
     async def sweep(self) -> None:
-        """Delete orders whose time is over: their askers have died."""
+        """Delete expired orders: their askers have died."""
         ...
 
 
@@ -97,7 +97,7 @@ class Ownership(Protocol):
         ...
 
     def wanted_if_idle(self, session: str) -> BoundStatement:
-        """Return the same for a session that may have been left behind: nothing where one works on it or will."""
+        """Return the same for a session that may be abandoned: nothing where one works on it or will."""
         ...
 
     async def is_owned(self, session: str) -> bool:
@@ -107,15 +107,15 @@ class Ownership(Protocol):
     def withdrawn(self, session: str) -> BoundStatement:
         """Return the statement with which an owner takes back that its session is wanted once more.
 
-        What was committed before is to be looked at after it: it says so no longer.
+        After it, look at everything committed before: the row no longer announces that work.
         """
         ...
 
     async def run(self, work: Work) -> None:
         """Take sessions that are wanted, those of dead processes included, and have each worked on.
 
-        Cancelled, it takes no more, and ends when all `work` has; what is left of a session is taken by another process
-        at once.
+        Cancelled, it takes no more, and ends when all `work` has; another process immediately takes the rest of a
+        session.
         """
         ...
 
@@ -128,7 +128,7 @@ class Ownership(Protocol):
         ...
 
     async def end_beside(self, session: str) -> None:
-        """Have what is written under the fences that `beside` has returned refused from here on, in every process.
+        """Have all later writes under the fences that `beside` returned refused, in every process.
 
         When this returns, all that was written under them is committed or never will be.
 
@@ -138,7 +138,7 @@ class Ownership(Protocol):
         ...
 
     async def left_waiting(self) -> list[tuple[str, str]]:
-        """Return sessions with work whose files are at a gateway that is gone, and its name; each once an absence.
+        """Return sessions with work and their files at a gateway that is gone, and its name; each once an absence.
 
         Raises:
             StateError: the store cannot be reached.

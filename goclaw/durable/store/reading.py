@@ -120,7 +120,7 @@ class TranscriptReader:
         self._database = database
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        """Return the next rows after `after`, oldest first: as many as are convenient at once, none at the end."""
+        """Return the next rows after `after`, oldest first: a convenient number, none at the end."""
         rows = await self._database.read(_PAGE(session=session, after=after))
         return [_row(row) for row in _within(PAGE_SIZE, rows, lambda row: len(row["text"]) + len(row["input"] or ""))]
 
@@ -136,7 +136,7 @@ class TranscriptReader:
         return "" if await self._database.read(_SHOWS(session=session, blob=key)) else None
 
     async def outline(self, session: str, last: int = 0) -> Outline:
-        """Return the session beside its rows; `begins` is where its last `last` messages begin (0: all)."""
+        """Return the session without its rows; `begins` is where its last `last` messages begin (0: all)."""
         start = await self._database.read(_START(session=session))
         cleared_to = int(start[0][0]) if start else 0
         records = [_record(row) for row in await self._database.read(_COMPACTIONS(session=session))]
@@ -154,7 +154,7 @@ class TranscriptReader:
 
 
 def _within(limit: int, rows: Sequence[Row], size: Callable[[Row], int]) -> Iterator[Row]:
-    """Yield the first row, and those behind it while all of them together are no larger than `limit`."""
+    """Yield the first row, and the following ones while all together are no larger than `limit`."""
     total = 0
     for at, row in enumerate(rows):
         total += size(row)
@@ -212,7 +212,7 @@ _EXTENTS = _extents()
 
 @record
 class FeedRow:
-    """A row of a transcript: what a person, the agent or a tool said. Calls are left out."""
+    """A row of a transcript: the words of a person, the agent or a tool. Calls are left out."""
 
     row: int
     session: str
@@ -250,7 +250,7 @@ class TranscriptFeed:
         return self._database.vectors
 
     async def after(self, row: int, *, many: bool = False) -> Sequence[FeedRow]:
-        """Return the next rows after `row`, as many as are convenient at once; none at the end."""
+        """Return the next rows after `row`, a convenient number; none at the end."""
         rows = await self._database.read(_FEED_PAGE(after=row, rows=MANY_ROWS if many else FEED_ROWS))
         if not rows and self._database.is_shared and await self._database.read(_UNSETTLED(after=row)):
             asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.stored)

@@ -1,4 +1,4 @@
-"""What several gateways that use one store have in common: who they are, what they take of the server, and vectors."""
+"""Data shared by gateways on one store: their identities, their use of the server, and vectors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

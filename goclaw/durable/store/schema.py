@@ -1,6 +1,6 @@
 """The tables, as SQLAlchemy Core, for both stores.
 
-Times are seconds since the epoch; what is JSON is kept as text. Nothing here is ever deleted by the daemon but `steps`
+Times are seconds since the epoch; JSON is kept as text. Nothing here is ever deleted by the daemon but `steps`
 (a turn's scratch journal, gone when the turn has ended), settled rows of `inbox` and `deliveries` past their keep time,
 what channels keep for a few days (`store.channel_state`), and conversations that were ordered to be forgotten
 (`/forget`, `retention.days`).

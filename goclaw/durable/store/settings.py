@@ -1,7 +1,7 @@
 """Small values that outlive a restart: of a session (its model, its todos), and of the daemon itself.
 
 Several processes may share them. A value that more than one of them changes is a row for each of its parts (`facts`),
-changed by a statement that says what it changes: none is read, changed and written as a whole.
+changed by a statement that names the change: none is read, changed and written as a whole.
 """
 
 from collections.abc import Mapping, Sequence

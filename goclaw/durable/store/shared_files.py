@@ -7,10 +7,10 @@ from goclaw.common.auth.audit_chain import Blanking
 
 
 class SharedMedia(Protocol):
-    """Media in the database, beside those in the folder. All methods raise `DiskError` as `Database` does."""
+    """Media in the database, in addition to those in the folder. All methods raise `DiskError` as `Database` does."""
 
     async def keep(self, key: str) -> None:
-        """Store media that the folder has, or note that they were kept anew."""
+        """Store media that the folder has, or renew their keep time."""
         ...
 
     async def fetch(self, key: str) -> bool:
@@ -51,7 +51,7 @@ class SharedFiles(SharedMedia, Protocol):
         ...
 
     async def send_changes(self) -> int:
-        """Send what has changed in the folder since the last time; returns how many files that were."""
+        """Send the files that changed in the folder since the last time; returns how many."""
         ...
 
     async def agree(self, name: str, data: bytes) -> bytes:
@@ -74,7 +74,7 @@ class SharedFiles(SharedMedia, Protocol):
         ...
 
     async def send_all(self) -> None:
-        """Make the database have what the folder has, media too, whatever it had before."""
+        """Make the database equal to the folder, media too, whatever it had before."""
         ...
 
     async def compare(self) -> int:

@@ -89,7 +89,7 @@ _OF_SESSION_SINCE = Statement(
 
 @record
 class Spent:
-    """Sums over several answers. Tokens; `cost` in US dollars, of the answers whose price is known."""
+    """Sums over several answers. Tokens; `cost` in US dollars, of the answers with a known price."""
 
     requests: int = 0
     input: int = 0
@@ -128,7 +128,7 @@ class ReservationLedger(Protocol):
     """The open reservations of all processes of a store. Coroutines raise `StateError` where that cannot be reached."""
 
     async def add(self, wanted: Reservation) -> None:
-        """Store a reservation behind all that are open; one of its id is replaced."""
+        """Store a reservation after all open ones; one with the same id is replaced."""
         ...
 
     async def before(self, wanted: Reservation) -> Sequence[Reservation]: ...
@@ -159,7 +159,7 @@ class Reservations:
         """The open ones of this process by id, oldest first. Without a ledger they end with the process."""
 
     async def make(self, wanted: Reservation) -> None:
-        """Reserve, behind all that are open."""
+        """Reserve, after all open reservations."""
         self.own.pop(wanted.id, None)
         self.own[wanted.id] = wanted
         if self.ledger:
@@ -189,7 +189,7 @@ class Reservations:
             self.ledger.forget(reservation)
 
     def release(self, reservation: str) -> None:
-        """End a reservation of which nothing is booked."""
+        """End a reservation without booking anything."""
         if self.own.pop(reservation, None) and self.ledger:
             self.ledger.end(reservation)
 
@@ -226,7 +226,7 @@ def reservations_of(database: Database) -> Reservations:
 
 
 class Spending:
-    """Keeps and sums up what was spent."""
+    """Keeps and sums up the spending."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -284,7 +284,7 @@ class Spending:
         await self._database.write(_FORGET_PERSON(before=before))
 
     async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:
-        """Return sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""
+        """Return sums per session since a moment, the dearest first; an empty key stands for forgotten sessions."""
         return [(row[0], Spent(*tuple(row)[1:])) for row in await self._database.read(_BY_SESSION(since=since))]
 
     async def grouped(self, by: Grouping, since: float, own: str = "") -> Sequence[tuple[str, Spent]]:

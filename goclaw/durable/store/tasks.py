@@ -36,7 +36,7 @@ _PRUNE = Statement(delete(tasks).where(tasks.c.state != "running", tasks.c.ended
 
 
 class TaskRows:
-    """The table, in plain values: what they mean is known above."""
+    """The table, in plain values: their meaning is known above."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -64,7 +64,7 @@ class TaskRows:
         return [dict(row) for row in await self._database.read(_OF(of_session=session, of_person=person))]
 
     async def unreported(self) -> list[dict[str, Any]]:
-        """Return ended tasks of all people whose end was not reported to the model."""
+        """Return ended tasks of all people that were not reported to the model."""
         return [dict(row) for row in await self._database.read(_UNREPORTED())]
 
     async def tell(self, task_ids: Sequence[str]) -> None:

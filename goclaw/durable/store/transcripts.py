@@ -443,7 +443,7 @@ class Transcripts:
         return int((await self._database.read(_COMPACTIONS(session=session)))[0][0])
 
     async def last_compaction(self, session: str, start: int) -> StoredCompaction | None:
-        """Return the latest compaction whose kept part begins after row `start`."""
+        """Return the latest compaction with its kept part beginning after row `start`."""
         rows = await self._database.read(_LAST_COMPACTION(session=session, start=start))
         return _compaction(rows[0]) if rows else None
 
@@ -459,7 +459,7 @@ class Transcripts:
         return summary, await asyncio.to_thread(messages_of, rows)
 
     async def owed(self) -> list[tuple[str, StoredCompaction]]:
-        """Return the sessions whose context begins with a stub, with that compaction; the longest owed first."""
+        """Return the sessions with a stub at the start of their context, and its compaction; the longest owed first."""
         return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
     async def sessions(self, after: SessionPlace | None = None, limit: int | None = None) -> Sequence[SessionInfo]:

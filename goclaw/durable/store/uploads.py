@@ -1,6 +1,6 @@
 """Files that people sent ahead of a message: the bytes in the media store, and a record of each for one person.
 
-A record names who may put the file into a message, and of which session; it is kept for a day, so that a message that
+A record names who may put the file into a message, and the session; it is kept for a day, so that a message that
 is sent again finds it. The bytes are media like all others: the sweep removes what no message refers to.
 """
 
@@ -90,7 +90,7 @@ class Uploads:
             return upload_id
 
     async def find(self, owner: str, session: str, upload_id: str) -> Upload | None:
-        """Return a file for a message of this person in this session, kept anew; None: they have no such file."""
+        """Return a file for a person's message in a session, and renew its keep time; None: they have no such file."""
         if not _ID.fullmatch(upload_id):
             return None
         upload = await asyncio.to_thread(self._read, self._folder / upload_id)

@@ -3,8 +3,8 @@
 A fault is reported again only after it ended and came back, or when a day has passed. This state outlives restarts. It
 is a row for each fault, exchanged in the transaction that promises the message: of several processes on one store that
 see a fault, one reports it. Only what cannot be stored is reported by each.
-It is no log (the module that sees a fault logs it) and no monitoring: only what a person has to do something about
-belongs here. Other modules use `events.Alerts`.
+It is no log (the module that sees a fault logs it) and no monitoring: only faults that a person has to act on
+belong here. Other modules use `events.Alerts`.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class AlertState:
 
 @dataclass(slots=True)
 class OpenFault:
-    """A fault that is there now."""
+    """A present fault."""
 
     text: str
     since: float
@@ -72,7 +72,7 @@ class OpenFault:
 
 
 class AlertDesk:
-    """An alert queue: accepts faults at once and sends them from `run`. Implements `events.Alerts`."""
+    """An alert queue: accepts faults immediately and sends them from `run`. Implements `events.Alerts`."""
 
     def __init__(self, settings: AlertSettings, users: Users, bus: Bus, facts: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -106,7 +106,7 @@ class AlertDesk:
             self._news.set()
 
     def open(self) -> Mapping[str, str]:
-        """Return the faults that are there now, as far as this run knows: key and text."""
+        """Return the present faults, as far as this run knows: key and text."""
         return {key: fault.text for key, fault in self._open.items()}
 
     async def run(self, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
@@ -127,7 +127,7 @@ class AlertDesk:
     async def tell_once(
         self, text: str, fact: str, value: Any, outbox: Outbox, channels: Mapping[str, Channel]
     ) -> None:
-        """Tell an administrator what is no fault; `fact` gets `value` in the transaction of the delivery.
+        """Tell an administrator something that is no fault; `fact` gets `value` in the transaction of the delivery.
 
         Where no administrator can be reached only watched sessions show it, and it is not repeated.
         """
@@ -142,7 +142,7 @@ class AlertDesk:
         await self._facts.learn(fact, value)
 
     async def _read(self) -> None:
-        """Take up what this process and others have reported.
+        """Read the faults that this process and others have reported.
 
         Raises:
             StateError: it cannot be read, and never was.
@@ -170,7 +170,7 @@ class AlertDesk:
         self._ended.clear()
 
     async def _part(self, together: Any) -> dict[str, Any]:
-        """Store what an older GoClaw kept as one fact as one for each fault; return them all."""
+        """Split the single fact that an older GoClaw kept into one for each fault; return them all."""
         for key, value in together.items() if isinstance(together, dict) else ():
             await self._facts.learn_new(f"{FACT}:{key}", value)
         await self._facts.unlearn(FACT)

@@ -1,4 +1,4 @@
-"""Routes what comes in: a message is a slash command, an answer, a turn, or nothing. Implements `events.GatewayPort`.
+"""Routes incoming messages: each is a slash command, an answer, a turn, or nothing. Implements `events.GatewayPort`.
 
 Commands never wait for the session's lane, so `/stop` and `/status` work whatever hangs.
 """
@@ -140,7 +140,7 @@ class Gateway:
             await self._quiet.wait()
 
     async def accept_here(self, inbound: Inbound) -> Acceptance:
-        """Take a message in whose session is this process's, or that any process may take in."""
+        """Accept a message for a session of this process, or one that any process may accept."""
         session = self.ports.access.session_for(inbound.actor, inbound.session)
         text = storable(inbound.text)
         actor = replace(inbound.actor, name=storable(inbound.actor.name))
@@ -226,7 +226,7 @@ class Gateway:
         return await self._reader.media_name(session, blob)
 
     async def outline(self, session: str, last: int) -> Outline:
-        """Return the session beside its rows, and where its last `last` messages begin."""
+        """Return the session without its rows, and where its last `last` messages begin."""
         return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
@@ -401,7 +401,7 @@ class Gateway:
         return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
 
     async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
-        """Answer at once: the message is settled and its answer promised in one transaction.
+        """Answer immediately: the message is settled and its answer promised in one transaction.
 
         `markdown`: the same for chats, where it differs.
         """

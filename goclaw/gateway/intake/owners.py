@@ -1,9 +1,9 @@
-"""The owners of sessions, for the gateway of a process that shares its store: what is a session's own business is done
-where the session is.
+"""The owners of sessions, for the gateway of a process that shares its store: a session's own business is done where
+the session is.
 
-A message whose sender may write there goes one of three ways: it is done here, because
-this process has the session or because it touches no session; it is journaled for the owner, as a plain message that
-begins a turn or waits for one; or it is ordered of the owner, whose gateway accepts it as if it had come in there.
+A message from a permitted sender goes one of three ways: it is done here, because this process has the session or
+because it touches no session; it is journaled for the owner, as a plain message that begins a turn or waits for one; or
+it is ordered of the owner, and the owner's gateway accepts it as if it had come in there.
 """
 
 import logging
@@ -116,7 +116,7 @@ class SessionOwners:
         return "anywhere" if command.anywhere else "command"
 
     async def _session_beside(self, inbound: Inbound, session: str) -> str:
-        """Return the session that a message is about: a reaction is about that of what it is on."""
+        """Return the session that a message is about: a reaction is about that of its message."""
         if inbound.beside and inbound.beside.on:
             for delivery in await self.gateway.outbox.sent_as(inbound.address, inbound.beside.on):
                 return delivery.session or session
@@ -161,7 +161,7 @@ class SessionOwners:
         return self.gateway.ports.questions.answerable_of(actor, elsewhere)
 
     def forget(self, session: str) -> None:
-        """Have a session that is not this process's read anew."""
+        """Have a session that is not this process's read again."""
         self.shared.forget(session)
 
     async def status(self, session: str, details: Details, actor: Actor) -> SessionStatus:
@@ -193,7 +193,7 @@ class SessionOwners:
             return answered(reply)  # an owner of a former version replies with the text
 
     async def _session_of(self, question: str) -> str | None:
-        """Return the session in which a question is asked, by whatever process; None: none is known."""
+        """Return the session that any process asks a question in; None: none is known."""
         if session := self.gateway.ports.questions.session_of(question) or self._asked.get(question):
             return session
         parked = await self.gateway.journal.parked()

@@ -1,7 +1,7 @@
 """Admission by access token: one rule for terminals over TCP, programs, MCP clients and the registry.
 
 The token comes in the header `Authorization` only: addresses end up in logs and histories. It identifies a user of
-users.json, whose rights are looked up at every use. An address that shows invalid tokens too often has to wait.
+users.json; the user's rights are looked up at every use. An address that shows invalid tokens too often has to wait.
 """
 
 import logging

@@ -5,7 +5,7 @@ the listener is full, a new connection evicts the one that has waited longest: o
 used up its share, otherwise any. So unauthenticated callers that begin requests and never finish them do not lock out
 the rest. When every connection is working, a few more are accepted, for probes only.
 
-A caller is an IP address, or the network prefix assigned to one customer. Behind a trusted proxy it is the forwarded
+A caller is an IP address, or the network prefix assigned to one customer. With a trusted proxy it is the forwarded
 address, which is known once a head is complete; until then the proxy itself has no share.
 """
 
@@ -46,14 +46,14 @@ class Connection(Protocol):
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """Return what it is closed by."""
+        """Return the transport to close it by."""
 
 
 class Connections:
     """The open connections of one listener."""
 
     def __init__(self, limits: ConnectionLimits, trusted: Sequence[IpNetwork] = ()) -> None:
-        """`trusted`: networks of proxies whose word about their callers counts."""
+        """`trusted`: networks of proxies that are trusted about their callers."""
         self._limits = limits
         self._trusted = trusted
         self._waiting: dict[Connection, str] = {}
@@ -128,7 +128,7 @@ class Connections:
 
 
 def network_of(address: str) -> str:
-    """Return the network that counts as one caller: the address, or for IPv6 its /64, all of which one caller has."""
+    """Return the network that counts as one caller: the address, or for IPv6 its /64, which belongs to one caller."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,6 +1,6 @@
 """Programs that call with an access token, on any protocol: who they are, whether they may stay, and their bounds.
 
-Used by the rooms `openai`, `api` and `web`, each of which gives refusals (`NotAdmitted`) the shape of its protocol. A
+Used by the rooms `openai`, `api` and `web`, each giving refusals (`NotAdmitted`) the shape of its protocol. A
 device of the web page is a program, too: it shows its token as a cookie.
 """
 
@@ -160,7 +160,7 @@ def actor_of(token: Token) -> Actor:
 def digits_of(user: str, session: str, key: str) -> str:
     """Return 32 hex digits for a request: the same for the same `key` of the user, any others without a key.
 
-    An `Inbound` whose id is made of them is known to the journal when it is sent again, also after a restart.
+    An `Inbound` with an id made of them is known to the journal when it is sent again, also after a restart.
     """
     named = f"{user}\n{session}\n{key}" if key else uuid.uuid4().hex
     return hashlib.sha256(named.encode(errors="replace")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Routes of the daemon's listener beside its own pages; loaded through the catalogue where configured."""
+"""Routes of the daemon's listener in addition to its own pages; loaded through the catalogue where configured."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path

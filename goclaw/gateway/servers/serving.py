@@ -167,7 +167,7 @@ class ServingGateway(GatewayPort, Protocol):
         ...
 
     async def outline(self, session: str, last: int) -> Outline:
-        """Return the session's state beside its rows, and where its last `last` messages begin."""
+        """Return the session's state without its rows, and where its last `last` messages begin."""
         ...
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
@@ -472,7 +472,7 @@ class IdempotencyCache:
         """Accept the message, or wait for and return the answer to its first copy.
 
         Raises:
-            Exception: the error of `take`; the message was not accepted then, and is tried anew when it comes again.
+            Exception: the error of `take`; the message was not accepted then, and is tried again when it comes again.
         """
         while given := self._given.get(key):
             await asyncio.wait({given})

@@ -1,6 +1,6 @@
 """The Unix socket in the state folder: its file, and the wait for the first client.
 
-The server behind it and the library it stands on take 2 MB, which a daemon without terminals does not need: they are
+Its server and the library underneath take 2 MB, which a daemon without terminals does not need: they are
 loaded when the first client comes (0.1 s, once), which the kernel keeps waiting meanwhile.
 """
 
@@ -74,7 +74,7 @@ async def _first_client(listening: socket.socket) -> None:
 
 @contextmanager
 def bound_socket(path: Path) -> Iterator[socket.socket]:
-    """Yield a socket that listens at `path` while the block runs. One that an earlier run left behind is replaced.
+    """Yield a socket that listens at `path` while the block runs. A leftover of an earlier run is replaced.
 
     Raises:
         StateError: others could put their own socket into its place.

@@ -1,9 +1,9 @@
 """The two ways in for terminals: TCP with an access token, and the Unix socket in the state folder.
 
-A client over TCP acts as the user of its token, whose rights are looked up in users.json at every use. `servers.http`
-has checked Host, Origin and sizes, `servers.admission` the token: an address with a query, which may hold one, is
-refused. A client on the socket must have the daemon's own uid, as the kernel reports
-it, and acts as the owner; `servers.socket_file` has the file. `servers.serving` handles both connections from there.
+A client over TCP acts as the user of its token; the user's rights are looked up in users.json at every use.
+`servers.http` has checked Host, Origin and sizes, `servers.admission` the token: an address with a query, which may
+hold one, is refused. A client on the socket must have the daemon's own uid, as the kernel reports it, and acts as the
+owner; `servers.socket_file` has the file. `servers.serving` handles both connections from there.
 """
 
 import logging

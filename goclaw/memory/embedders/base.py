@@ -35,8 +35,8 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
         """Return a vector for each text, in order: one signed byte per dimension, scaled so that the largest is 127.
 
-        What is longer than the model reads counts with its beginning only. `query`: the texts ask; some models embed
-        questions in another way than what answers them.
+        A text longer than the model reads counts with its beginning only. `query`: the texts ask; some models embed
+        questions in another way than their answers.
 
         Raises:
             EmbeddingError: not now; asking later may work.

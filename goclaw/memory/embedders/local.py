@@ -1,8 +1,8 @@
-"""sentence-transformers on this machine, in a process of its own that is there only while it is needed.
+"""sentence-transformers on this machine, in a process of its own that exists only while it is needed.
 
 The first `embed` starts it; `memory.embedder_idle` seconds without work or too much memory end it. Where
 onnxruntime is installed, a small form of the model is made once, in the state folder (`worker.exporting`). Its vectors
-are as good together with the original's (docs/memory.md), so nothing tells which of the two made one.
+are as good together with the original's (docs/memory.md), so nothing records which of the two made one.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ class LocalEmbedder:
             self._changed.set()
 
     async def run(self) -> None:
-        """Run a process while there is work, for as long as this is awaited."""
+        """While this is awaited, run a process whenever there is work."""
         while True:
             while not self._jobs:
                 self._changed.clear()
@@ -288,7 +288,7 @@ def _make_room(folder: Path, stale: float) -> None:
 async def open_local(
     spec: str, config: Config, clock: Clock, python: Interpreter | None = None
 ) -> AsyncIterator[Embedder]:
-    """Open the embedder for `sentence-transformers:model`, as long as the block runs, in `memory.embedder_python`.
+    """Open the embedder for `sentence-transformers:model`, while the block runs, in `memory.embedder_python`.
 
     Raises:
         ConfigError: the extra is not installed, or the model is not there and may not be fetched.

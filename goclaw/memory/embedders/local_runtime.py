@@ -1,7 +1,7 @@
 """The runtime of a model on this machine: its files, a Python with its packages, the worker's process from outside.
 
-A model is found, and its version told, without loading or downloading anything; a Python is asked what is installed
-there without importing any of that. The process has an environment of its own, is controlled by frames, and always
+A model is found, and its version told, without loading or downloading anything; a Python is asked for its installed
+packages without importing any of them. The process has an environment of its own, is controlled by frames, and always
 ended.
 """
 
@@ -96,7 +96,7 @@ class LocalModel:
 
 
 def module_of(name: str) -> str:
-    """Return the package in which a model of that name would be; empty where none could."""
+    """Return the package that would hold a model of that name; empty where none could."""
     module = (name or PACKAGED_MODEL).replace("-", "_").replace(".", "_")
     return module if module.isidentifier() else ""
 

@@ -15,7 +15,7 @@ _WORD = re.compile(r"\w+")
 
 
 class WordsEmbedder:
-    """An `Embedder` whose vectors add up one direction per word; the same texts always get the same ones."""
+    """An `Embedder` with vectors that add up one direction per word; the same texts always get the same ones."""
 
     def __init__(
         self, name: str = "words", synonyms: Iterable[Iterable[str]] = (), *, batch: int = 8, size: int = 256

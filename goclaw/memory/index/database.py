@@ -2,8 +2,8 @@
 
 Each operation is a function of a connection, run whole in its thread. No check of the whole file delays a start: the
 first caller that finds it damaged begins an empty one (`IndexFile.rebuild`); until it is filled again, searches find
-what is there. A reindexing fills a file beside the current one, which it replaces when complete (`rebuild_beside`).
-Vectors are copied: they belong to texts, and the same texts come again.
+the present content. A reindexing fills a file next to the current one, which it replaces when complete
+(`rebuild_beside`). Vectors are copied: they belong to texts, and the same texts come again.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ WRITER_CACHE_KIB = 512
 
 
 class BrokenIndex(StateError):
-    """The index file is damaged; `IndexFile.rebuild` makes it anew."""
+    """The index file is damaged; `IndexFile.rebuild` makes a new one."""
 
     def __init__(self, why: str, generation: int) -> None:
         """Take the reason and the generation of the damaged file: another one may be in its place by now."""
@@ -94,7 +94,7 @@ class IndexFile:
         return await asyncio.get_running_loop().run_in_executor(self._reading, view)
 
     async def rewrite(self) -> bool:
-        """Rewrite the conversations so that no deleted word of theirs remains readable in the file or beside it.
+        """Rewrite the conversations so that no deleted word of theirs remains readable in the file or next to it.
 
         Takes seconds for large conversations; searches go on and writing waits. Notes are rewritten with them only
         where they are the smaller part. Returns False if an old view of it is still
@@ -119,9 +119,9 @@ class IndexFile:
         await asyncio.get_running_loop().run_in_executor(self._writing, dropped)
 
     async def rebuild(self, error: BrokenIndex) -> None:
-        """Set the file in which the error was found aside and continue with an empty one, unless that has been done.
+        """Set aside the file with the error and continue with an empty one, unless that has been done.
 
-        Usually several callers find the damage at once: the second must not set the new file aside.
+        Usually several callers find the damage at the same time: the second must not set the new file aside.
         """
 
         def set_aside() -> None:
@@ -198,7 +198,7 @@ class IndexFile:
 
 @asynccontextmanager
 async def open_index(path: Path) -> AsyncIterator[IndexFile]:
-    """Yield the index file, opened at its first use: a missing one, or one of another version, is made anew."""
+    """Yield the index file, opened at its first use: a missing one, or one of another version, is rebuilt."""
     index = IndexFile(path)
     try:
         yield index
@@ -266,7 +266,7 @@ def _is_mostly_notes(connection: sqlite3.Connection) -> bool:
 
 
 def _rewrite_talk(connection: sqlite3.Connection) -> None:
-    """Write the rows of the conversations' tables into empty pages: what was deleted is in none of these.
+    """Write the rows of the conversations' tables into empty pages: deleted words are in none of these.
 
     `secure_delete` overwrites deleted rows, but not the copies that SQLite left within a page when it moved rows. It
     overwrites the whole page when a table gives it up, as here each table gives up all of its own.

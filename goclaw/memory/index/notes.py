@@ -1,6 +1,6 @@
 """Notes in the index: writing files of a workspace, cut into passages, and looking up who may see them.
 
-Nothing here reads a file (`file_indexer` does). A document keeps its number as long as its file exists; a passage that
+Nothing here reads a file (`file_indexer` does). A document keeps its number while its file exists; a passage that
 stays at its place keeps its row and its unit. One that moves gets a new unit; its vector belongs to its text, and
 stays.
 """

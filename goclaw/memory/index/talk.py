@@ -5,7 +5,7 @@ Nothing here reads the transcripts (`transcript_indexer` does). Places follow th
 there are.
 
 While a large backlog is indexed, the newest messages are in documents of their own, without windows, so that a search
-finds them at once: of each only the rows that the backlog has not reached count.
+finds them immediately: of each only the rows that the backlog has not reached count.
 """
 
 import math
@@ -91,7 +91,7 @@ def session_of(name: str) -> str:
 
 
 def begin_newest(connection: sqlite3.Connection, row: int, at: float) -> None:
-    """Index the messages behind a row, of that time, before the backlog up to it."""
+    """Index the messages after a row, of that time, before the backlog up to it."""
     facts = ((_NEWEST, str(row)), (_NEWEST_FROM, repr(at)))
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
 
@@ -165,7 +165,7 @@ def extents(connection: sqlite3.Connection, *, newest: bool = False) -> dict[str
 def forget(connection: sqlite3.Connection, session: str, before_row: int | None = None) -> bool:
     """Delete a conversation's messages before a row, or all; vectors, too, unless an equal text still needs them.
 
-    Returns whether there is more to delete: at most `FORGOTTEN_AT_ONCE` passages go at once, the oldest first. The
+    Returns whether there is more to delete: at most `FORGOTTEN_AT_ONCE` passages go at a time, the oldest first. The
     words are out of the tables then; `IndexFile.rewrite` removes them from the file.
     """
     return any(_forget(connection, name, before_row) for name in (session, session + NEWEST_MARK))

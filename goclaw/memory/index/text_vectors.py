@@ -86,7 +86,7 @@ def models(connection: sqlite3.Connection) -> list[VectorModel]:
 
 
 def serving(connection: sqlite3.Connection) -> VectorModel | None:
-    """Return the model whose vectors searches use."""
+    """Return the model that provides the vectors for searches."""
     return next((model for model in models(connection) if model.serving), None)
 
 
@@ -272,7 +272,7 @@ def units_of(connection: sqlite3.Connection, corpus: Corpus, model: str, texts: 
 def units_within(
     connection: sqlite3.Connection, corpus: Corpus, model: str, ranges: Sequence[tuple[int, int]]
 ) -> list[Embedded]:
-    """Return the units with a vector of the model whose places lie entirely within one of the ranges."""
+    """Return the units with a vector of the model and with places entirely within one of the ranges."""
     statement = _WITHIN.format(corpus=corpus)
     found = (connection.execute(statement, (model, first, last, last)) for first, last in ranges)
     return [Embedded(*row) for rows in found for row in rows]

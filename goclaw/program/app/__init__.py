@@ -1,6 +1,6 @@
 """The composition root, the only room that knows every part: it opens them in order and closes them in reverse.
 
-`sessions` builds the parts of sessions. `running` has the order in which the daemon begins and ends;
+`sessions` builds the parts of sessions. `running` has the order of the daemon's start and end;
 `cli.daemon` bounds how long the end may take. `registries` starts the publishing loop only where something is
 published and while the MCP server listens.
 

@@ -146,7 +146,7 @@ class DaemonConversations:
         Args:
             bus, gateway, transcripts, clock: the daemon's.
             standing: returns the part of the status that changes without events; compared with its earlier value.
-            feed: has what other processes store, of which there are no events; None: there are no others.
+            feed: has the rows that other processes store, without events; None: there are no others.
         """
         self._bus = bus
         self._gateway = gateway
@@ -206,7 +206,7 @@ class DaemonConversations:
 
 
 class _Seen:
-    """The changes that one follower has still to be told of."""
+    """The changes that one follower has yet to hear of."""
 
     def __init__(self, rows: dict[str, int]) -> None:
         """`rows`: the sessions that it knows, each with the last row that it was told of; 0: of none."""
@@ -236,7 +236,7 @@ class _Seen:
         self.queue.put_nowait(None)
 
     async def read(self, feed: TranscriptFeed, after: int) -> int:
-        """Queue the sessions with rows after `after` of which there was no event; return the last row.
+        """Queue the sessions with rows after `after` that had no event; return the last row.
 
         Raises:
             StateError: the store cannot be read.

@@ -71,10 +71,9 @@ async def open_app(
     """Yield the daemon, listening and answering while the block runs.
 
     Without channels it serves local clients only, and no other gateway may use the store: for a command that opens the
-    state for a moment. `vitals` adds lines
-    to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.
-    `parts`: what packages declare, which `config` holds already. `begun`: what the channels have begun; then the caller
-    holds the state folder.
+    state for a moment. `vitals` adds lines to the status, `counts` numbers to that for machines. `config_file`: what
+    `config` was read from, if anything was. `parts`: what packages declare, which `config` holds already. `begun`:
+    things the channels have begun; then the caller holds the state folder.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
@@ -220,7 +219,7 @@ def _leases(foundation: Foundation, channels: Mapping[str, Channel], journal: Jo
 
 
 def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
-    """Report it when the database refuses what it is given, or was damaged."""
+    """Report it when the database refuses writes, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
     foundation.database.watcher = outage.changed
     if salvaged := foundation.database.salvaged:

@@ -338,7 +338,7 @@ class Shared:
 
 @record
 class SharingPart:
-    """How the daemon works beside others on one store, as the catalogue names it."""
+    """The daemon's part in sharing a store, as named in the catalogue."""
 
     open_store: Callable[[Database, Bus, Clock], StoreSharing]
     leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]

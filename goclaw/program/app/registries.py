@@ -1,6 +1,6 @@
 """The daemon's part in registries: it has catalogues fetched, updates registries, and reports failures.
 
-Failures stand beside the faults of tools; those that only a person can mend are told to an admin.
+Failures are listed with the faults of tools; those that only a person can mend are reported to an admin.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ async def keep_published(app: App) -> None:
 
 
 def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
-    """Report a failure beside the faults of tools, and to an admin where only a person can mend it."""
+    """Report a failure among the faults of tools, and to an admin where only a person can mend it."""
     app.sources.report(what, why)
     if why and for_good:
         app.foundation.alerts.tell(f"publishing {what}", f"{what} {why}")
@@ -71,7 +71,7 @@ async def keep_registries(app: App) -> None:
 
 
 def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
-    """Report a problem beside the faults of tools, and to an admin where a registry changed what it said."""
+    """Report a problem among the faults of tools, and to an admin where a registry changed published content."""
     app.sources.report(f"registries.{registry}", problem)
     if changed:
         app.foundation.alerts.tell(

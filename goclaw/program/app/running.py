@@ -5,7 +5,7 @@ the HTTP listener and the channels accept nothing more (their services keep it),
 are cut, deliveries go out, then the parts close in reverse. Terminals stay until after that, so that `/stop` works
 meanwhile; messages written there are kept for the next start.
 
-Beside it: a background task that ends is reported where it was started, and the prompts of MCP servers are slash
+In addition, a background task that ends is reported where it was started, and the prompts of MCP servers are slash
 commands.
 """
 
@@ -119,7 +119,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
 
 
 async def _take_up(stack: AsyncExitStack, app: App) -> Shared | None:
-    """Take up what is unfinished: all of it, or where processes share the store, the sessions that this one gets."""
+    """Resume unfinished work: all of it, or where processes share the store, the sessions that this one gets."""
     if app.foundation.database.is_shared:
         return await stack.enter_async_context(load(catalog.SHARING, SharingPart).open_sessions(app))
     app.sessions.ports.questions.restore(await app.journal.parked())
@@ -136,7 +136,7 @@ def _schedules(app: App) -> Schedules:
 async def _run_parts(
     stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, shared: Shared | None
 ) -> None:
-    """Run the channels and everything that works beside turns; a part that fails is started again."""
+    """Run the channels and everything that works in parallel to turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
         foundation.environment.blobs, NeededMedia(foundation.database), clock, foundation.config.media.ttl
@@ -236,7 +236,7 @@ async def _tools(app: App) -> None:
 
 
 async def _tell_of_version(app: App) -> None:
-    """Tell an administrator once what a version brings that runs for the first time; the very first one nothing."""
+    """Tell an administrator once about the news of a version at its first run; about the very first one nothing."""
     settings = app.sessions.ports.settings
     try:
         before = await settings.fact(VERSION_FACT)

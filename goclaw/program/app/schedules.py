@@ -1,4 +1,4 @@
-"""Schedules, bound to what they start: turns through the engine, messages through the outbox."""
+"""Schedules, bound to the things they start: turns through the engine, messages through the outbox."""
 
 from functools import partial
 

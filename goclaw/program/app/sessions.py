@@ -1,4 +1,4 @@
-"""The parts of sessions, built in the order in which they need each other."""
+"""The parts of sessions, built in the order of their needs."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -75,7 +75,7 @@ class SessionParts:
         is_alone: Callable[[Actor, str], bool],
         blank_audit: BlankAudit,
     ) -> None:
-        """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for what is forgotten."""
+        """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for forgotten sessions."""
         self.ports = ports
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)

@@ -1,4 +1,4 @@
-"""The daemon beside others on one store: what it does for its own sessions only, and what one at a time does.
+"""The daemon among others on one store: its work for its own sessions only, and the work of one at a time.
 
 Loaded only where the store is shared. Of several processes each takes in messages; who answers is settled for each
 session (`engine.shared_sessions`).
@@ -57,7 +57,7 @@ def _leases(
 
 @asynccontextmanager
 async def _open_sessions(app: App) -> AsyncIterator[Shared]:
-    """Work on sessions for as long as the block lasts.
+    """Work on sessions while the block runs.
 
     Raises:
         TypeError: lanes or database were not opened for this.

@@ -138,7 +138,7 @@ async def _use(app: App) -> "StoreUse | None":
 
 
 async def watch_faults(app: App) -> None:
-    """Report what is seen by looking only: users.json, and the room on the disk."""
+    """Report faults that are seen by looking only: users.json, and the room on the disk."""
     foundation = app.foundation
     while True:
         if problem := foundation.users.problem:

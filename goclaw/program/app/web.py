@@ -41,7 +41,7 @@ def open_logins(app: App) -> WebLogins | None:
 
 
 async def cookies_of(config: Config) -> "Cookies | None":
-    """Return the cookies of the web page, whose module is loaded only where there is one."""
+    """Return the cookies of the web page; their module is loaded only where there is one."""
     if not config.http.web:
         return None
     await asyncio.to_thread(import_module, "goclaw.gateway.servers.web.cookies")

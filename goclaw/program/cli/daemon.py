@@ -21,7 +21,7 @@ READ = ("goclaw.tools.declare", "goclaw.memory.base", "goclaw.tools.builtin")
 
 
 async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried: bool = False) -> None:
-    """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
+    """Run the gateway until SIGTERM or SIGINT. A second signal ends it immediately: the journal is made for that.
 
     SIGHUP ends it, too, where it runs in a terminal; elsewhere it reloads what can be reloaded (`serving`).
     `launch` is stored for `goclaw restart`. `is_tried`: this version was to commit an upgrade when it began.
@@ -43,12 +43,12 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried:
 
 
 def import_serving() -> None:
-    """Import the other modules, without what structlog colours tracebacks with, and some without their manual.
+    """Import the other modules, without structlog's colouring of tracebacks, and some without their docstrings.
 
-    Of the library that watches files, what restarts programs stays away, too.
+    The part of the file-watching library that restarts programs stays away, too.
 
     The collector is off while the daemon starts (`run_gateway`), but a class with slots is made of one without them,
-    which only the collector frees. One look, at what was imported here alone, is 1.2 MB less for good; by then the
+    which only the collector frees. One look, at the imports here alone, is 1.2 MB less for good; by then the
     channels have sent their first requests.
     """
     gc.freeze()

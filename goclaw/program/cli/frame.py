@@ -74,7 +74,7 @@ class LazyGroup(TyperGroup):
 
 
 def load_command(path: str) -> Any:
-    """Return the command behind a line of the table, imported."""
+    """Return the command of a line of the table, imported."""
     # Nothing that is made meanwhile becomes garbage; looking for some, then and ever after, costs a tenth of it.
     gc.disable()
     try:

@@ -18,7 +18,7 @@ def outlive_hangups(arguments: Sequence[str]) -> None:
 
 
 def has_terminal() -> bool:
-    """Return whether the process has a controlling terminal, whose end SIGHUP tells of."""
+    """Return whether the process has a controlling terminal, so that SIGHUP means the terminal's end."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

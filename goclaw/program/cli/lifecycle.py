@@ -68,7 +68,7 @@ def bring_up(loaded: Loaded, given: Options) -> None:
 
 
 def refuse_secrets(loaded: Loaded) -> None:
-    """Raise StateError for a secret among the options: a daemon has them for as long as it lives, for all to read."""
+    """Raise StateError for a secret among the options: a daemon shows them to everyone while it lives."""
     if secrets := secret_overrides(loaded):
         raise StateError(
             f"{secrets[0]}: is a secret, and everybody on this machine can read the options of a daemon; "
@@ -156,7 +156,7 @@ def _restart_in_background(config: Config, given: Options) -> None:
 
 
 def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
-    """Return the configuration and the options with which the running daemon is to be started anew.
+    """Return the configuration and the options for restarting the running daemon.
 
     Says which variables it had and would not have.
 

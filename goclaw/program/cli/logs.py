@@ -1,4 +1,4 @@
-"""`goclaw logs|audit`: the daemon's log, and who did what, by which rule.
+"""`goclaw logs|audit`: the daemon's log, and who did what, under which rule.
 
 A terminal gets lines to read, a pipe the JSON of the file.
 """
@@ -214,7 +214,7 @@ def _is_whole(config: Config, path: Path, chain: str) -> bool:
 
 
 def _extent(found: Verified, known: Head | None) -> Iterator[str]:
-    """Yield lines about what was checked, and what the chain says nothing of."""
+    """Yield lines about the extent of the check, and about the parts outside the chain."""
     if not found.begins:
         yield "there is no chain yet: it begins with the next line"
         return

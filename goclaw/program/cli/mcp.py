@@ -1,7 +1,7 @@
 """`goclaw mcp serve|list|approve`: tools for programs that speak the Model Context Protocol, and MCP servers.
 
 Like `goclaw tool run`, `serve` runs the tools in this process, under the same rules and containment, whether a daemon
-runs or not. A process that lives as long as its client holds neither the socket nor the lock: conversations and the
+runs or not. A process that lives while its client does holds neither the socket nor the lock: conversations and the
 status come, when they are asked for, from the daemon if one runs, else from the state folder. `list` and `approve` ask
 the MCP servers of the configuration themselves.
 """
@@ -57,7 +57,7 @@ class _Looked:
         )
 
     def changed(self, name: str) -> list[tuple[Definition, tuple[str, ...]]]:
-        """Return tools of a server that are not as they were agreed to, with what is different."""
+        """Return tools of a server that differ from the approved ones, with the differences."""
         found = [
             (each.definition, self.servers.known.changes(name, each.definition))
             for each in (self.seen[name].offered if name in self.seen else ())

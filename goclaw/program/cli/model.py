@@ -55,7 +55,7 @@ class ListedModels:
 
 
 def completions(incomplete: str) -> list[str]:
-    """Complete what was typed so far, for a shell; no names where no provider answers in time."""
+    """Complete the text typed so far, for a shell; no names where no provider answers in time."""
     try:
         return asyncio.run(_find_completions(incomplete, load_config(packages=False).config))
     except (GoclawError, TimeoutError):
@@ -112,7 +112,7 @@ def model(
 
 
 def _try(spec: str, loaded: Loaded, *, unchecked: bool) -> None:
-    """Ask the model for one tool call, and print what it did, or why it did nothing."""
+    """Ask the model for one tool call, and print its action, or why it did nothing."""
     if unchecked or spec == DEMO:
         return
     print(f"Asking {spec} for one tool call …")
@@ -174,7 +174,7 @@ async def _resolve(typed: str, config: Config, *, unchecked: bool) -> str:
 
 
 def _providers_for(typed: str, config: Config) -> Sequence[str]:
-    """Return the providers whose models may be meant."""
+    """Return the providers of the models that may be meant."""
     provider, colon, _ = typed.partition(":")
     return [provider] if colon and provider in LISTING else usable_providers(config)
 

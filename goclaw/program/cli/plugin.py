@@ -1,7 +1,7 @@
 """`goclaw plugin add|list|remove|update|restore`: packages with tools, agents, channels … of others (docs/plugins.md).
 
-They are installed behind GoClaw's own packages, and recorded in the state folder, so that a new GoClaw or Python
-brings them back. A running daemon goes on with what it began with until `goclaw restart`.
+They are installed after GoClaw's own packages, and recorded in the state folder, so that a new GoClaw or Python
+brings them back. A running daemon keeps the plugins it started with until `goclaw restart`.
 """
 
 from contextlib import AbstractContextManager

@@ -1,7 +1,7 @@
 """People by preset, for `goclaw users add --preset` and `goclaw setup`: what would be so, as a table, and writing it.
 
 Entries of users.json and roles of the configuration are written both or not at all. A role that is defined already
-stays as it is: the table shows what it really gives.
+stays as it is: the table shows the rights that it really gives.
 """
 
 import textwrap
@@ -160,7 +160,7 @@ def _row(name: str, text: str, when: str = "") -> Iterator[str]:
 
 
 def write(loaded: Loaded, plans: Plans) -> list[str]:
-    """Write roles and entries; returns what was written, a line each.
+    """Write roles and entries; returns a line for each.
 
     Raises:
         ConfigError, ToolError: something cannot be written, or changed since the table was made; nothing was written.

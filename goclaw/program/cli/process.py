@@ -1,7 +1,7 @@
 """The daemon as another process: start it, find it, end it, and the record of how it was started.
 
-A daemon writes down with what it was started, so that `goclaw restart` can start it in the same way. No value of a
-secret is kept, and none of a variable: only the names of what is in no file.
+A daemon writes down the way it was started, so that `goclaw restart` can start it in the same way. No value of a
+secret is kept, and none of a variable: only the names of those that are in no file.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ def output_path(config: Config) -> Path:
 
 
 def is_in_background(config: Config) -> bool:
-    """Whether what this process prints goes to `output_path`."""
+    """Whether the output of this process goes to `output_path`."""
     try:
         return os.path.samestat(os.fstat(sys.stderr.fileno()), output_path(config).stat())
     except (OSError, ValueError):
@@ -123,7 +123,7 @@ def is_in_background(config: Config) -> bool:
 
 
 def listens(config: Config) -> bool:
-    """Whether a daemon holds this state folder and its socket is there."""
+    """Whether a daemon holds this state folder and its socket exists."""
     return running_pid(config) is not None and config.socket_path.exists()
 
 
@@ -215,7 +215,7 @@ def secret_overrides(loaded: Loaded) -> list[str]:
 def variables(loaded: Loaded, environ: Mapping[str, str]) -> list[str]:
     """Return the environment variables that this configuration uses, but for those that name its files.
 
-    One whose key a file or a secret sets, too, is not among them: the daemon finds that without it.
+    A variable is not among them if a file or a secret sets its key, too: the daemon finds that without it.
     """
     return sorted({*_variables_of_settings(loaded), *_other_variables(environ)})
 

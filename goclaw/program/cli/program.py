@@ -1,4 +1,4 @@
-"""Program of the command line: the daemon at once, every other command by `frame`.
+"""Program of the command line: the daemon directly, every other command by `frame`.
 
 The daemon's process lives for months, and has no use for the library that reads command lines (1.5 MB). So a command
 line that does no more than start it is read here. One that asks for help, or has a mistake, is read by `frame`.

@@ -1,7 +1,8 @@
 """`goclaw registry`: the catalogs fetched from registries, and this gateway's own; listing sends no requests.
 
-`serve` serves the own registry in the foreground, with or without a daemon beside it, and keeps fresh by itself what
-`federation.share` passes on. The words of entries are strangers': in a terminal, they stand on lines of ours.
+`serve` serves the own registry in the foreground, with or without a running daemon, and by itself keeps fresh the
+entries that `federation.share` passes on. The words of entries are strangers': in a terminal, they stand on lines of
+ours.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ async def _serve(config: Config) -> None:
 
 @asynccontextmanager
 async def _kept_fresh(config: Config, clock: Clock) -> AsyncIterator[None]:
-    """Fetch what is shared on, again and again, while the block runs."""
+    """Keep fetching the entries that are shared on, while the block runs."""
     shared = {name: settings for name, settings in config.registries.items() if settings.federation.share}
     if not shared:
         yield

@@ -1,6 +1,6 @@
-"""Requests of `goclaw registry` to registries: fetch what they have, publish an entry, withdraw it.
+"""Requests of `goclaw registry` to registries: fetch their entries, publish an entry, withdraw it.
 
-What was fetched is described without a request. This gateway's own registry is a file.
+Fetched entries are described without a request. This gateway's own registry is a file.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ async def fetch(config: Config, names: Sequence[str]) -> list[SyncResult]:
 
 
 def gaps(config: Config, catalog: CatalogStore, names: Sequence[str]) -> Iterator[str]:
-    """Yield lines about registries whose catalogs are missing or stale."""
+    """Yield lines about registries with missing or stale catalogs."""
     now = RealClock().now()
     for name in names:
         known, settings = catalog.sync(name), config.registries[name]

@@ -23,7 +23,7 @@ from goclaw.tools.toolkit.sources import SETTLED_SECONDS, open_sources
 
 @record
 class Case:
-    """People under a configuration, whose rights are wanted."""
+    """People under a configuration, to show the rights of."""
 
     config: Config
     users: Sequence[User]
@@ -64,12 +64,12 @@ def _kind_of(user: User) -> User:
 
 
 def actor_of(user: User) -> Actor:
-    """Return the person as one who writes in a chat of their own."""
+    """Return the person as the author of a message in their own chat."""
     return Actor(user.key, user.key.partition(":")[0])
 
 
 def person_lines(user: User, config: Config, rights: EffectiveRights) -> Iterator[str]:
-    """Yield what is known of a person, and below it their rights, a line each."""
+    """Yield the data on a person, and below it their rights, a line each."""
     yield head_line(user, config)
     yield from (f"  {name}: {text}" for name, text in rights.lines(folder_in_words(place_of(config, user))))
 

@@ -1,4 +1,4 @@
-"""`goclaw send`: one message to the daemon, or to one of our own for as long as it takes, and its answer."""
+"""`goclaw send`: one message to the daemon, or to a temporary one of our own, and its answer."""
 
 import asyncio
 import shlex
@@ -74,8 +74,8 @@ async def send_and_wait(
 ) -> tuple[str, bool]:
     """Send one message or command and wait for its end.
 
-    With `as_json`, every event of the turn is printed as a line of JSON as it comes. Without, what a turn waits for is
-    said on standard error, with the command that answers it. `packaged` is what `config` holds of packages.
+    With `as_json`, every event of the turn is printed as a line of JSON as it comes. Without, a question that a turn
+    waits on goes to standard error, with the command that answers it. `packaged` is the part of `config` from packages.
 
     The daemon may be restarted meanwhile, and the connection may break: the answer is the same, and printed once.
 
@@ -113,7 +113,7 @@ class _Reporter:
         self._has_said = False
 
     def set_apart(self) -> None:
-        """Print the empty line between what was said so far and what follows."""
+        """Print the empty line between the text so far and the text that follows."""
         if self._has_said:
             print(flush=True)
 
@@ -130,7 +130,7 @@ class _Reporter:
             say(event.text)
 
     def _print_text(self, message: AssistantMessage) -> None:
-        """Print what is said before a tool call; the last answer is printed when the turn has ended."""
+        """Print the text before a tool call; the last answer is printed when the turn has ended."""
         self._begun += message.text
         if message.is_interim:
             self.set_apart()

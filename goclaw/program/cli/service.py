@@ -178,7 +178,7 @@ def _linger_hint() -> str:
 
 
 def _lines_without_systemd(manager: Manager) -> list[str]:
-    """Return lines about what a person has to run where systemd cannot be reached."""
+    """Return lines about the commands for a person to run where systemd cannot be reached."""
     control = " ".join(manager.command)
     commands = f"    {control} daemon-reload && {control} enable --now {UNIT_NAME}"
     if manager is Manager.SYSTEM:
@@ -191,7 +191,7 @@ def _lines_without_systemd(manager: Manager) -> list[str]:
 
 
 def _refuse_unsuited_owner(loaded: Loaded) -> None:
-    """Refuse a system unit that only root could write, or whose user cannot run this installation.
+    """Refuse a system unit that only root could write, or that names a user who cannot run this installation.
 
     Raises:
         StateError: the message says which it is.
@@ -257,7 +257,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _start(manager: Manager, *, changed: bool) -> None:
-    """Let systemd read the unit, and start it; one that ran as it was before is started anew."""
+    """Let systemd read the unit, and start it; one that ran in its old form is restarted."""
     manager.control("daemon-reload")
     runs = manager.main_pid() is not None
     try:

@@ -1,4 +1,4 @@
-"""The daemon in this process, until it is stopped, when its channels have begun: all of its modules at once."""
+"""The daemon in this process, until it is stopped, when its channels have begun: all of its modules together."""
 
 import asyncio
 import gc
@@ -44,7 +44,7 @@ class Signals:
 
 
 async def serve_with(loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object]) -> None:
-    """Run the gateway; see `daemon.serve`. `begun`: what the channels have begun, under the state folder's lock."""
+    """Run the gateway; see `daemon.serve`. `begun`: things the channels have begun, under the state folder's lock."""
     config = loaded.config
     # Signals first: a log that is open is opened anew at SIGHUP.
     async with open_signals() as signals:

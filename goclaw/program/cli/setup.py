@@ -1,4 +1,4 @@
-"""`goclaw setup`: asks, tries every answer out at once (`setup_steps`), and writes at the end.
+"""`goclaw setup`: asks, tries out every answer immediately (`setup_steps`), and writes at the end.
 
 The answers go into files, all of them or none. A file that exists is left as it is, to the byte.
 """
@@ -191,7 +191,7 @@ def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator
 
 @contextmanager
 def new_files(files: Mapping[Path, str]) -> Iterator[None]:
-    """Make files of mode 0600, each at once and none over another; unmade when the block fails.
+    """Make files of mode 0600, each in one step and none over another; unmade when the block fails.
 
     Raises:
         StateError: one of them cannot be made; then none is.
@@ -211,7 +211,7 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
 
 
 def _make_folders(folder: Path, undo: ExitStack) -> None:
-    """Make what is missing, private."""
+    """Make the missing folders, private."""
     for missing in [each for each in (*reversed(folder.parents), folder) if not each.exists()]:
         missing.mkdir(mode=0o700)
         undo.callback(missing.rmdir)

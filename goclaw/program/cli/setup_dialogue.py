@@ -173,7 +173,7 @@ class AdminAnswer:
 
 @record
 class SetupAnswers:
-    """Everything that was decided; None for what was skipped."""
+    """All decisions; None for skipped ones."""
 
     model: ModelChoice | None = None
     bot: BotChoice | None = None

@@ -1,7 +1,7 @@
 """The last step of `goclaw setup`: other people, each by a preset, shown as a table before anything is written.
 
-What it writes are entries of users.json, and the roles that they need in a configuration file that is new. A file that
-exists is not changed here: for a role that it lacks, the command is told that adds it.
+It writes entries of users.json, and the roles that they need in a configuration file that is new. A file that
+exists is not changed here: for a role that it lacks, the command to add it is shown.
 """
 
 from collections.abc import Sequence

@@ -71,7 +71,7 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
 
 
 async def _ensure_key(scene: Scene, spec: str) -> ModelChoice | None:
-    """Return `spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
+    """Return `spec` with a key that works, asked for again while it is wrong; None when the person gives up."""
     choice = ModelChoice(spec, await _ask_key(scene, spec))
     while True:
         try:
@@ -148,7 +148,7 @@ async def find_ollama(scene: Scene) -> str:
 
 
 async def _try(scene: Scene, choice: ModelChoice) -> ModelChoice:
-    """Ask the model for one tool call and print what it did. Raises GoclawError when no answer comes."""
+    """Ask the model for one tool call and print its action. Raises GoclawError when no answer comes."""
     scene.dialogue.say(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)
     model = open_model(choice.spec, config, _ports(scene))
@@ -216,7 +216,7 @@ async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
 
 
 async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> AdminAnswer | None:
-    """Return the person who sends the bot the code of this terminal, or whose id is typed; None when skipped."""
+    """Return the person who sends the bot this terminal's code, or the one with the typed id; None when skipped."""
     if scene.dialogue.silent or bot is None or _has_admin(scene):
         return None
     scene.dialogue.say("\n3. You")

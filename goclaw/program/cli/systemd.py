@@ -182,7 +182,7 @@ def manager_of(pid: int | None) -> Manager | None:
 
 
 def manager_for(loaded: Loaded) -> Manager | None:
-    """Return the systemd whose unit of ours runs a daemon with this configuration; None where none has such a unit."""
+    """Return the systemd with a unit of ours that runs a daemon with this configuration; None where none has one."""
     return next((each for each in installed() if each.installed_unit() == each.unit_text(loaded)), None)
 
 

@@ -1,6 +1,6 @@
 """`goclaw tool list|describe|run|docs`: tools without a model and a daemon, under the same rights and containment.
 
-Beside a daemon, which holds the database, what was said is searched there (`DaemonMemory`) and notes are searched here.
+If a daemon runs, it holds the database: conversations are searched there (`DaemonMemory`) and notes here.
 Who may search which is decided by the tool, here, as everywhere.
 """
 
@@ -223,8 +223,8 @@ async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = F
 
     Args:
         config: the configuration, with what packages declare.
-        parts: what they declare.
-        approve: the owner says yes beforehand to what would ask in their calls.
+        parts: their declarations.
+        approve: the owner says yes beforehand to questions of their calls.
     """
     clock = RealClock()
     async with (

@@ -199,7 +199,7 @@ def _second(at: float) -> str:
 
 
 class JsonLinesWriter:
-    """Writes lines; the first key says what a line is."""
+    """Writes lines; the first key says the kind of the line."""
 
     def head(self, outline: Outline) -> str:
         """Return nothing: a transcript has no first line."""

@@ -35,7 +35,7 @@ class ConversationSource(Protocol):
         ...
 
     async def outline(self, last: int = 0) -> Outline:
-        """Return the session's data beside its rows; `begins` is where its last `last` messages begin."""
+        """Return the session's data without its rows; `begins` is where its last `last` messages begin."""
         ...
 
     async def page(self, after: int) -> Sequence[TranscriptRow]:
@@ -134,7 +134,7 @@ async def known(source: ConversationSource, session: str, last: int = 0) -> Outl
 
 
 async def entries(source: ConversationSource, outline: Outline, *, full: bool) -> AsyncGenerator[Entry, None]:
-    """Yield a transcript from where the outline `begins`: all of it, or what the model is shown."""
+    """Yield a transcript from where the outline `begins`: all of it, or the part that the model is shown."""
     first = max(outline.begins, 0 if full else outline.shown_from)
     records = list(outline.compactions) if full else [outline.summary] if outline.summary else []
     waiting = sorted((record for record in records if record.first_kept >= first), key=lambda each: each.first_kept)

@@ -1,4 +1,4 @@
-"""`goclaw uninstall`: what was installed goes, after a look at it; the data stay, unless they are to go, too."""
+"""`goclaw uninstall`: removes the installed parts, after a look at them; the data stay, unless they are to go, too."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ def uninstall(
 
 
 def _find_items(root: Path | None) -> list[Item]:
-    """Return what is removed here, in the order in which it is."""
+    """Return the parts removed here, in the order of their removal."""
     home, prefix = Path.home(), environment()
     items = [Item("service", each.unit_path, size_of(each.unit_path)) for each in systemd.installed()]
     items += completions(home)
@@ -96,7 +96,7 @@ def _format_items(items: Sequence[Item]) -> list[str]:
 
 
 def _by_hand(root: Path | None) -> list[str]:
-    """Return lines about what a person has to do, because this program did not make it or runs from it."""
+    """Return lines about steps left to a person, because this program did not make the thing or runs from it."""
     lines = [f"{place}: a line of yours for completions; delete it" for place in startup_lines(Path.home())]
     if root:
         lines.append(f"the checkout stays: `rm -r {root}` removes it")

@@ -1,4 +1,4 @@
-"""`goclaw upgrade`: a newer version, tried out beside the one that runs; what fails leaves all as it was."""
+"""`goclaw upgrade`: a newer version, tried out next to the running one; a failure leaves all as it was."""
 
 import asyncio
 import os
@@ -109,7 +109,7 @@ def _backup_place(config: Config) -> Path:
 
 
 def _differences(config: Config, release: Release, source: Source) -> list[str]:
-    """Return what an upgrade to the release would change, as lines."""
+    """Return the changes of an upgrade to the release, as lines."""
     if release.version == __version__:
         lines = [f"{release.name} is the version that is installed, {__version__}."]
     else:

@@ -79,7 +79,7 @@ async def _try_out(given: Options, folder: Path) -> int:
 
 
 def _import_all(config: Config) -> None:
-    """Import what the daemon has beside what is started here: its loop, its channels, the parts of its listener.
+    """Import the parts of the daemon that are not started here: its loop, its channels, the parts of its listener.
 
     Raises:
         ConfigError: a part cannot be loaded.
@@ -102,7 +102,7 @@ def _without_others() -> dict[str, Any]:
 
 
 def _close_what_is_open(config: Config) -> None:
-    """Bring the copy up to date, and end what was under way in it: that goes on in the original."""
+    """Bring the copy up to date, and end the work under way in it: that goes on in the original."""
     if not config.database_path.exists():
         return
     migrate(config.database_path)

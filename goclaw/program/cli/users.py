@@ -1,4 +1,4 @@
-"""`goclaw users`: the people in users.json, what they may really do, and adding them one by one or by preset."""
+"""`goclaw users`: the people in users.json, their actual rights, and adding them one by one or by preset."""
 
 import asyncio
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`goclaw webhook list|test`: what the configured webhooks do, and a call of one of them with a right signature."""
+"""`goclaw webhook list|test`: the actions of the configured webhooks, and a correctly signed call of one."""
 
 import asyncio
 import json

@@ -1,1 +1,1 @@
-"""Programs beside the daemon: checks of an installation (`doctor`), backup and restore (`backup`)."""
+"""Programs other than the daemon: checks of an installation (`doctor`), backup and restore (`backup`)."""

@@ -1,8 +1,8 @@
 """`goclaw store copy`: everything that the database has, from SQLite to Postgres or back, exactly.
 
 Not a backup: turns and deliveries that are under way stay so, and go on where the copy is used. So nothing may use
-either side meanwhile: the state folder is locked, and with it each schema. What is copied becomes a file of SQLite
-first, in a folder beside the database. Into Postgres it comes in one transaction, into the state folder by one swap of
+either side meanwhile: the state folder is locked, and with it each schema. The copy becomes a file of SQLite first,
+in a folder next to the database. Into Postgres it comes in one transaction, into the state folder by one swap of
 files (`ops.backup.swap`): whenever this is killed, the target has all or is as it was. The source is never changed.
 """
 
@@ -63,7 +63,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
         config: has the state folder, which is locked meanwhile.
         source: where the rows are; it is brought to the newest schema on Postgres, and else never changed.
         target: where they go. Its rows are refused, or kept in a file where `replace` is true.
-        clock: names what is kept.
+        clock: dates the names of kept files.
         replace: whether the target may have rows.
 
     Raises:
@@ -102,7 +102,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
 
 @contextmanager
 def _workplace(state_dir: Path) -> Iterator[Path]:
-    """Make a private folder, without what a copy that was killed has left."""
+    """Make a private folder, without leftovers of a copy that was killed."""
     for left in [*leftovers(state_dir), *state_dir.glob(f"{FOLDER}*")]:
         remove(left)
     try:
@@ -113,7 +113,7 @@ def _workplace(state_dir: Path) -> Iterator[Path]:
 
 
 async def _fetch_files(source: Database, config: Config, clock: Clock) -> tuple[int, str]:
-    """Let the state folder have the files that Postgres has; what was changed in it since comes along.
+    """Let the state folder have the files that Postgres has; changes in it since then come along.
 
     Returns how many they are, and the name of the folder's audit log. Those of other gateways come below `logs`.
     """
@@ -150,7 +150,7 @@ async def _rows(database: Database) -> Mapping[str, int]:
 
 
 def _take_out(source: Place, copy: Path) -> Mapping[str, TableSum]:
-    """Write the rows of the source into the new file `copy`, of the newest schema and without a log beside it."""
+    """Write the rows of the source into the new file `copy`, of the newest schema and without a separate log."""
     if isinstance(source, Path):
         copy_database(source, copy)
         migrate(copy)
@@ -165,7 +165,7 @@ def _take_out(source: Place, copy: Path) -> Mapping[str, TableSum]:
 
 
 def _put_rows(copy: Path, target: PostgresPlace, kept: Path, *, replace: bool) -> Mapping[str, TableSum]:
-    """Put the rows of `copy` into Postgres; with `replace` what was there becomes the file `kept`."""
+    """Put the rows of `copy` into Postgres; with `replace` the old rows become the file `kept`."""
     if not replace:
         return postgres().fill_with_file(target, copy)
     if postgres().exists(target):

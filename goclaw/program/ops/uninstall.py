@@ -1,6 +1,6 @@
 """The installed parts of GoClaw on this machine, with place and size, and their removal.
 
-Removed is only what GoClaw made, recognised by what it leaves in there: an environment by its stamp, a unit by its
+Only things that GoClaw made are removed, recognised by its traces in them: an environment by its stamp, a unit by its
 first line, a link by where it leads, a completion by the variable in it. No link is followed.
 """
 
@@ -150,7 +150,7 @@ def make_complete(config: Config) -> None:
 
 
 def remove_data(config: Config) -> list[Path]:
-    """Remove the state folder; returns what is left, because GoClaw did not make it.
+    """Remove the state folder; returns the remaining entries, which GoClaw did not make.
 
     Raises:
         StateError: a daemon runs, or something cannot be removed.

@@ -48,7 +48,7 @@ class TaskResult(Result):
 
 
 def owner_of(ctx: ToolContext) -> Owner:
-    """Whose tasks a call may know of."""
+    """Return the owner of the tasks that a call may know of."""
     return Owner(ctx.session, ctx.actor.key)
 
 

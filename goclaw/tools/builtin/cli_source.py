@@ -1,7 +1,7 @@
 """Tools from the configuration alone: one for each entry of `tools.cli`, which runs its command in the sandbox.
 
-No shell is involved: what the model gives is split into words as a shell would do it, and that is all. Everything else
-is as for `exec`: containment, time, output, the rules of `tools.exec`, and what is asked before.
+No shell is involved: the model's text is split into words as a shell would do it, and that is all. Everything else
+is as for `exec`: containment, time, output, the rules of `tools.exec`, and the approval before.
 """
 
 import asyncio

@@ -216,7 +216,7 @@ async def bg_exec(
 
 
 def _in_folder(command: str, folder: str | None) -> str:
-    """Return the program's path; a relative one is below the folder in which it runs."""
+    """Return the program's path; a relative one is below the folder it runs in."""
     is_relative = "/" in command and not command.startswith("/")
     return str(PurePosixPath(folder or ".") / command) if is_relative else command
 

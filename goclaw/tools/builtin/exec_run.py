@@ -1,6 +1,6 @@
 """Run a tool's command in the sandbox: its policy, the bounds on its time and environment, and its output.
 
-The output is what a terminal would show of it (`execution.terminal`). Its head and tail are kept in memory and the
+The output is kept as a terminal would show it (`execution.terminal`). Its head and tail are kept in memory and the
 whole in a spill; for models with little room it is compressed.
 """
 
@@ -88,7 +88,7 @@ async def run_command(
     Without `writes` the workspace is read-only to it, where anything contains it.
 
     Raises:
-        ToolError: it took longer than `seconds`; the message has what it said until then.
+        ToolError: it took longer than `seconds`; the message has its output until then.
         SandboxUnavailable: nothing contains it here.
     """
     what = SandboxCommand(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})}, repeats=not env)
@@ -149,7 +149,7 @@ class Capture:
         """The shortened output that replaces it."""
 
     async def add(self, chunk: bytes) -> None:
-        """Take in what the command wrote."""
+        """Add output of the command."""
         await self._keep(await self._screen.write(chunk))
 
     async def end(self) -> None:
@@ -173,7 +173,7 @@ class Capture:
             self._in_tail -= len(self._tail.popleft())
 
     async def compress(self, shorten: Shorten, code: int) -> None:
-        """Show less of it, where that can be done. What is left out then stays in a spill.
+        """Show less of it, where that can be done. The omitted part then stays in a spill.
 
         Of an output that memory does not hold, the tail is compressed.
         """
@@ -242,7 +242,7 @@ async def policy_of(ctx: ToolContext) -> Policy:
 
 
 def shorten_line(line: str) -> Shorten:
-    """Return the compression for a line of shell; none where it is unclear whose output it shows."""
+    """Return the compression for a line of shell; none where it is unclear which command's output it shows."""
 
     def shortened(text: str, code: int) -> Short | None:
         try:

@@ -33,7 +33,7 @@ MAX_PROMPT = 50_000
 
 @record
 class ExportedTool:
-    """One exported tool, and whose it is."""
+    """One exported tool, and its owner."""
 
     agent: str
     toolset: str

@@ -21,7 +21,7 @@ def expression(pattern: str) -> str:
     """The pattern as ripgrep takes it with `--crlf`.
 
     Raises:
-        InvalidInput: it is no regular expression, or has what is not supported; the message names the place and the
+        InvalidInput: it is no regular expression, or uses an unsupported feature; the message names the place and the
             remedy.
     """
     if not pattern:
@@ -66,7 +66,7 @@ class _Reader:
         return self._at >= len(self._pattern)
 
     def wrong(self, what: str) -> InvalidInput:
-        """The error for what stands here."""
+        """Return the error for the text at this place."""
         return InvalidInput(f'field "pattern": at character {self._at + 1}: {what}')
 
     def alternatives(self, depth: int) -> _Piece:
@@ -121,7 +121,7 @@ class _Reader:
         return _Piece(_escape_character(self._plain(character)))
 
     def _plain(self, character: str) -> str:
-        """What an escaped character means that is no class."""
+        """Return the meaning of an escaped character that is no class."""
         if character == "t":
             return "\t"
         if character.isalnum():
@@ -144,7 +144,7 @@ class _Reader:
         return _Piece(f"{piece.text}{text}", piece.size * most)
 
     def _quantifier(self) -> tuple[str, int] | None:
-        """The sign of repetition that stands here, and how much it makes of what is before; none: the brace is one."""
+        """Return the repetition sign here, and how much it repeats the preceding item; none: the brace is one."""
         sign = self._peek()
         if sign and sign in "*+?":
             self._at += 1

@@ -1,7 +1,7 @@
 """Changes of files by tools: the diff for people, its approval, and the retry when others write meanwhile.
 
 The model reads a short preview in the result (`replacing`). With `tools.write.review` each change waits for the
-approval of its diff; a person saw what it makes of one content, so an approved call is not retried on another.
+approval of its diff; a person saw its effect on one content, so an approved call is not retried on another.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ def _shown_diff(proposed: Proposed) -> list[str]:
 
 
 def _cut(line: str) -> str:
-    """Cut a line and say so: a change is easily pushed out of sight behind spaces."""
+    """Cut a line and say so: a change is easily pushed out of sight by spaces."""
     beyond = len(line) - _MAX_REVIEWED_LINE
     return f"{line[:_MAX_REVIEWED_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line
 
@@ -156,9 +156,9 @@ async def note_change(ctx: ToolContext, path: str, before: Text | None, after: b
 
 
 async def again_unless_approved(ctx: ToolContext, tool: str, change: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Return what `change` (read, edit, write) makes, anew while others change the file between its look and its write.
+    """Return the result of `change` (read, edit, write), retried while others change the file between read and write.
 
-    Not where a person approved this call of `tool`: they saw what it makes of one content, not of another.
+    Not where a person approved this call of `tool`: they saw its effect on one content, not on another.
 
     Raises:
         FileChanged: the file changed after it was approved.

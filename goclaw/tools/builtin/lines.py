@@ -1,7 +1,7 @@
 """The lines of a file, or of a window of them, with their numbers. Bounded for every file.
 
-Lines before the window are passed over, and those behind it counted, by blocks: of a large file a window far behind
-costs about what `wc -l` does, and no memory.
+Lines before the window are passed over, and those after it counted, by blocks: a window deep in a large file costs
+about as much as `wc -l`, and no memory.
 """
 
 import codecs
@@ -93,7 +93,7 @@ def lines_of(path: str, window: LineWindow, file: BinaryIO, most: int | None = N
 
 
 def skip(path: str, file: BinaryIO, lines: int, end: int) -> int:
-    """Move behind so many lines, at most to the byte `end`; returns how many there were, one without its end included.
+    """Move past so many lines, at most to the byte `end`; returns how many there were, one without its end included.
 
     Raises:
         ToolError: that takes too long.

@@ -191,7 +191,7 @@ def _format_name(name: str) -> str:
 
 
 def is_missing(error: ToolError) -> bool:
-    """Whether it says that nothing is there."""
+    """Whether it says that nothing exists there."""
     return isinstance(error.__cause__, FileNotFoundError)
 
 

@@ -33,7 +33,7 @@ class McpAnswer(Result):
     fault: Annotated[str, Field(description="What is off about it")] = ""
 
     def text(self) -> str:
-        """Return the answer's text, its data where the text lacks them, and what is off about it."""
+        """Return the answer's text, its data where the text lacks them, and any problems with it."""
         return f"{self._answer()}\n[{self.fault}]" if self.fault else self._answer()
 
     def _answer(self) -> str:

@@ -1,7 +1,7 @@
 """A call to an MCP server on behalf of a person: its time-out, its progress, and the server's requests meanwhile.
 
 A server may ask the person (elicitation) or, within the limits of `sampling`, the model. Its text is foreign: the
-model is told so, and gets no tool and nothing of the conversation.
+model learns so, and gets no tool and nothing of the conversation.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _ITS_OWN = "\n\nHow the program wants you to answer, in its words:\n\n"
 
 
 class CallDeadline:
-    """How long a call may take, without the time in which a person is asked."""
+    """How long a call may take, not counting the time for questions to a person."""
 
     def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
         self._limit = limit
@@ -56,7 +56,7 @@ class CallDeadline:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the time-out during the block; afterwards it begins anew. Blocks may overlap."""
+        """Stop the time-out during the block; afterwards it starts again. Blocks may overlap."""
         self._pauses += 1
         self._limit.reschedule(None)
         try:
@@ -112,7 +112,7 @@ class _Calling:
             task.cancel()
 
     async def _while_it_runs(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Await what a server asks, which ends with the call; the call's time stands still.
+        """Await a server's question, which ends with the call; the call's time stands still.
 
         The library asks in a task of its own where the server asks by a request (until 2025-11-25).
         """

@@ -1,7 +1,7 @@
 """The tools, resources and prompts of the servers in `mcp.servers` and `tools.from_registry`, as a live source.
 
 Nothing that costs time is loaded before a server is configured, and then in a thread. The tools of a server that is
-away stay: a call is told why it fails, and what providers have cached of a request stays true.
+away stay: a call fails with the reason, and the part of a request that providers have cached stays valid.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MAX_FAULTS = 10
 
 
 class Workshop(Protocol):
-    """Makes tools and prompts out of what is offered; see `tools.mcp_tools`."""
+    """Makes tools and prompts out of the offers; see `tools.mcp_tools`."""
 
     def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
         """Make the tool; raises ValueError where it cannot be made."""
@@ -91,7 +91,7 @@ class McpSource:
         await self.servers.run(partial(self._update, part.workshop))
 
     async def _update(self, workshop: Workshop, server: ServerState, listing: Listing) -> None:
-        """Take what a server offers now."""
+        """Store the server's present offers."""
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
             found, faults = await asyncio.to_thread(self._make_tools, workshop, server, listing.tools)
@@ -121,7 +121,7 @@ class McpSource:
         return found, faults
 
     def _tag(self, made: Tool, offered: OfferedTool) -> Tool:
-        """Return the tool with the tag of each set whose pin it fits."""
+        """Return the tool with the tag of each set that has a pin matching it."""
         wanted = pins_of(self._pinned, offered.server, offered.definition.name)
         fits = {
             pin_tag(name, offered.definition.name) for name, pin in wanted if not differences(offered.definition, pin)

@@ -136,7 +136,7 @@ def _fault(data: Any, checked: Checked) -> str:
 
 
 class _Changed:
-    """A tool whose definition is not what was agreed to."""
+    """A tool with a definition other than the approved one."""
 
     def __init__(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> None:
         self._offered = offered
@@ -343,7 +343,7 @@ def _prompt(name: str, server: ServerState, definition: PromptDefinition) -> Liv
 
 
 def _prompt_arguments(command: str, definition: PromptDefinition, given: str) -> dict[str, str]:
-    """Parse the text behind the command: `name=value`, or values in order; the last one takes the rest.
+    """Parse the text after the command: `name=value`, or values in order; the last one takes the rest.
 
     Raises:
         ToolError: an argument is missing; the message shows the usage.

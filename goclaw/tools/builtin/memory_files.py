@@ -49,7 +49,7 @@ class FoundNotes(Result):
 
 
 def whose(ctx: ToolContext) -> str:
-    """Return the key of the person whose notes may be read; empty in a group, where all members read the result."""
+    """Return the key of the person to read the notes of; empty in a group, where all members read the result."""
     return "" if is_group(ctx.session) else ctx.actor.key
 
 
@@ -158,7 +158,7 @@ async def memory_list(ctx: ToolContext) -> MemoryFiles:
 
 
 async def _keys(ctx: ToolContext, *, shared: bool) -> list[KeptKey]:
-    """None where they cannot be read: the files are listed all the same, and `memory_read` says what is wrong."""
+    """None where they cannot be read: the files are listed all the same, and `memory_read` names the problem."""
     try:
         values = await KeyValueFile(place_of(ctx.home, ctx.actor.key, shared=shared)).all()
     except ToolError:

@@ -118,7 +118,7 @@ async def memory_read(ctx: ToolContext, key: Key, shared: Shared = False) -> Rem
 
 
 async def _is_shared(key: str, ctx: ToolContext) -> bool:
-    """False also where the shared values cannot be read: who asks for them is told why."""
+    """False also where the shared values cannot be read: a request for them is answered with the reason."""
     try:
         return key in await KeyValueFile(place(ctx, shared=True)).all()
     except ToolError:

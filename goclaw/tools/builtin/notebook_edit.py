@@ -1,6 +1,6 @@
 """The `notebook_edit` tool: one cell of a Jupyter notebook is replaced, inserted or deleted; the rest stays.
 
-The notebook library behind `NotebookPart` (`notebooks`) is loaded at the first notebook.
+The notebook library underlying `NotebookPart` (`notebooks`) is loaded at the first notebook.
 """
 
 import asyncio

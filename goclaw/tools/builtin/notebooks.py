@@ -153,7 +153,7 @@ def _parse(data: bytes, *, as_it_is: bool = False) -> Any:
 
 
 def _indent(data: bytes) -> int | None:
-    """Return the spaces by which the file indents; None: it is all on one line."""
+    """Return the spaces that the file indents with; None: it is all on one line."""
     second = data.split(b"\n", 2)[1:2]
     return (len(second[0]) - len(second[0].lstrip(b" "))) or None if second else None
 

@@ -161,7 +161,7 @@ class _Change:
 def preview(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> str:
     """Return the changes with `-`, `+` and their numbers; unchanged lines have their new numbers.
 
-    `spans` are the places in `before` in their order, `news` what stands there in `after`.
+    `spans` are the places in `before` in their order, `news` the text there in `after`.
     """
     found = list(islice(_changes(before, after, spans, news), _SHOWN_CHANGES + 1))
     wanted, rest = found[:_SHOWN_CHANGES], found[_SHOWN_CHANGES:]

@@ -50,7 +50,7 @@ Spots = Mapping[str, Sequence[Spot]]
 
 @record
 class Query:
-    """What is looked for, and where."""
+    """The pattern to look for, and where."""
 
     expression: str
     """As `expression.expression` writes it."""
@@ -80,7 +80,7 @@ class LineMatches:
 
 @cache
 def find_ripgrep() -> str | None:
-    """The program, beside this Python (where its package puts it) or on the search path."""
+    """Return the program: next to this Python (where its package puts it) or on the search path."""
     beside = Path(sys.executable).with_name("rg")
     return str(beside) if beside.is_file() else shutil.which("rg")
 
@@ -219,7 +219,7 @@ async def _search_texts_of(query: Query, workspace: Workspace, found: FoundFiles
 async def _search_texts(
     query: Query, texts: AsyncIterator[tuple[str, bytes]], seconds: float, *options: str
 ) -> LineMatches:
-    """Every matching line of texts, each under its name: one ripgrep reads them one behind the other."""
+    """Every matching line of texts, each under its name: one ripgrep reads them one after the other."""
     found: dict[str, list[Spot]] = {}
     paths, lines_before, lines = list[str](), list[int](), 0
 
@@ -263,7 +263,7 @@ async def _search_texts(
 
 
 def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> LineMatches:
-    """Hits of which everything is known."""
+    """Hits with everything known about them."""
 
     async def where(paths: Sequence[str]) -> Spots:
         return spots
@@ -396,7 +396,7 @@ async def search_large(query: Query, workspace: Workspace, path: str) -> LineMat
     """Return the matching lines of a file of any size, as far as the time allows.
 
     Raises:
-        ToolError: it is UTF-16, of which only what fits into the memory is searched; or ripgrep is not installed.
+        ToolError: it is UTF-16, which is only searched as far as it fits into memory; or ripgrep is not installed.
     """
     descriptor = await workspace.use(path, lambda opened: _text_descriptor(path, opened, query.largest))
     if descriptor is None:

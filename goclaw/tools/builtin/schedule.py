@@ -1,6 +1,6 @@
-"""The `schedule` tool: what is to happen later, for the person whom the agent talks with.
+"""The `schedule` tool: actions at a later time, for the person whom the agent talks with.
 
-What the agent proposes is checked as `/schedule` checks it, and the result repeats the moment in words, so that a slip
+The agent's proposal is checked as `/schedule` checks it, and the result repeats the moment in words, so that a slip
 is seen. A message to the person's own chat is a reminder and harmless; a task costs money later, when a person may not
 be there. It is of medium risk and not high, since it can do nothing that the agent could not do now without asking:
 a call of its turns that would ask is refused then.

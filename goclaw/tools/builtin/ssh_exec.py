@@ -1,7 +1,7 @@
 """The `ssh_exec` tool: a command on a host of the configuration, through the system's `ssh`.
 
-It runs beside the sandbox, because it needs the network and a key that no command may read. What the model gives is the
-remote command alone, as one argument: which program runs here, with which options, files and variables, is fixed.
+It runs outside the sandbox, because it needs the network and a key that no command may read. The model gives the remote
+command alone, as one argument: which program runs here, with which options, files and variables, is fixed.
 """
 
 import asyncio
@@ -157,7 +157,7 @@ def _host(name: str, ctx: ToolContext) -> SshHost:
 
 
 def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
-    """Return the whole command line of ssh. The model's text is its last word, behind `--` and the host."""
+    """Return the whole command line of ssh. The model's text is its last word, after `--` and the host."""
     if "\0" in command:
         raise InvalidInput('field "command": expected text without NUL characters, got one')
     if len(encoded(command, "command")) > MAX_COMMAND:

@@ -1,4 +1,4 @@
-"""Conversion of text between models and files: as bytes for the system, and as a file whose form is kept."""
+"""Conversion of text between models and files: as bytes for the system, and as a file that keeps its form."""
 
 import codecs
 import re
@@ -38,8 +38,8 @@ def encoded(text: str, field: str) -> bytes:
 class Text:
     """A text file as it was read.
 
-    What is neither UTF-8, UTF-16 with its mark nor Latin-1 is kept byte by byte: each byte that means nothing in UTF-8
-    is half a surrogate pair in `body`, which no model can write.
+    Text that is neither UTF-8, UTF-16 with its mark nor Latin-1 is kept byte by byte: each byte that means nothing in
+    UTF-8 is half a surrogate pair in `body`, which no model can write.
     """
 
     body: str
@@ -141,7 +141,7 @@ def is_latin(data: bytes) -> bool:
 
 
 def decoded(raw: bytes, *, is_whole: bool = True) -> tuple[str, bool]:
-    """Decode a line of a text, and tell whether it is Latin-1; what is neither that nor UTF-8 is U+FFFD.
+    """Decode a line of a text, and tell whether it is Latin-1; bytes of neither that nor UTF-8 become U+FFFD.
 
     `is_whole`: it does not end within a character.
     """

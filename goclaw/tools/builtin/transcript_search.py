@@ -1,6 +1,6 @@
 """The `transcript_search` tool: messages of conversations, however long ago.
 
-Whose conversations are searched is decided here, before anything is looked at; the index only knows which it may open.
+The choice of conversations to search is made here, before the search; the index only knows which it may open.
 """
 
 from collections.abc import Iterator, Sequence

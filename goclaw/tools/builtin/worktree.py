@@ -1,4 +1,4 @@
-"""A git worktree in which an agent works, apart from the workspace's own files.
+"""A git worktree for an agent to work in, apart from the workspace's own files.
 
 Git runs in the sandbox only, without network, and without the repository's hooks and filters: no approval is requested,
 so code from the repository must not run. The worktree and its branch have the agent's id, so that the call finds them
@@ -81,7 +81,7 @@ class Worktree:
         )
 
     async def leave(self, agent: str) -> KeptWorktree | None:
-        """Remove a worktree in which nothing has changed. Returns what is kept; None: nothing is."""
+        """Remove a worktree without changes. Returns the kept worktree; None: nothing is kept."""
         try:
             changes = await self._changes(agent)
             if not changes:

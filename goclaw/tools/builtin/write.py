@@ -94,6 +94,6 @@ async def _load_text(ctx: ToolContext, path: str) -> Text | None:
 
 
 async def _nearest_folder(ctx: ToolContext, folder: str) -> str:
-    """Return the folder whose name is nearest to a misspelt one."""
+    """Return the folder with the name nearest to a misspelt one."""
     folders = [path.rstrip("/") for path in await ctx.workspace.paths() if path.endswith("/")]
     return next(iter(await asyncio.to_thread(get_close_matches, folder, folders, 1, CLOSE)), "")

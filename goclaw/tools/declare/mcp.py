@@ -65,7 +65,7 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
     """Declare a server and its offers.
 
     Raises:
-        ValueError: something is there twice or stands elsewhere, or a subscription is to nothing that can be watched.
+        ValueError: something occurs twice or belongs elsewhere, or a subscription is to nothing that can be watched.
     """
     kinds = (ServerOption, ToolDeclaration, Resource, DeclaredPrompt, Notification, Subscribed)
     refuse_leftovers(words, kinds, name, "mcp_server")
@@ -108,7 +108,7 @@ def mcp_tool(name: str, description: str, method: Method, *, side_effect: SideEf
 
 
 def resource(name: str, uri: str, mime_type: str, read: Method, *, description: str = "") -> Resource:
-    """Something to read: what `read` returns, for who asks if it takes an `Actor`; what is no text becomes JSON."""
+    """A resource with the result of `read` (for the asker, if it takes an `Actor`); non-text values become JSON."""
     return Resource(name, uri, mime_type, _reading(read), description)
 
 

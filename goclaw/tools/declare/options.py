@@ -1,4 +1,4 @@
-"""The options of a declaration: small values, each of a type that names the functions in which it may stand.
+"""The options of a declaration: small values, each of a type that names the functions it may stand in.
 
 An option does nothing by itself. A declaration collects its options, and refuses duplicates and misplaced ones: a
 dropped limit or question would look like one that holds.
@@ -148,13 +148,13 @@ def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where
     """Check that everything said in `form` is of a kind that belongs there.
 
     Args:
-        parts: what was said.
+        parts: the given parts.
         kinds: the types that may stand in it.
-        where: the name of what is declared, for the message.
+        where: the name of the declaration, for the message.
         form: the function, such as `agent`.
 
     Raises:
-        ValueError: something is left over; the message names it and the function in which it stands.
+        ValueError: something is left over; the message names it and its function.
     """
     for part in parts:
         if isinstance(part, kinds):
@@ -167,7 +167,7 @@ def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where
 
 
 def _place(part: Any) -> tuple[str, tuple[str, ...]]:
-    """Return a part's name, and the functions in which it may stand; none: it is not part of the language."""
+    """Return a part's name, and the functions it may stand in; none: it is not part of the language."""
     if (found := _PLACES.get(type(part))) is not None:
         return found
     forms: tuple[str, ...] = getattr(part, "forms", ())
@@ -203,5 +203,5 @@ def description(text: str) -> TextOption:
 
 
 def tags(*values: str) -> LabelOption:
-    """Set labels by which policies and selections choose tools (`tag:x`)."""
+    """Set labels that policies and selections choose tools by (`tag:x`)."""
     return LabelOption("tags", values)

@@ -122,12 +122,12 @@ def cache(*points: CacheOption) -> PolicyOption:
 
 
 def after_system() -> CacheOption:
-    """Behind the system prompt."""
+    """After the system prompt."""
     return CacheOption("after_system", True)
 
 
 def after_tools() -> CacheOption:
-    """Behind the tools."""
+    """After the tools."""
     return CacheOption("after_tools", True)
 
 

@@ -1,6 +1,6 @@
 """Registries in the terms of the source document: docs/registries.md shows their configuration.
 
-A registry gets into the configuration by being named: by a toolset that is from it, or by what is published to it.
+A registry gets into the configuration by being named: by a toolset that is from it, or by a publication to it.
 """
 
 from typing import Any, ClassVar

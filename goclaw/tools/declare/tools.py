@@ -239,7 +239,7 @@ def toolset(
 
 
 def _label(tool: Tool, labels: tuple[str, ...]) -> Tool:
-    """Return the tool with the tags of its toolset, by which policies choose."""
+    """Return the tool with the tags of its toolset, which policies choose by."""
     return replace(tool, spec=replace(tool.spec, tags=tool.spec.tags | {*labels})) if labels else tool
 
 
@@ -269,7 +269,7 @@ def _of_registry(name: str, origin: FromRegistry, parts: tuple[Any, ...], said: 
 
 
 def from_mcp(server: str) -> ToolsetOption:
-    """Use the tools of a server of `mcp.servers`; tools declared beside it pin the server's definitions."""
+    """Use the tools of a server of `mcp.servers`; tools declared with it pin the server's definitions."""
     return ToolsetOption("from_mcp", server)
 
 
@@ -292,7 +292,7 @@ def prompt(template: str) -> ToolOption:
 
 
 def artifact(kind: str, *parts: Part, taken: Callable[[Any], Any]) -> ToolOption:
-    """Data for people beside the result; `taken`: from what the method returns to the data, or None."""
+    """Data for people in addition to the result; `taken`: from the method's return value to the data, or None."""
     return ToolOption("artifact", (_Artifact(kind, model_from(parts, kind), taken),))
 
 
@@ -323,7 +323,7 @@ def passthrough(
     service: Service | None = None,
     errors: Errors = (),
 ) -> ToolOption:
-    """Hand the call on as it is: to another tool by its name, or to a method, whose arguments and result are taken."""
+    """Pass the call on unchanged: to another tool by its name, or to a method, with its arguments and result."""
     if isinstance(target, str):
         return ToolOption("passthrough", target)
     return ToolOption(

@@ -2,7 +2,7 @@
 
 A command writes into a pipe, and some write for a terminal all the same: `\\r` to draw a line again, sequences that
 move the cursor up, erase, or colour. Shown as bytes, that is a thousand states of one bar, and a text that reads
-differently from what it says. Only the last rows can change; what has scrolled out of them is finished. An output with
+differently from its content. Only the last rows can change; rows that have scrolled out are finished. An output with
 a NUL is no text, and stays as it is.
 """
 
@@ -51,7 +51,7 @@ class Screen:
         self._is_binary = False
 
     async def write(self, chunk: bytes) -> bytes:
-        """Draw what a command wrote; return the text that can change no more."""
+        """Draw output of a command; return the text that can change no more."""
         if self._is_binary:
             return chunk
         if b"\0" in chunk:
@@ -70,7 +70,7 @@ class Screen:
         return "".join([*(f"{row.rstrip(' ')}\n" for row in above), last]).encode()
 
     def _scroll_plain(self) -> bytes:
-        """Take out what has scrolled away, or makes the last row too long."""
+        """Remove text that has scrolled away, or makes the last row too long."""
         start = len(self._plain)
         for _ in range(self._kept_rows):
             start = self._plain.rfind(b"\n", 0, start)

@@ -110,7 +110,7 @@ class Registered:
 
 
 class Hooks:
-    """All hooks, called one after the other in the order of the configuration, those of packages behind them."""
+    """All hooks, called one after the other in the order of the configuration, those of packages after them."""
 
     def __init__(self, registered: Sequence[Registered] = (), alerts: Alerts | None = None) -> None:
         self._registered = tuple(registered)

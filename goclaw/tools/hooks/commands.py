@@ -1,8 +1,8 @@
 """Hooks that are programs: the event in JSON on standard input, the answer in JSON on standard output.
 
-Exit code 0: what it printed is its answer, nothing printed is nothing wanted. Exit code 2: no, for the reason on
-standard error; where nothing can be forbidden any more the model is told it (as in Claude Code, whose hooks so work
-here). Any other exit code, and any other output, is a failure.
+Exit code 0: its output is its answer, and no output means no answer. Exit code 2: no, for the reason on standard error;
+where it is too late to forbid anything, the model gets the reason (as in Claude Code, so its hooks work here). Any
+other exit code, and any other output, is a failure.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Hooks of the configuration and of installed packages, in the order in which they are called.
+"""Hooks of the configuration and of installed packages, in the order of their calls.
 
 One that a package brings and that cannot be loaded does not stop the daemon; but it may have been a guard, and what it
 guarded is forbidden until it is mended or removed.

@@ -28,7 +28,7 @@ MAX_CHANGE = 400
 
 
 class ApprovedTools:
-    """The approved definitions of all servers. Read anew when `goclaw mcp approve` has changed the file."""
+    """The approved definitions of all servers. Read again when `goclaw mcp approve` has changed the file."""
 
     def __init__(self, state: Path) -> None:
         self._file = state / FILE
@@ -64,7 +64,7 @@ class ApprovedTools:
         """Approve definitions; if they cannot be written, until the process ends.
 
         Returns whether they are approved: nothing is while the file cannot be read, and the file stays as it is.
-        Writing it anew would approve the present definitions of all other tools.
+        Rewriting it would approve the present definitions of all other tools.
 
         Args:
             server: the server of the tools.

@@ -161,7 +161,7 @@ class CallOrigin:
 
 
 class McpLink(Protocol):
-    """One open connection. A fault of the server is a ToolError whose text names the culprit."""
+    """One open connection. A fault of the server is a ToolError; its text names the culprit."""
 
     about: str
     """The server's name, its version and the protocol that is spoken."""

@@ -1,4 +1,4 @@
-"""One connection to one server, through the library, whose types are used only here and below: see `base`.
+"""One connection to one server, through the library; its types are used only here and below: see `base`.
 
 Calls run in their caller's task, so that cancelling it also cancels them at the server; the connection itself is opened
 and closed by the task that owns it.

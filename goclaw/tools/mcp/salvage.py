@@ -53,7 +53,7 @@ Result = dict[str, Any]
 
 
 def whole_characters(line: bytes) -> bytes:
-    """Return a JSON text in which each half of a surrogate pair is U+FFFD, the replacement character."""
+    """Return a JSON text with U+FFFD, the replacement character, for each half of a surrogate pair."""
     return _LONE_SURROGATE.sub(lambda found: found[0] if found[2] else (found[3] or b"") + rb"\ufffd", line)
 
 
@@ -242,6 +242,6 @@ def _as_text(method: str, part: Any) -> Mapping[str, Any]:
 
 
 def brief(error: ValidationError) -> str:
-    """Return the first fault of an answer in one line: the place, and what is wrong there."""
+    """Return the first fault of an answer in one line: the place, and the error there."""
     first = error.errors(include_url=False, include_input=False)[0]
     return shown(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")

@@ -106,7 +106,7 @@ class McpServers:
         self._report = report
 
     async def settled(self, seconds: float) -> None:
-        """Wait until every server was looked at once, at most so long."""
+        """Wait until the first look at each server is done, at most so long."""
         waiting = [asyncio.ensure_future(server.settled.wait()) for server in self.servers.values()]
         if waiting:
             await ends_within(asyncio.ensure_future(asyncio.wait(waiting)), self._environment.clock, seconds)

@@ -151,7 +151,7 @@ async def open_address(settings: McpClientSettings, environment: LinkEnvironment
 
 @dataclass(slots=True)
 class ServerProcess:
-    """The program behind a connection."""
+    """The program serving a connection."""
 
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it sends nothing more."""
@@ -219,7 +219,7 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
 
 
 def _own_folder(state: Path) -> Path:
-    """Return the folder in which programs without a folder of their own are started."""
+    """Return the folder to start programs in that have none of their own."""
     make_private(state, "mcp")
     return state / "mcp"
 

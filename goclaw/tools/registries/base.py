@@ -184,7 +184,7 @@ def values(raw: bytes) -> int:
 
 
 def digest(document: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the canonical form in hexadecimal, by which versions are pinned. Raises ValueError."""
+    """Return the SHA-256 of the canonical form in hexadecimal, which pins versions. Raises ValueError."""
     return hashlib.sha256(canonical(document)).hexdigest()
 
 

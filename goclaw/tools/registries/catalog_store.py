@@ -188,7 +188,7 @@ class CatalogStore:
     def take(self, registry: str, listed: Sequence[CatalogRow], now: float, etag: str = "") -> TakenOver:
         """Store the whole catalogue of another registry: entries that are no longer listed are removed.
 
-        Invalid entries, and versions whose content has changed, are left out; the stored version stays.
+        Invalid entries, and versions with changed content, are left out; the stored version stays.
         """
         refused: list[str] = []
         changed: list[str] = []
@@ -318,7 +318,7 @@ def _rivals(key: Key) -> set[Key]:
 
 
 def _beside(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, tuple[int, str]]:
-    """Return the stored versions of a registry, with the data beside each document."""
+    """Return the stored versions of a registry, with the data that accompany each document."""
     rows = connection.execute(
         "SELECT kind, name, version, latest, via FROM entries WHERE registry = ? AND (? IS NULL OR name = ?)",
         (registry, name, name),

@@ -1,7 +1,7 @@
 """The SQLite file of registries: opening, creation, and errors. `catalog_store` has its content.
 
 It has a rollback journal, no write-ahead log: several short-lived processes open it for one transaction each, and a log
-would lie beside it forever. SQLite gives a journal the permissions of its file (0600).
+would lie next to it forever. SQLite gives a journal the permissions of its file (0600).
 """
 
 import sqlite3

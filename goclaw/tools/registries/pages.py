@@ -3,7 +3,7 @@
 All of it is untrusted and bounded. It is parsed in a thread, and `MAX_PARTS` bounds the time that parsing holds the
 interpreter, so that no page holds up the event loop.
 
-Beside our own format there is that of the public MCP registry, current since 2025-09 and earlier (its openapi.yaml,
+Besides our own format there is that of the public MCP registry, current since 2025-09 and earlier (its openapi.yaml,
 server.json). A server becomes an entry of ours: name, version, description, addresses, and the packages that can be
 started as described here. Addresses and packages that need input from a person (an argument without a value, a template
 without a source) are left out. The digest covers this entry: any change of the conversion changes the digest of every
@@ -59,7 +59,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 @record
 class Wrapped:
-    """An entry with its document in the canonical form, which is a tenth of what it takes unwrapped."""
+    """An entry with its document in the canonical form, which takes a tenth of the room of the unwrapped one."""
 
     document: bytes
     published_at: float = 0.0

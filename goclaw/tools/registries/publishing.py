@@ -3,8 +3,8 @@
 Each registry has a loop of its own, so that a hanging one delays no other. Nothing is withdrawn automatically: an entry
 that is not offered any more stays in a registry until a person withdraws it there.
 
-The documents are those of tool sets, and of the agents behind them. A document describes a tool as our MCP server does,
-so that a pin of one matches the other. Registries keep the content of a version forever; a version that is not
+The documents are those of tool sets, and of the agents underlying them. A document describes a tool as our MCP server
+does, so that a pin of one matches the other. Registries keep the content of a version forever; a version that is not
 configured is derived from the content, so that each change is a new one.
 """
 
@@ -149,7 +149,7 @@ def _tool(spec: ToolSpec) -> ToolEntry:
 
 
 def _agent(place: str, name: str, description: str, sets: Sequence[str], address: str) -> OfferedDocument:
-    """Return the document of an agent behind published tools, named after the first set: `team/planner` for
+    """Return the document of an agent underlying published tools, named after the first set: `team/planner` for
     `team/plans`."""
     namespace, slash, _ = sets[0].rpartition("/")
     return _checked_document(
@@ -280,7 +280,7 @@ class Publisher:
 
 
 def _remedy(each: OfferedDocument, error: RegistryError) -> str:
-    """Return what the operator can do about it here."""
+    """Return the operator's remedy here."""
     if error.status == _CONFLICT and not each.is_made:
         return f"; give it another `version` ({each.place}.version)"
     if error.status == _FORBIDDEN and each.kind is EntryKind.TOOLSET:

@@ -27,7 +27,7 @@ NO_TEAM = (
 
 @record
 class KeptWorktree:
-    """A worktree in which something has changed."""
+    """A worktree with changes."""
 
     worktree: str
     """Relative to the person's workspace."""

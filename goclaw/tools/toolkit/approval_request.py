@@ -82,7 +82,7 @@ def _question(tool: Tool, confirm: Confirmation, arguments: BaseModel) -> str:
 
 
 async def grounds_of(tool: Tool, arguments: Any, call: ToolCall, context: ToolContext) -> Grounds:
-    """Return what the call depends on now. A tool without `grounds` can be allowed for exactly these arguments."""
+    """Return the current grounds of the call. A tool without `grounds` can be allowed for exactly these arguments."""
     if tool.grounds is None:
         return Grounds(pattern=(_canonical(call.input).decode(),), labels=("with exactly these arguments",))
     return await tool.grounds(arguments, context)

@@ -47,7 +47,7 @@ _FILLERS = frozenset({"file", "tool", "command", "function", "call", "run", "do"
 
 
 def fitted(model: type[BaseModel], given: Any) -> Any:
-    """Return the arguments with what is wrong in form only put right; `given` itself where nothing is or can be."""
+    """Return the arguments with mere errors of form corrected; `given` itself where nothing is or can be corrected."""
     if not isinstance(given, dict) or INVALID_JSON in given or not _may_be_wrong(model, given):
         return given
     found: Any = with_own_names(model, given)
@@ -120,7 +120,7 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def _errors(model: type[BaseModel], given: Any) -> list[ErrorDetails]:
-    """Return what is wrong with arguments, except that some are missing."""
+    """Return the errors of the arguments, except missing ones."""
     try:
         parsed(model, given)
     except ValidationError as error:
@@ -156,7 +156,7 @@ def _place(given: Any, loc: Sequence[str | int]) -> tuple[str | int, ...]:
 
 
 def _readings(value: Any, kind: str) -> Iterator[Any]:
-    """Yield what a text means as a value of that kind."""
+    """Yield the meanings of a text as a value of that kind."""
     if not isinstance(value, str):
         return
     text = value.strip()

@@ -1,6 +1,6 @@
 """Checks a model's arguments against a tool's schema, and reports errors that the model can correct.
 
-One line, all fields at once, in the form of the Abbyfile tools guide: `field "key": expected string, got number`.
+One line, all fields together, in the form of the Abbyfile tools guide: `field "key": expected string, got number`.
 """
 
 import difflib
@@ -72,8 +72,8 @@ def validate(
     `injected` names the arguments that are not the model's to give, `filled` has their values.
 
     Raises:
-        InvalidInput: one line that names every field at fault, what was expected and what came.
-        ToolError: a hook did not fill in what it has to.
+        InvalidInput: one line that names every field at fault, the expected and the given value.
+        ToolError: a hook did not fill in its arguments.
     """
     if not isinstance(given, dict):
         raise InvalidInput(f"input: expected object, got {json_type(given)}")

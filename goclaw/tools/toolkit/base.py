@@ -94,7 +94,7 @@ class ToolEnvironment(Protocol):
 
     @property
     def audit(self) -> Callable[[AuditEntry], None]:
-        """Record what was decided and done in the audit log."""
+        """Record a decision and its outcome in the audit log."""
         ...
 
     async def workspace(self, actor: Actor, session: str = "") -> Workspace:
@@ -148,7 +148,7 @@ class ToolContext:
         return self.port.agreed_by(action, target)
 
     def attach(self, kind: str, data: BaseModel) -> None:
-        """Keep data for people beside the result: a kind that the tool declares in `artifacts`, and its model.
+        """Keep data for people in addition to the result: a kind that the tool declares in `artifacts`, and its model.
 
         It is shown to people and never sent to the model.
         """
@@ -222,7 +222,7 @@ class ToolContext:
 
     @property
     def home(self) -> Workspace:
-        """The person's workspace: what is remembered lies there, and no command reaches beyond it."""
+        """The person's workspace: memories lie there, and no command reaches beyond it."""
         return self.own_workspace or self.workspace
 
     @property
@@ -316,7 +316,7 @@ class ToolSource(Protocol):
 
 @runtime_checkable
 class LateSource(ToolSource, Protocol):
-    """A source whose tools take long to load."""
+    """A source with tools that take long to load."""
 
     async def ready(self) -> None:
         """Load the tools; without this `tools` loads them itself, and holds up the event loop meanwhile."""
@@ -341,7 +341,7 @@ class PromptSource(ToolSource, Protocol):
 
 @record
 class CallRisk:
-    """A `RiskOf` of which more is known before a call."""
+    """A `RiskOf` with more known before a call."""
 
     most: Risk
     """The highest that a call can have."""
@@ -388,8 +388,8 @@ def tool(
 ) -> Callable[[ToolFunction], Tool]:
     """Turn `async def name(ctx, …) -> Result` into a `Tool`.
 
-    Each argument is described at the field of `ToolSpec` or `Tool` with its name; what is not said follows from the
-    side effect and the function. Raises ValueError when the declaration contradicts itself.
+    Each argument is described at the field of `ToolSpec` or `Tool` with its name; omitted ones follow from the side
+    effect and the function. Raises ValueError when the declaration contradicts itself.
     """
 
     def declare(function: ToolFunction) -> Tool:

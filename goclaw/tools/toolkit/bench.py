@@ -61,7 +61,7 @@ class _Environment:
 
 @dataclass
 class Bench(TurnServices):
-    """A bench made by `open_bench`: runs a tool, and records what it uses of the services of a turn."""
+    """A bench made by `open_bench`: runs a tool, and records its use of the services of a turn."""
 
     folder: Path
     """The workspace."""
@@ -131,7 +131,7 @@ async def open_bench(
 ) -> AsyncIterator[Bench]:
     """Open a bench with these tools; everything is kept below `folder`, an empty one.
 
-    `sources` are opened with it, and their tools are there as long as they list them. Other keyword arguments are keys
+    `sources` are opened with it, and their tools exist while they list them. Other keyword arguments are keys
     of the configuration: `tools={"exec": {"network": "none"}}`.
     """
     config = Config.model_validate({"state_dir": folder / "state", "workspace": folder / "workspace", **settings})

@@ -52,16 +52,16 @@ def bind(
     service: Service | None = None,
     errors: Errors = (),
 ) -> ToolFunction:
-    """Make a tool function whose arguments and result have another shape than the method's (Goa-AI, BindTo).
+    """Make a tool function with other shapes of arguments and result than the method's (Goa-AI, BindTo).
 
     Args:
         method: a bound method; with `service`, a function of the class.
         takes: the model of the tool's arguments; what of them is `Injected` hooks fill in.
         gives: the type of the tool's result.
         to_call: from the arguments to the keyword arguments of the method.
-        to_result: from what the method returns to the tool's result.
+        to_result: from the method's return value to the tool's result.
         name: the tool's; the method's unless given.
-        description: what the model reads of the tool; the method's docstring unless given.
+        description: the tool's description for the model; the method's docstring unless given.
     """
     run = _caller(method, service, errors)
 
@@ -140,7 +140,7 @@ def mistyped(method: Method, kinds: Mapping[str, Any]) -> str:
     """Return the first mismatch of plain types between arguments and method, in words; empty: none is known.
 
     Args:
-        method: what is called; where it says nothing of its types, nothing is known.
+        method: the callee; where it has no type hints, nothing is known.
         kinds: the types of the arguments by name.
     """
     try:

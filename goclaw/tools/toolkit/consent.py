@@ -22,7 +22,7 @@ DeniedResultTemplate of the Goat design language).
 
 
 def about_refused(tools: Sequence[str]) -> str:
-    """Return the line about the tools whose calls were refused because no person was there to ask; empty: no call."""
+    """Return the line about tools with calls refused because no person was there to ask; empty: no call was."""
     if not tools:
         return ""
     names = ", ".join(dict.fromkeys(tools))

@@ -140,7 +140,7 @@ class Dispatcher:
         return await self._finish(content, failed, watch)
 
     def _must_wait(self, error: StateError, call: ToolCall, watch: Watch) -> bool:
-        """Whether the call waits with its turn until the disk takes what it is given.
+        """Whether the call waits with its turn until the disk accepts writes.
 
         It does where nothing was done yet, where it may be done again, and where what failed is a step of the turn.
         """
@@ -270,7 +270,7 @@ class Dispatcher:
         """Return the tool, if the actor may use it; its fixed arguments replace those in the call.
 
         Raises:
-            UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be told apart.
+            UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be distinguished.
         """
         call = watch.call
         tool = self.registry.named(call.name)
@@ -288,7 +288,7 @@ class Dispatcher:
         return tool
 
     async def _before(self, tool: Tool, arguments: BaseModel | None, watch: Watch) -> tuple[Tool, BaseModel]:
-        """Ask the hooks; what they change is authorized and validated as if the model had said it.
+        """Ask the hooks; their changes are authorized and validated as if they were the model's.
 
         Raises:
             ToolError: one of them forbids the call.
@@ -389,7 +389,7 @@ class Dispatcher:
         context: ToolContext,
         watch: Watch,
     ) -> None:
-        """Check again that the call still is what was approved: half an hour may have gone by.
+        """Check again that the call is still the approved one: half an hour may have gone by.
 
         Raises:
             ToolError: it is not, or a right was taken away, which the approver cannot give.
@@ -436,7 +436,7 @@ def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
 
 
 def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
-    """Return the tools that a call may have meant whose form alone is wrong; none: something else is wrong, too.
+    """Return the tools that a call may have meant if only its form is wrong; none: something else is wrong, too.
 
     A tool that is not for the actor is treated as one that does not exist.
     """

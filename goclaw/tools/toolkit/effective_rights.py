@@ -101,7 +101,7 @@ def effective_rights(registry: Registry, access: Access, actor: Actor, user: Use
 
 
 def writes_files(spec: ToolSpec) -> bool:
-    """Whether a tool changes files of the workspace: the file tools that write, and what runs commands there."""
+    """Whether a tool changes files of the workspace: the file tools that write, and tools that run commands there."""
     if "shell" in spec.tags:
         return spec.side_effect is SideEffect.SPAWNS
     return "write" in spec.tags and "filesystem" in spec.tags
@@ -122,6 +122,6 @@ def _answer(tool: Tool | None, spec: ToolSpec, access: Access, actor: Actor) -> 
 
 
 def risks_up_to(most: Risk) -> list[Risk]:
-    """Return the risks that calls can have whose arguments decide it; `contained` follows from the configuration."""
+    """Return the possible risks of calls, where their arguments decide; `contained` follows from the configuration."""
     ladder: list[Risk] = [risk for risk in Risk if risk is not Risk.CONTAINED]
     return ladder[: ladder.index(most) + 1] if most in ladder else [*Risk]

@@ -1,4 +1,4 @@
-"""The servers of `tools.from_registry`: joins what was fetched from registries to the MCP connector.
+"""The servers of `tools.from_registry`: joins entries fetched from registries to the MCP connector.
 
 Loaded only where that key is configured. The address of a server is looked up at each attempt to connect, so no start
 waits for a registry: if it cannot be reached the last fetched entry counts, and a newer one is found later.

@@ -1,8 +1,8 @@
 """JSON Schemas of arguments and results: derived from a function's signature, turned into models, and read.
 
-Tools declared in the configuration have a schema of ours: only what a pydantic model can say exactly is taken; any
-other keyword is refused by name, so that nothing is declared and then not checked. Schemas of others are for
-`tools.mcp_schemas`.
+Tools declared in the configuration have a schema of ours: only keywords that a pydantic model can express exactly are
+accepted; any other keyword is refused by name, so that nothing is declared and then not checked. Schemas of others are
+for `tools.mcp_schemas`.
 """
 
 import inspect
@@ -138,7 +138,7 @@ def schema_of(arguments: type[BaseModel], injected: frozenset[str] = frozenset()
 def without_titles(node: Any, *, names: bool = False) -> Any:
     """Return a part of a JSON Schema without titles.
 
-    `names`: the keys of this mapping are field names, of which `title` may be one.
+    `names`: the keys of this mapping are field names, and `title` may be one.
     """
     match node:
         case dict():

@@ -1,9 +1,9 @@
 """The choice of tools in a request: a core in full, and an index of the others, which `tool_search` finds.
 
-A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two by which it
-comes by all others: `tool_search` and `tool_call` (`registry.unwrapped` makes the call it names of the latter). Tools
-stand before everything else in what a provider caches, so they stay the same from a context's beginning to its end:
-what comes and goes (plan mode, servers of MCP) is in the index.
+A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two that give
+it all others: `tool_search` and `tool_call` (`registry.unwrapped` makes the call it names of the latter). Tools stand
+before everything else in a provider's cache, so they stay the same from a context's beginning to its end: tools that
+come and go (plan mode, servers of MCP) are in the index.
 """
 
 import re
@@ -96,7 +96,7 @@ class Offerings:
             usable: the tools that can be used, in their order.
             lasting: those of them that are of use in every permission mode.
             profile: how much is shown.
-            own: the agent's selection: what it names is its core.
+            own: the agent's selection: the named tools are its core.
         """
         key = (tuple(map(id, usable)), tuple(map(id, lasting)), profile, own if own is None else tuple(own))
         if key not in self._made:
@@ -139,7 +139,7 @@ class Offerings:
 def shortest(spec: ToolSpec) -> ToolSpec:
     """Return a tool as a small window shows it; a tool without a line in `WORDS` keeps its arguments.
 
-    Only the arguments that a call must have are there, by their types: small models fill each that they are shown, with
+    Only the required arguments are listed, by their types: small models fill each that they are shown, with
     values that they invent. A call may have the others all the same: `tool_search` returns them, and a result names the
     one that continues it.
     """

@@ -73,7 +73,7 @@ class ToolsetPart:
 
 @record
 class AgentPart:
-    """An agent, and what comes with it."""
+    """An agent, and the parts that come with it."""
 
     name: str
     settings: AgentSettings
@@ -157,7 +157,7 @@ def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
 
 
 def parts_of(packaged: Packaged) -> PackageParts:
-    """Return the parts behind a configuration, with the faults of those left out."""
+    """Return the parts underlying a configuration, with the faults of those left out."""
     declared = packaged.declared
     return (
         replace(declared, faults=packaged.faults)

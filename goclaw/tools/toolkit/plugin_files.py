@@ -1,4 +1,4 @@
-"""One-file plugins: `plugins` of the configuration and `tools/*.py` of the state folder, loaded anew when they change.
+"""One-file plugins: `plugins` of the configuration and `tools/*.py` of the state folder, reloaded when they change.
 
 A file that cannot be used leaves the tools of its last good version in place, and is named with the line. Calls that
 run keep the functions that they began with. Loading executes a file: `plugin_loading`, imported with the first one.
@@ -85,13 +85,13 @@ class PluginFiles:
             await self._work()
 
     async def look(self, *, at_once: bool = False) -> None:
-        """Look, and load what has changed. `at_once`: files that are seen for the first time count as whole."""
+        """Look, and load changed files. `at_once`: files that are seen for the first time count as whole."""
         self._note(at_once=at_once)
         self._changed.clear()
         await self._work(first=at_once)
 
     def glance(self) -> None:
-        """Note what has changed, for `run`; called with each look at users.json (`auth.users`), every 0.8 seconds.
+        """Note changed files, for `run`; called with each look at users.json (`auth.users`), every 0.8 seconds.
 
         One call of the kernel where there is no file; then every other look is left out.
         """
@@ -100,7 +100,7 @@ class PluginFiles:
             self._note(at_once=False)
 
     def _note(self, *, at_once: bool) -> None:
-        """Put aside what has changed, for `_work`."""
+        """Put aside changed files, for `_work`."""
         paths, now = plugin_paths(self._config.state_dir, self._config.plugins), self._clock.now()
         for path in paths:
             file = self._files.setdefault(path, PluginFile(path))

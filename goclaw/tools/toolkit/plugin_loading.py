@@ -97,7 +97,7 @@ def load_file(path: Path, config: Config) -> FileParts:
     """Execute a file and return its parts; one that reads as its last good version did is not executed again.
 
     Raises:
-        FileFault: it cannot be used; what it declared before stays as it was.
+        FileFault: it cannot be used; its former declarations stay as they were.
     """
     if refusal := refused(path, config):
         raise FileFault(refusal)
@@ -199,7 +199,7 @@ def _module(path: Path) -> ModuleType:
 
 
 def _problem(error: BaseException, path: Path) -> Problem:
-    """Return where in the file an error came from, and what it says."""
+    """Return where in the file an error came from, and its message."""
     if isinstance(error, _Misplaced):
         return error.problem
     if isinstance(error, SyntaxError) and error.filename == str(path):
@@ -342,7 +342,7 @@ class _Check:
         return False
 
     def _follows(self, error: BaseException) -> bool:
-        """Whether an error only says that a name is missing whose own statement failed."""
+        """Whether an error only says that a name is missing because its own statement failed."""
         return isinstance(error, NameError) and error.name in self._lost
 
 

@@ -59,7 +59,7 @@ class BuiltIn:
 
 
 class Registry:
-    """All tools of all sources. Live: a source may change what it lists at any time."""
+    """All tools of all sources. Live: a source may change its list at any time."""
 
     def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
         self._sources = sources
@@ -90,7 +90,7 @@ class Registry:
     def meant(self, call: ToolCall, actor: Actor | None = None) -> ToolCall:
         """Return the call under its tool's own name: models know aliases, and make calls by `tool_call`.
 
-        What is wrong with its name or its arguments in form only is put right (`argument_repair`). With an actor only
+        Mere errors of form in its name or arguments are corrected (`argument_repair`). With an actor only
         tools that the actor may use are resolved; without one, no name that is only near to a tool's.
         """
         inner = unwrapped(call)
@@ -106,7 +106,7 @@ class Registry:
         return named if read is named.input else replace(named, input=read)
 
     def _near(self, call: ToolCall, actor: Actor) -> Tool | None:
-        """Return the one tool whose name is near to the call's and whose schema its arguments fit."""
+        """Return the one tool that has a name near to the call's and a schema that fits its arguments."""
         if self._find(call.name) is not None:
             return None  # it is known, and not for this actor
         names = near_names(call.name, [spec.name for spec in self.visible_to(actor)])
@@ -156,7 +156,7 @@ class Registry:
         return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]
 
     def _visible(self, actor: Actor, within: Sequence[Sequence[str] | None]) -> Sequence[Tool]:
-        """Return the tools to show, judged anew when anything has changed that decides. A call is judged by itself."""
+        """Return the tools to show, judged again when anything relevant has changed. A call is judged by itself."""
         listed = [source.tools() for source in self._sources]
         under = [*self._access.basis, *listed]
         if not same(under, self._shown_under) or not _is_fixed(listed) or len(self._shown) >= MAX_SHOWN:

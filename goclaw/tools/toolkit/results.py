@@ -19,7 +19,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 class WrongResult(Exception):
     """A tool returned something other than it declares, after its effect.
 
-    The message names the field, and never what it holds; `value` is what the tool returned.
+    The message names the field, and never its content; `value` is the tool's return value.
     """
 
     def __init__(self, message: str, value: object = None) -> None:
@@ -37,7 +37,7 @@ class Result(BaseModel):
         return self.model_dump_json(exclude_none=True)
 
     def pictures(self) -> tuple[Image, ...]:
-        """Return the pictures for a model that sees, beside the text."""
+        """Return the pictures for a model that sees, in addition to the text."""
         return ()
 
 
@@ -82,7 +82,7 @@ class ResultType:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the result; what is no object is the field `value` of one."""
+        """The JSON Schema of the result; anything but an object is the field `value` of one."""
         schema = {"type": "string"} if self._adapter is None else self._adapter.json_schema(mode="serialization")
         if schema.get("type") == "object":
             return schema
@@ -100,7 +100,7 @@ class ResultType:
         return self._model is not None and set(BOUNDS) <= set(self._model.model_fields)
 
     def checked(self, value: Any) -> Any:
-        """Return `value`, if it is what was declared.
+        """Return `value`, if it fits the declaration.
 
         Raises:
             WrongResult: it is not.

@@ -1,4 +1,4 @@
-"""The scheduler of calls: those whose declared resources do not conflict run at the same time.
+"""The scheduler of calls: those without conflicting declared resources run at the same time.
 
 The rules are those of the Goa tool system ("Conflict Rules"). The calls of one answer go in the provider's order
 wherever two conflict, whatever asks for approval meanwhile. Calls of different sessions in one workspace exclude each
@@ -102,7 +102,7 @@ class Slot:
     """It has its result."""
 
     def declare(self, access: ResourceUse) -> None:
-        """Say what the call accesses: what comes later and does not conflict waits no longer."""
+        """Declare the accesses of the call: later calls that do not conflict stop waiting."""
         self.access = access
         self.declared.set()
 
@@ -131,7 +131,7 @@ def slots(count: int) -> tuple[Slot, ...]:
 
 
 class Scheduler:
-    """Runs calls beside each other where that is safe."""
+    """Runs calls in parallel where that is safe."""
 
     def __init__(self) -> None:
         self._writing: dict[Slot, tuple[str, ...]] = {}
@@ -141,7 +141,7 @@ class Scheduler:
     async def running(self, slot: Slot) -> AsyncIterator[None]:
         """Run the block once no earlier call of the answer and no write of another session conflicts.
 
-        What the call excludes it excludes until `Slot.end`.
+        The call keeps its exclusions until `Slot.end`.
         """
         await slot.turn()
         writes = slot.access.writes if slot.access else ()

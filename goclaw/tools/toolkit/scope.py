@@ -26,7 +26,7 @@ MAX_PROGRESS = 200
 
 @record
 class CallScope:
-    """On whose behalf and from where calls are made."""
+    """The person that calls are made for, and their origin."""
 
     actor: Actor
     session: str

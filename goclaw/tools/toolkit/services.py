@@ -2,7 +2,7 @@
 
 A new capability for tools is a method of `TurnServices`, which refuses it, one of `turns.agent_services`, which has it
 in turns, and one of `ToolContext`, which tools call. Only GoClaw's own code and the operator's hooks write reminders; a
-tool's text never becomes one. The model that answers a `Sample` gets no tools, and nothing but what the tool gives it.
+tool's text never becomes one. The model that answers a `Sample` gets no tools, and nothing but the tool's input.
 """
 
 from collections.abc import Mapping, Sequence
@@ -172,7 +172,7 @@ class TurnServices:
         raise ToolError(f"{wanted.tool} cannot be called from here: there is no conversation")
 
     async def sample(self, wanted: Sample) -> Sampled:
-        """Have a model answer a prompt outside the conversation, within what the turn may spend."""
+        """Have a model answer a prompt outside the conversation, within the turn's budget."""
         raise ToolError("the model cannot be asked here: there is no conversation on whose account that would be")
 
 

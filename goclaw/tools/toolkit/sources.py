@@ -1,7 +1,7 @@
 """The sources of tools: the catalogue, its sources, installed packages. One list, the first of each name.
 
-What comes from a package is foreign code. Whatever it does while it is loaded, opened, asked or closed, it is left out
-and reported by name; everything else goes on.
+A package is foreign code. If it fails while it is loaded, opened, asked or closed, it is left out and reported by name;
+everything else goes on.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Named:
 
 @record
 class Fixed:
-    """A source whose tools are always the same."""
+    """A source with a fixed set of tools."""
 
     listed: Sequence[Tool]
 
@@ -102,7 +102,7 @@ class Sources:
         return {**self._faults, **self._taken}
 
     def add(self, named: Named) -> None:
-        """Add a source behind the others."""
+        """Add a source after the others."""
         self._named.append(named)
 
     def put(self, origin: str, tools: Sequence[Tool]) -> None:
@@ -115,7 +115,7 @@ class Sources:
         self._named.append(named)
 
     def drop(self, origin: str) -> None:
-        """Remove what was put for an origin."""
+        """Remove the sources that were put for an origin."""
         self._named = [each for each in self._named if each.origin != origin]
 
     async def ready(self) -> None:
@@ -128,7 +128,7 @@ class Sources:
             self._look()
 
     def tools(self) -> Sequence[Tool]:
-        """Return all tools; the same tuple as long as every source lists the same."""
+        """Return all tools; the same tuple while every source lists the same."""
         self._look()
         return self._tools
 
@@ -158,7 +158,7 @@ class Sources:
             log.warning("%s: %s", what, fault)
 
     def _look(self) -> None:
-        """Ask every source what it lists now."""
+        """Ask every source for its current list."""
         listed = [tuple(self._ask(named) if named.foreign else named.source.tools()) for named in self._named]
         if same(listed, self._listed):
             return

@@ -1,7 +1,7 @@
 """Short texts about calls, as Jinja templates: hints, questions, texts of denials.
 
-A template may use what the tool declares and nothing else. It is checked when the tool is declared and compiled when it
-is first used. Those of the built-in tools are checked by the tests: the engine (3 MB) is loaded with the first call.
+A template may use the tool's declared names and nothing else. It is checked when the tool is declared and compiled when
+it is first used. Those of the built-in tools are checked by the tests: the engine (3 MB) is loaded with the first call.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def hint(text: str, values: Mapping[str, Any]) -> str:
 
 
 async def engine_ready() -> None:
-    """Load the engine in a thread, unless it is there: its import would hold up the event loop."""
+    """Load the engine in a thread, unless it is loaded: its import would hold up the event loop."""
     if not _engine.cache_info().currsize:
         await asyncio.to_thread(_engine)
 

@@ -1,7 +1,7 @@
 """Lists and descriptions of tools, for chats, the command line, docs/tools.md and `AGENTS_QUICKSTART.md`.
 
-All of it is made from the declarations. `AGENTS_QUICKSTART.md` in a workspace is for an agent or a person who comes
-into the folder: the tools, how to call them, and where to read more. It is replaced only while it is as it was
+All of it is made from the declarations. `AGENTS_QUICKSTART.md` in a workspace is for an agent or a person new to the
+folder: the tools, how to call them, and where to read more. It is replaced only while it is as it was
 written here last: its last line has the digest of the others.
 """
 
@@ -150,7 +150,7 @@ def _harm(tool: Tool) -> str:
 
 
 def in_brackets(shown: ListedTool) -> str:
-    """Return when models are offered a tool, to stand behind its sentence; empty: always."""
+    """Return when models are offered a tool, to stand after its sentence; empty: always."""
     return f" ({shown.availability})" if shown.availability else ""
 
 

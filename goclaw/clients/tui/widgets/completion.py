@@ -54,10 +54,10 @@ _COMMAND = re.compile(r"/(\w*)")
 
 
 class Completion(OptionList, can_focus=False):
-    """Offers what may be meant by what was typed; the input keeps the keys.
+    """Offers completions of the typed text; the input keeps the keys.
 
-    Commands are known; paths are asked for, one question at a time, and an answer counts only for what it was asked
-    for. Until it comes, the paths that are known are narrowed down to those that still fit.
+    Commands are known; paths are asked for, one question at a time, and an answer counts only for its own question.
+    Until it comes, the paths that are known are narrowed down to those that still fit.
     """
 
     DEFAULT_CSS = """
@@ -69,7 +69,7 @@ class Completion(OptionList, can_focus=False):
     """
 
     def __init__(self, want_files: Callable[[str], bool]) -> None:
-        """`want_files` asks for the paths for what was begun, which come by `answer`; False: there is no connection."""
+        """`want_files` asks for the paths for the text begun, which come by `answer`; False: there is no connection."""
         super().__init__()
         self._want_files = want_files
         self._commands: Sequence[CommandInfo] = ()
@@ -164,7 +164,7 @@ class Completion(OptionList, can_focus=False):
             self._asked = begun
 
     def _narrow(self, begun: str) -> None:
-        """Limit the list to matches of the typed text at once: Enter may come before the daemon's answer."""
+        """Limit the list to matches of the typed text immediately: Enter may come before the daemon's answer."""
         self._paths = [path for path in self._paths if _has_in_order(path.casefold(), begun.casefold())]
         self._show([_path(path) for path in self._paths])
 

@@ -22,7 +22,7 @@ class FollowedScroll(VerticalScroll):
     """Stays at the end; scrolling up ends that, `jump` or scrolling to the end begins it again."""
 
     class OlderWanted(TextualMessage):
-        """The person scrolls towards what is not on the screen."""
+        """The person scrolls towards entries that are not on the screen."""
 
     class EndMoved(TextualMessage):
         """The end came into view or went out of it."""
@@ -60,12 +60,12 @@ class FollowedScroll(VerticalScroll):
         self.look_soon()
 
     def on_resize(self) -> None:
-        """Stay at the end when a panel beside it came or went; Textual 8.2 goes there with the next layout only."""
+        """Stay at the end when a panel next to it came or went; Textual 8.2 goes there with the next layout only."""
         self.refresh(layout=True)
         self.look_soon()
 
     def look_soon(self) -> None:
-        """Notice whether the view is full and where the end is, once what is going on has come to rest.
+        """Notice whether the view is full and where the end is, once activity has come to rest.
 
         While the end is being followed it is always out of view a little.
         """
@@ -124,7 +124,7 @@ class ConversationView(FollowedScroll):
         await self.mount_all(entries, before=before)
 
     async def put_on_top(self, entries: Sequence[Widget]) -> None:
-        """Put entries before all others; what is in view stays in view."""
+        """Put entries before all others; the visible part stays in view."""
         first, height = next(iter(self.children), None), self.virtual_size.height
         await self.mount_all(entries, before=first)
 
@@ -145,7 +145,7 @@ class ConversationView(FollowedScroll):
         self.move_child(entry, before=before)
 
     def want_older(self) -> None:
-        """Ask for what is older than everything that stands."""
+        """Ask for entries older than all present ones."""
         self.post_message(self.OlderWanted())
 
     def look_at_questions(self) -> None:

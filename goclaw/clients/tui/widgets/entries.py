@@ -21,7 +21,7 @@ from goclaw.clients.tui.text import QUIET, printable
 
 
 class Lined(Widget):
-    """Textual draws a whole text anew for each change of it: a long answer that grows would cost more with every word.
+    """Textual redraws a whole text for each change of it: a long answer that grows would cost more with every word.
 
     A line that is the same object as before, in the same place, is taken to be unchanged.
     """
@@ -81,18 +81,18 @@ class Growing(Widget):
         self._painting: asyncio.Task[None] | None = None
 
     def grow(self, text: str) -> None:
-        """Take what has gathered, and paint."""
+        """Take the gathered text, and paint."""
         raise NotImplementedError
 
     def feed(self, text: str) -> None:
-        """Let the text grow. Costs nothing: what has gathered is painted at intervals."""
+        """Let the text grow. Costs nothing: the gathered text is painted at intervals."""
         self._fed.append(text)
         self._due.set()
         if self._painting is None:
             self._painting = asyncio.create_task(self._paint(), name="painting a growing text")
 
     def take_fed(self) -> str:
-        """End the painting; returns what has gathered since the last one."""
+        """End the painting; returns the text gathered since the last one."""
         if self._painting is not None:
             self._painting.cancel()
             self._painting = None
@@ -184,7 +184,7 @@ class AnswerEntry(Lined, Growing):
         return self._wrapped[1]
 
     def grow(self, text: str) -> None:
-        """Paint what has gathered; the rest of the screen moves only when there are more lines than before."""
+        """Paint the gathered text; the rest of the screen moves only when there are more lines than before."""
         if text:
             self._document.append(printable(text))
         self._wrapped = None

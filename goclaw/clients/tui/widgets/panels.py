@@ -1,4 +1,4 @@
-"""Panels beside the conversation: the daemon's log, live, and the agent's to-do list while it has open items."""
+"""Panels next to the conversation: the daemon's log, live, and the agent's to-do list while it has open items."""
 
 import asyncio
 from collections import deque
@@ -50,7 +50,7 @@ class LogView(RichLog):
         self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Break the lines anew for the new width."""
+        """Break the lines again for the new width."""
         if self.size.width != self._width and self.size.width > 0:
             self._width = self.size.width
             self.clear()
@@ -77,7 +77,7 @@ class LogView(RichLog):
 
 
 class TodoPanel(Static):
-    """A line that says how far it is, and the lines around what is being done; a click leaves the first line alone."""
+    """A line with the progress, and the lines around the item in progress; a click leaves the first line alone."""
 
     DEFAULT_CSS = """
     TodoPanel { display: none; height: auto; padding: 0 1; background: $surface; }

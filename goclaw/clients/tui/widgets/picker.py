@@ -89,7 +89,7 @@ class SessionPicker(ModalScreen[str]):
             self._fill()
 
     def on_input_changed(self) -> None:
-        """Show what fits what is typed."""
+        """Show the sessions that fit the typed text."""
         self._fill()
 
     def on_input_submitted(self, submitted: Input.Submitted) -> None:

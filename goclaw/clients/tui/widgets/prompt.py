@@ -27,7 +27,7 @@ _MARK = re.compile(r"\[pasted text \d+: \d+ (?:lines|characters)\]")
 
 
 class InputHistory:
-    """A walk through what was typed before. The draft that was left behind is kept at its newer end."""
+    """A walk through earlier input. The unfinished draft is kept at its newer end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -144,12 +144,12 @@ class Prompt(TextArea):
         return text
 
     def put(self, text: str) -> None:
-        """Replace what stands in the input."""
+        """Replace the text of the input."""
         self.text = text
         self.move_cursor(self.document.end)
 
     def put_back(self, text: str) -> None:
-        """Replace what stands in the input by a text that was not sent, folded as a paste."""
+        """Replace the text of the input by one that was not sent, folded as a paste."""
         self.put(self._fold(text))
 
     def edited(self, before: str, after: str) -> None:
@@ -161,7 +161,7 @@ class Prompt(TextArea):
         self.put(f"{after}\n{meanwhile}" if meanwhile else after)
 
     def complete(self) -> None:
-        """Put what is highlighted in the list in the place of what was begun."""
+        """Put the highlighted entry of the list in place of the text begun."""
         self._offer()
         row, column = self.cursor_location
         begun, choice = self._completion.begun, self._completion.choice
@@ -195,7 +195,7 @@ class Prompt(TextArea):
         self.insert(self._fold(text))
 
     def _own(self, key: str) -> bool:
-        """Do what a key means here; False leaves it to the text area and to the program."""
+        """Handle a key that has a meaning here; False leaves it to the text area and to the program."""
         # Keys of a burst (a slow line, a script) come before the news of what they changed.
         self._offer()
         if self._completion.is_open and self._complete(key):

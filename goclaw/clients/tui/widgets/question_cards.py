@@ -37,7 +37,7 @@ SEEN_SECONDS = 0.5
 
 
 class QuestionCard(Widget):
-    """One question, open until it is answered, wherever that is; then a line that says what was decided."""
+    """One question, open until it is answered, wherever that is; then a line that names the decision."""
 
     DEFAULT_CSS = """
     QuestionCard {
@@ -98,7 +98,7 @@ class QuestionCard(Widget):
         self._redraw()
 
     def close(self, answered: QuestionAnswered | None = None) -> None:
-        """Shrink to what was decided; None: it was decided while no client looked."""
+        """Shrink to the decision; None: it was decided while no client looked."""
         if self.is_open:
             self._outcome = self._closed_lines(answered)
             self.add_class("-closed")
@@ -130,7 +130,7 @@ class QuestionCard(Widget):
         self.refresh(layout=not same_height)
 
     def lines(self, width: int) -> list[Content]:
-        """The question, or what was decided, no line wider than `width`."""
+        """The question, or the decision, no line wider than `width`."""
         if self._drawn is None or self._drawn[0] != width:
             content = self._open_lines(width) if self._outcome is None else self._outcome
             self._drawn = (width, [part for line in content for part in line.wrap(max(width, 1))])
@@ -200,13 +200,13 @@ class QuestionCards:
         """Since when a question has been in view, to its last line."""
 
     def enter(self, me: str) -> None:
-        """Another session, in which the person is `me`."""
+        """Enter another session, with the person as `me`."""
         self._me = me
         self.clear()
 
     @property
     def open(self) -> list[QuestionCard]:
-        """The cards whose questions wait for an answer."""
+        """The cards with questions that wait for an answer."""
         return list(self._open.values())
 
     def asked(self, question: Question) -> list[QuestionCard]:
@@ -252,7 +252,7 @@ class QuestionCards:
         return replaced
 
     def look(self, in_view: Mapping[str, InView]) -> None:
-        """Notice what is in view, by question: of a long card the beginning at some time, and the end, its options."""
+        """Notice the visible parts, by question: a long card's beginning at some time, and its end with options."""
         now = self._clock.monotonic()
         for name, card in self._open.items():
             if in_view[name].begin:

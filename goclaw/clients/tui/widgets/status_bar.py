@@ -39,11 +39,11 @@ class StatusBar(Static):
         self._elapsed: float | None = None
 
     def on_mount(self) -> None:
-        """Show what is known."""
+        """Show the known values."""
         self._show()
 
     def on_resize(self) -> None:
-        """Leave out or add what the width allows."""
+        """Leave out or add parts as the width allows."""
         self._show()
 
     def enter(self, session: str) -> None:
@@ -57,7 +57,7 @@ class StatusBar(Static):
         self._show()
 
     def connection(self, state: str) -> None:
-        """`connected`, or what is the matter."""
+        """`connected`, or the problem."""
         self._connection = state
         self._show()
 

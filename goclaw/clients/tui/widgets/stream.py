@@ -60,7 +60,7 @@ class Thought(Growing):
             self.grow(self.take_fed())
 
     def grow(self, text: str) -> None:
-        """Paint what has gathered; the rest of the screen moves only when there are more lines than before."""
+        """Paint the gathered text; the rest of the screen moves only when there are more lines than before."""
         self._text += printable(text)
         self._whole = None
         height = len(self.lines(self.content_size.width))
@@ -92,7 +92,7 @@ class Thought(Growing):
         return Content("\n").join(self.lines(self.content_size.width))
 
     def lines(self, width: int) -> list[Content]:
-        """A line that says how long, and below it what is shown of the thought."""
+        """A line that says how long, and below it the shown part of the thought."""
         if self._open:
             if self._whole is None or self._whole[0] != width:
                 self._whole = (width, Content(self._text.strip()).wrap(max(width, 1)))

@@ -34,7 +34,7 @@ class ToolCard(Static):
     """
 
     class ArtifactWanted(Message):
-        """The card is open, and what it has to show must be fetched."""
+        """The card is open, and its content must be fetched."""
 
         def __init__(self, blob: str) -> None:
             super().__init__()
@@ -75,7 +75,7 @@ class ToolCard(Static):
             self._show()
 
     def went_on(self, doing: str) -> None:
-        """Show the activity inside the call: a line below it until the result is there."""
+        """Show the activity inside the call: a line below it until the result arrives."""
         self._inner = doing
         self._show()
 
@@ -237,7 +237,7 @@ class Cards:
         return cards
 
     def adopt(self, older: "Cards") -> None:
-        """Take over the calls of older rows, whose results may be known already or are still to come."""
+        """Take over the calls of older rows; their results may be known already or are still to come."""
         for key, card in older._unfinished.items():
             if early := self._early.pop(key, None):
                 result, at = early
@@ -275,7 +275,7 @@ class Cards:
             )
 
     def stored(self, turn: str, result: ToolResult, at: float) -> None:
-        """End the call, whose result became a row at `at`."""
+        """End the call with the result that became a row at `at`."""
         key = (turn, result.call_id)
         self._finished.add(key)
         if card := self._unfinished.pop(key, None):

@@ -31,7 +31,7 @@ class GatewayPort(Protocol):
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         """Yield events from now on, of one session or (for channels, which filter by address) of all.
 
-        The stream of a subscriber that lags too far behind simply ends; it reads `history` and subscribes anew.
+        The stream of a subscriber that lags too far simply ends; it reads `history` and subscribes again.
         """
         ...
 
@@ -42,7 +42,7 @@ class GatewayPort(Protocol):
         ...
 
     async def now(self, session: str) -> SessionNow:
-        """Return the state of a session beside its transcript, as of the moment when this returns."""
+        """Return the state of a session apart from its transcript, as of the moment when this returns."""
         ...
 
     async def sessions(
@@ -51,7 +51,7 @@ class GatewayPort(Protocol):
         """Return the sessions that `actor` may read, the latest first; with `agents` those of agents, too.
 
         Args:
-            actor: who reads.
+            actor: the reader.
             agents: whether those of agents are listed.
             after: the place of the last one before; None: from the first on.
             limit: how many at most; None: all.
@@ -63,7 +63,7 @@ class GatewayPort(Protocol):
         ...
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
-        """Return the numbers behind `/status`, for machines. They reveal nothing about others to non-admins."""
+        """Return the numbers of `/status`, for machines. They reveal nothing about others to non-admins."""
         ...
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:

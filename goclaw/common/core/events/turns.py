@@ -136,7 +136,7 @@ class CompactionRecord:
 
 @record
 class Outline:
-    """The state of a session beside its rows."""
+    """The state of a session apart from its rows."""
 
     session: str
     rows: int
@@ -174,7 +174,7 @@ class ThinkingStreamed:
 
 @record
 class StreamRestarted:
-    """The text streamed so far of this answer is void; views start it anew."""
+    """The text streamed so far of this answer is void; views start it again."""
 
     turn: str
     session: str
@@ -211,7 +211,7 @@ class ToolFinished:
 @record
 class AgentProgress:
     """The activity of an agent that a call of the turn has started (its own events are those of its own session), or
-    the progress of a call whose tool reports it."""
+    the progress of a call, reported by its tool."""
 
     turn: str
     session: str
@@ -225,7 +225,7 @@ class AgentProgress:
 
 @record
 class MessageStored:
-    """A row of the transcript. `row` grows within a session and is what a client resumes from."""
+    """A row of the transcript. `row` grows within a session and a client resumes from it."""
 
     turn: str
     session: str
@@ -238,7 +238,7 @@ class MessageStored:
 
 
 class NoticeKind(StrEnum):
-    """The event that a notice tells of, where a program acts on it."""
+    """The event that a notice reports, where a program acts on it."""
 
     TEXT = "text"
     """No more than its text."""
@@ -293,7 +293,7 @@ class TodosChanged:
 
 @record
 class SessionForgotten:
-    """The session's transcript is gone: views start anew."""
+    """The session's transcript is gone: views start again."""
 
     session: str
     turn: str = ""
@@ -346,7 +346,7 @@ TurnEvent = (
 
 @record
 class SessionNow:
-    """The state of a session that a client joining late needs beside the rows."""
+    """The state of a session that a client joining late needs besides the rows."""
 
     turn: str = ""
     """The running turn; empty: none."""

@@ -129,14 +129,14 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, boo
 
 
 class _Unpacking:
-    """gzip and deflate, never more at once than fits."""
+    """gzip and deflate, never more at a time than fits."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # 32: a gzip or a zlib head, whichever comes
         self._begun = False
 
     async def add(self, chunk: bytes, body: bytearray, most: int) -> None:
-        """Put what `chunk` unpacks to behind `body`, until that has more than `most` bytes."""
+        """Append the unpacked content of `chunk` to `body`, until that has more than `most` bytes."""
         while chunk and len(body) <= most and not self._stream.eof:
             body += self._decompress(chunk)
             chunk = self._stream.unconsumed_tail
@@ -199,7 +199,7 @@ def is_text(kind: str) -> bool:
 
 
 def is_page(kind: str, body: bytes) -> bool:
-    """Whether it is HTML: what the server says, or what it begins with where it says nothing."""
+    """Whether it is HTML: by the server's word, or by its first bytes where there is none."""
     return kind in PAGES or (kind in ("", "application/octet-stream") and _HTML.match(body[:_HEAD]) is not None)
 
 

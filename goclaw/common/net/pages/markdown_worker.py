@@ -56,7 +56,7 @@ _ENDS = {
 
 
 class _Soup(BeautifulSoup):
-    """The tree of a page; what has no end does not swallow what comes behind it."""
+    """The tree of a page; an element without an end does not swallow the following ones."""
 
     def handle_starttag(self, name: str, *given: Any, **named: Any) -> Any:
         ended = _ENDS.get(name, frozenset())
@@ -93,9 +93,9 @@ def main(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def without_scripts(html: str) -> str:
-    """The page without what is most of many pages, and nothing to read; one without an end goes to the end of the page.
+    """Return the page without its scripts, which are most of many pages; one without an end goes to the page's end.
 
-    What the parser sees otherwise (in a comment, say) it drops anyway.
+    The parser drops anyway those that it sees otherwise (in a comment, say).
     """
     kept, position = [], 0
     while begin := _SCRIPT.search(html, position):
@@ -128,7 +128,7 @@ def _base(soup: BeautifulSoup, url: str) -> str:
 
 
 def _drop(soup: BeautifulSoup) -> None:
-    """Take away what a person does not see, and what only leads about."""
+    """Remove elements that a person does not see, and mere navigation."""
     for tag in [*soup.find_all(_DROPPED), *soup.find_all(_is_hidden)]:
         if not tag.decomposed:
             tag.decompose()

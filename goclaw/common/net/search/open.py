@@ -1,4 +1,4 @@
-"""Opens the search of `tools.web_search`: provider and client live as long as one search."""
+"""Opens the search of `tools.web_search`: provider and client live for one search."""
 
 import asyncio
 import re

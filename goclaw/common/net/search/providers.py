@@ -3,7 +3,7 @@
 SearXNG, which can be self-hosted: `GET /search?format=json` (docs.searxng.org, "Search API"). Brave Search: `GET
 /res/v1/web/search` (api-dashboard.search.brave.com, "Web Search API"). Tavily: `POST /search` (docs.tavily.com, "Tavily
 Search"). DuckDuckGo: its page for browsers without scripts, which needs no key. It is made for people: it may change,
-or ask whether a person is there.
+or ask for proof of a person.
 """
 
 import asyncio

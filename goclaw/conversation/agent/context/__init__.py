@@ -1,6 +1,6 @@
 """The model's view of a conversation: `window` holds it, `repair` keeps it valid, `compaction` makes it fit.
 
-The window mirrors rows of the store, so that a window loaded anew equals one that was extended message by message.
+The window mirrors rows of the store, so that a reloaded window equals one that was extended message by message.
 `repair` makes it valid for every provider after any crash: each tool call has one result, in the answer's order.
 
 Compaction frees room from the first source that works: checkpoint, summary model, main model, a placeholder line. A

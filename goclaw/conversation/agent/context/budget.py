@@ -3,8 +3,8 @@
 All numbers are estimates until a provider has counted. Nothing here changes a context.
 
 In a small window prompt and tools take a large part: there the marks at which something is made in the background, and
-what a compaction leaves, are shares of the room, not of the whole. And there the model that summarises is usually the
-one that answers, on a machine that does one thing at a time: it gets no other request while a person waits.
+the rest left by a compaction, are shares of the room, not of the whole. And there the model that summarises is usually
+the one that answers, on a machine that does one thing at a time: it gets no other request while a person waits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def reserve(context_window: int, settings: CompactionSettings) -> int:
 
 
 def room(context_window: int, overhead: int, settings: CompactionSettings) -> int:
-    """Return the tokens that a conversation may have beside `overhead` tokens of prompt and tools."""
+    """Return the tokens that a conversation may have in addition to `overhead` tokens of prompt and tools."""
     return max(0, context_window - reserve(context_window, settings) - overhead)
 
 
@@ -95,7 +95,7 @@ class ContextBudget:
 
     @property
     def is_tight(self) -> bool:
-        """Whether the next request reaches into what is kept free for the answer."""
+        """Whether the next request reaches into the room kept free for the answer."""
         return not self.fits or self.used + self.reserve > self.window
 
     def text(self) -> str:

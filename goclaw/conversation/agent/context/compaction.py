@@ -1,7 +1,7 @@
 """Compaction of a window: a summary replaces the older part, the newer part stays as it is.
 
 The summary comes from the first source that works: a checkpoint, the chain of `models.summary`, the main model, and
-when no source answers, a stub that says what is missing and leaves a summary owed. Nothing is removed from the store.
+when no source answers, a stub that names the missing part and leaves a summary owed. Nothing is removed from the store.
 """
 
 import asyncio
@@ -152,7 +152,7 @@ async def compact(
         job: how far to shorten the window.
         progress: follows the search for a summary.
         keep: stores the result and shortens the window; False: the context was cleared or forgotten meanwhile.
-        originals: returns what a stub stands for, up to a row (not included), from the store.
+        originals: returns the messages that a stub stands for, up to a row (not included), from the store.
     """
     entries = list(window.entries)
     if job.first_kept:
@@ -247,7 +247,7 @@ def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: i
     """Return the index of the first entry to keep; 0 when all must stay.
 
     Keeps `keep_percent` of the messages, at least `min_messages` as far as the token budget allows, and begins the
-    kept part with a user's message or an answer, so that no tool result loses its call. What the user asked last is
+    kept part with a user's message or an answer, so that no tool result loses its call. The user's last request is
     kept within the budget as well: the model is about to answer it, or to go on with it.
     """
     wanted = max(len(entries) * keep_percent // 100, min_messages)
@@ -273,7 +273,7 @@ def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: i
 async def _by_checkpoint(
     before: str, entries: Sequence[ContextEntry], job: CompactionGoal, split: int, ready: ReadyCheckpoint
 ) -> tuple[int, SummarySource, str]:
-    """Return the checkpoint in place of a summary, if it covers enough and what comes after it fits; else nothing."""
+    """Return the checkpoint in place of a summary, if it covers enough and the rest after it fits; else nothing."""
     after = next((index for index, entry in enumerate(entries) if entry.row > ready.covers_to), len(entries))
     covered = sum(entry.tokens for entry in entries[:after])
     first = min(after, split)  # one that covers the latest messages, too, is no reason to keep fewer of them
@@ -303,10 +303,10 @@ def _limit(text: str, before: str, said: Sequence[str], tokens: int) -> str:
     """Return a summary that has at most `tokens` estimated tokens, names that are kept word for word included.
 
     Args:
-        text: what was written, of any length.
+        text: the written summary, of any length.
         before: the summary of what came earlier.
-        said: the names in what the summary is about.
-        tokens: what the result may have.
+        said: the names in the summarised text.
+        tokens: the limit of the result.
     """
     whole = with_names(text, before, said, tokens)
     if estimate_text(whole) <= tokens:

@@ -1,4 +1,4 @@
-"""Whether a call that a model wrote as text stands in what it read: a page or a file could dictate one.
+"""Whether a call that a model wrote as text stands in its input: a page or a file could dictate one.
 
 Compared is what no spelling changes: letters and digits, whatever spacing, quotes, escapes, entities, width or case the
 material has. A call stands in a text if its block does, or if the text holds its name as that of a call and every one

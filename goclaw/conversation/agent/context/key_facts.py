@@ -113,10 +113,10 @@ def with_names(summary: str, before: str, said: Sequence[str], tokens: int) -> s
     """Return the summary, with the names that it lacks below it, within bounds.
 
     Args:
-        summary: what was written.
+        summary: the written summary.
         before: the summary of what came earlier; its names have no other place any more.
-        said: the names in what the summary is about, see `names_in` and `facts_in`.
-        tokens: what the summary may have; the list takes at most a tenth of that.
+        said: the names in the summarised text, see `names_in` and `facts_in`.
+        tokens: the limit of the summary; the list takes at most a tenth of that.
     """
     room = tokens // MAX_SHARE - estimate_text(HEAD)
     old = [name for name in (*names_in([before]), *facts_in([before])) if not _has(summary, name)]

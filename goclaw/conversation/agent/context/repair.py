@@ -1,7 +1,7 @@
 """Repair of messages: a sequence that every provider accepts, and an answer that the journal and the store can keep.
 
 A crash, a /stop or a cut may leave a tool call without its result, or a result without its call; providers answer that
-with an error on every later request, forever. Repairs touch what is sent, never what is stored.
+with an error on every later request, forever. Repairs touch the messages sent, never those stored.
 
 Models and their servers send half characters, numbers beyond 64 bits and arguments nested a thousand levels deep. None
 of that may cost the user the answer: it is sanitized before it is kept.
@@ -40,8 +40,8 @@ def repaired(messages: Sequence[Message]) -> list[Message]:
 def repair(messages: Sequence[Message], *, begun: bool = False) -> tuple[list[Message], Counter[str]]:
     """Return the messages with each call answered right after it, in the order of the calls, with nothing between.
 
-    Results without a call, empty answers and notices are dropped; a conversation begins with a user's message. What had
-    to be done is counted beside it. `begun`: other messages stand before these.
+    Results without a call, empty answers and notices are dropped; a conversation begins with a user's message. The
+    repairs are counted in addition. `begun`: other messages stand before these.
     """
     valid: list[Message] = []
     done: Counter[str] = Counter()

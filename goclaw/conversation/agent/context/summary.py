@@ -187,7 +187,7 @@ def told(message: Message) -> str:
 
 
 def _format_message(message: UserMessage) -> str:
-    """Return a person's message without marks: who wrote when, their words, and what is foreign as a quotation."""
+    """Return a person's message without marks: who wrote when, their words, and foreign text as a quotation."""
     pieces: list[str] = []
     at = 0
     for piece in message.foreign:
@@ -340,7 +340,7 @@ CHECKPOINT: Codec[Checkpoint] = Codec(Checkpoint)
 
 
 def reached(share: float, marks: Sequence[int] = CHECKPOINT_MARKS) -> int:
-    """Return the highest of `marks` that a context has reached of which so many per cent are filled; 0: none."""
+    """Return the highest of `marks` that a context has reached with so many per cent filled; 0: none."""
     return max((mark for mark in marks if share >= mark), default=0)
 
 

@@ -1,10 +1,10 @@
 """Marks around untrusted content, as the model reads it: text from outside must not pass for a person's words.
 
-The sender's own earlier words and the agent's have none: a line of ours beside them names their author.
+The sender's own earlier words and the agent's have none: a line of ours next to them names their author.
 
 Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the
-same way forever, so that what a provider has cached stays byte for byte. A line above the first mark of a kind in a
-request explains it, as part of the message that has the mark: models imitate marks that they only read about.
+same way forever, so that the part that a provider has cached stays byte for byte. A line above the first mark of a kind
+in a request explains it, as part of the message that has the mark: models imitate marks that they only read about.
 """
 
 import hmac
@@ -57,7 +57,7 @@ class ContentMarkers:
     key: bytes = b""
 
     def around(self, message: Message, row: int, explain: Set[MarkKind] = UNEXPLAINED) -> Message:
-        """Return the message of a row with marks around what is foreign in it; itself where nothing is.
+        """Return the message of a row with marks around its foreign parts; itself where it has none.
 
         Args:
             message: the message, without marks.
@@ -78,11 +78,11 @@ class ContentMarkers:
                 return message
 
     def text_of(self, message: UserMessage, row: int, explain: Set[MarkKind] = UNEXPLAINED) -> str:
-        """Return the text of a person's message with marks around what is foreign in it; `explain` as in `around`."""
+        """Return the text of a person's message with marks around its foreign parts; `explain` as in `around`."""
         return "".join(self._pieces(message, row, set(explain)))
 
     def beside(self, text: str, origin: str) -> str:
-        """Return text beside the conversation that belongs to no row, in marks that are explained."""
+        """Return text outside the conversation, which belongs to no row, in marks that are explained."""
         return fenced(text, origin, self._id(0), explain=True)
 
     def _pieces(self, message: UserMessage, row: int, explain: set[MarkKind]) -> Iterator[str]:
@@ -106,10 +106,10 @@ def fenced(text: str, origin: str, mark: str = "", *, explain: bool = False) -> 
     """Return `text` between marks that it cannot imitate.
 
     Args:
-        text: what others wrote.
+        text: the words of others.
         origin: its source, for the model.
         mark: the id of the marks.
-        explain: whether a line above them says what they mean.
+        explain: whether a line above them says their meaning.
     """
     name = f"material {mark}".rstrip()
     marked = f'<{name} from="{one_line(origin)}">\n{harmless(text)}\n</{name}>'

@@ -1,9 +1,9 @@
-"""The window: the part of a conversation in the model's context, a summary of what was before and the messages since.
+"""The window: the part of a conversation in the model's context, a summary of the earlier part and the messages since.
 
-The window mirrors the store: every entry is a row, and a window loaded anew is equal to one that grew.
+The window mirrors the store: every entry is a row, and a reloaded window is equal to one that grew.
 
 Pruning of tool results is the cheapest way to make room, and one that loses no word of a person. Results are pruned in
-the window only; the store keeps every result whole. A window that is loaded anew is pruned in the same places
+the window only; the store keeps every result whole. A reloaded window is pruned in the same places
 (`PrunedView`), so that the part that a provider has cached stays byte for byte. Estimates of tokens are calibrated per
 model, learnt from the provider's own counts (`Calibration`).
 """
@@ -183,7 +183,7 @@ def shown(stored: StoredMessage) -> ContextEntry:
 
 @dataclass(slots=True)
 class _Settled:
-    """The part of the last request up to an answer without calls: what comes later changes none of its repairs."""
+    """The part of the last request up to an answer without calls: later messages change none of its repairs."""
 
     summary: UserMessage | None = None
     markers: ContentMarkers | None = None
@@ -218,7 +218,7 @@ class _Settled:
     def repaired(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str], frozenset[MarkKind]]:
         """Return the messages of the entries that follow, as every provider accepts them.
 
-        Returns: the messages, what was repaired, and the kinds of marks that are explained up to their end.
+        Returns: the messages, the repairs, and the kinds of marks that are explained up to their end.
         """
         markers = self.markers or ContentMarkers()
         marked = [entry.marked(markers) for entry in entries]
@@ -243,7 +243,7 @@ class _Settled:
 
 
 class _Measured:
-    """The beginning of a list of entries that was looked at in earlier turns: each turn looks at what is new.
+    """The beginning of a list of entries that was looked at in earlier turns: each turn looks at new ones only.
 
     Valid while entries are only appended. In-place changes at other places need a new object.
     """
@@ -258,7 +258,7 @@ class _Measured:
         self.window = 0
 
     def begins(self, entries: list[ContextEntry]) -> bool:
-        """Whether this list has what was measured at its beginning."""
+        """Whether this list has the measured entries at its beginning."""
         if entries is not self._entries or len(entries) < self._until:
             return False
         return not self._until or (entries[0] is self._first and entries[self._until - 1] is self._last)
@@ -309,7 +309,7 @@ class Window:
         return cls(compaction.summary, compaction.retry_owed, compaction.outside, entries, view)
 
     def append(self, entry: ContextEntry) -> None:
-        """Add what was just stored, unless a window that was loaded meanwhile has it."""
+        """Add a message that was just stored, unless a window that was loaded meanwhile has it."""
         newest = self.entries[-1].row if self.entries else 0
         if entry.row > newest or all(known.row != entry.row for known in self.entries[-LOOK_BACK:]):
             self.entries.append(entry)
@@ -328,7 +328,7 @@ class Window:
         return [entry.row for entry, before in zip(self.entries, befores, strict=False) if entry.turn != before]
 
     def keep_turns(self, count: int) -> None:
-        """Show no more than the last so many turns; a summary of what was before them stays."""
+        """Show no more than the last so many turns; a summary of the earlier ones stays."""
         turns = self.turns()
         if len(turns) > count:
             self.keep_from(turns[-count], self.summary, owed=self.owed, outside=self.outside)
@@ -386,7 +386,7 @@ class Window:
         """Take the provider's own count for everything up to and with the last entry, its answer.
 
         A provider that counts nothing says zero; the estimates stay then. `thought`: its thinking is sent back; else
-        that counted for the answer, but counts for no later request. Nor does what the request was reminded of.
+        that counted for the answer, but counts for no later request. Nor do the request's reminders.
         """
         if usage.input:
             unsaid = int(self.scale * self.reminded) + (0 if thought else usage.reasoning)
@@ -401,7 +401,7 @@ class Window:
     def tokens(self, overhead: int) -> int:
         """Return the tokens of the next request: the provider's last count, plus estimates of what came after.
 
-        `overhead` is what the system prompt and the tools take; the provider's count includes it.
+        `overhead` is the share of the system prompt and the tools; the provider's count includes it.
         """
         if self._counted:
             return self._counted + int(self.scale * (self.reminded + _size(self.entries[self._counted_entries :])))
@@ -448,13 +448,13 @@ def _size(entries: Sequence[ContextEntry]) -> int:
 
 
 class Calibration:
-    """Factors by model. `scales` is what an earlier run learnt."""
+    """Factors by model. `scales` are the factors that an earlier run learnt."""
 
     def __init__(self, scales: Mapping[str, float] | None = None) -> None:
         self.restore(scales)
 
     def restore(self, scales: Mapping[str, float] | None) -> None:
-        """Take up what an earlier run learnt, in place of what is known."""
+        """Restore the factors that an earlier run learnt, in place of the present ones."""
         self._scales = {spec: scale for spec, scale in (scales or {}).items() if MIN_FACTOR <= scale <= MAX_FACTOR}
         self._kept = dict(self._scales)
 
@@ -463,7 +463,7 @@ class Calibration:
         return self._scales.get(spec, 1.0)
 
     def take(self, done: Finished, window: Window, overhead: int) -> None:
-        """Give the provider's count to the window, whose last entry is the answer, and learn from it."""
+        """Give the provider's count to the window, with the answer as its last entry, and learn from it."""
         before = window.estimated(overhead) - estimate_message(done.message)
         self.learn(done.spec, before, done.usage.input)
         window.scale = self.of(done.spec)

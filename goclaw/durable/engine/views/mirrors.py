@@ -1,6 +1,6 @@
 """A session as readers of this process see it, whichever process owns it.
 
-The owner tells of each event. Where something may have been missed (at the beginning, after a break, when another
+The owner publishes each event. Where something may have been missed (at the beginning, after a break, when another
 process is the owner) it tells the state of the session, and readers get what makes theirs the same: no word that they
 have comes again, and no row is left out.
 """
@@ -56,7 +56,7 @@ class Mirror:
 
         Args:
             session: its key.
-            stored: what the store says.
+            stored: the state according to the store.
             clock: the time.
             show: hands an event to the readers here, with the time at which a turn began, or 0.
             now: returns the running turn as readers here know it.
@@ -91,7 +91,7 @@ class Mirror:
         return replace(self._now_here(), questions=tuple(self._list_questions()), todos=self._todos)
 
     def learn(self, now: SessionNow) -> None:
-        """Take what a new reader is told of the session, which this process owns."""
+        """Take the state that new readers get of the session, which this process owns."""
         self._questions = {each.id: QuestionAsked(now.turn, self.session, each) for each in now.questions}
         self._todos = now.todos
 
@@ -112,7 +112,7 @@ class Mirror:
                 pass
 
     def miss(self) -> None:
-        """Something may have been missed: what is heard before the owner tells the state anew is of no use."""
+        """Note a possible gap: events are of no use until the owner sends the state again."""
         self._breaks += 1
         self.is_current.clear()
         self.is_watched = False
@@ -122,7 +122,7 @@ class Mirror:
                 self.inbox.put_nowait(parcel)
 
     def hear(self, parcel: Parcel) -> None:
-        """Take a message of another process, in the order in which they come."""
+        """Take a message of another process, in the order they come."""
         self.heard_at = self._clock.monotonic()
         if self.inbox.qsize() >= MAX_WAITING:
             self.miss()
@@ -155,7 +155,7 @@ class Mirror:
                     missed()
 
     async def _take(self, parcel: Parcel) -> bool:
-        """Show what a message tells. False: something was missed before it.
+        """Show the content of a message. False: something was missed before it.
 
         Raises:
             DiskError: the store cannot be read.
@@ -211,7 +211,7 @@ class Mirror:
                 await self.bring_up(SessionNow(todos=self._todos), None, None)
 
     async def bring_up(self, now: SessionNow, row: int | None, address: Address | None) -> None:
-        """Make what readers know the same as what the owner says; None: rows up to the last one there is.
+        """Bring readers to the state that the owner reports; None: rows up to the last one there is.
 
         Raises:
             DiskError: the store cannot be read.
@@ -244,7 +244,7 @@ class Mirror:
         self.row = max(self.row or 0, row)
 
     def _show_text(self, now: SessionNow) -> None:
-        """Show what the owner has streamed of an answer; where readers have something else, all of it anew."""
+        """Show the text that the owner has streamed of an answer; where readers have other text, resend all of it."""
         known = self._now_here()
         if not (now.text.startswith(known.text) and now.thinking.startswith(known.thinking)):
             self._show(StreamRestarted(now.turn, self.session, GOES_ON))

@@ -1,7 +1,7 @@
-"""What processes that share a store tell each other about sessions, and the queue in which it goes out.
+"""Messages about sessions between processes that share a store, and the queue that sends them.
 
-Texts are joined: a model that streams a hundred pieces a second makes ten messages of them. Everything else goes at
-once, with what waited before it: the order of a session's events is kept.
+Texts are joined: a model that streams a hundred pieces a second makes ten messages of them. Everything else goes
+immediately, with what waited before it: the order of a session's events is kept.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class ParcelQueue:
     def introduce(
         self, to: str, session: str, fence: Fence, now: SessionNow, row: int, address: Address | None
     ) -> None:
-        """Send the state of a session, behind which a process has missed nothing."""
+        """Send the state of a session; after it, a process has missed nothing."""
         more = {"lease": fence.session, "row": row, "now": now, "address": address}
         self._put(_Waiting(frozenset({to}), NOW, session, fence.epoch, more=more))
 
@@ -160,7 +160,7 @@ class ParcelQueue:
         self._some.set()
 
     async def run(self) -> None:
-        """Send what is added, until cancelled."""
+        """Send everything that is added, until cancelled."""
         while True:
             await self._some.wait()
             left = self._sent_at + FLUSH_SECONDS - self._clock.monotonic()
@@ -201,7 +201,7 @@ class ParcelQueue:
         return taken
 
     def _give_up(self, taken: Iterable[_Waiting]) -> None:
-        """Have readers told anew of sessions of which they miss something; what is for everyone is tried again."""
+        """Resend the state of sessions that readers miss something of; retry messages for everyone."""
         again, missed = list[_Waiting](), dict[str, set[str]]()
         for waiting in taken:
             if EVERYONE in waiting.to:

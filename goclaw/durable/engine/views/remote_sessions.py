@@ -74,7 +74,7 @@ class RemoteSessions:
 
     @asynccontextmanager
     async def open(self, inspect: Inspect) -> AsyncIterator[None]:
-        """Exchange events for as long as the block lasts. `inspect`: returns the state of a session of this process."""
+        """Exchange events while the block runs. `inspect`: returns the state of a session of this process."""
         self._remote.inspect = inspect
         self._exchange.hear(self._receive, self._recover)
         queue = self._remote.queue
@@ -181,7 +181,7 @@ class RemoteSessions:
             await self._database.write(self._wanted_if_idle(mirror.session))
 
     async def _keep_watching(self) -> None:
-        """Watch what is read here and owned elsewhere, until cancelled."""
+        """Watch sessions that are read here and owned elsewhere, until cancelled."""
         for mirror in self._mirrors.values():
             mirror.is_watched = False
         await self._remote.refresh()
@@ -196,7 +196,7 @@ class RemoteSessions:
                 await self._look_after()
 
     async def _look_after(self) -> None:
-        """Renew what is watched, and see to sessions of which nothing is heard."""
+        """Renew the watches, and see to sessions that have gone silent."""
         await self._drop_unread()
         mirrors = self._elsewhere()
         if mirrors:
@@ -214,7 +214,7 @@ class RemoteSessions:
         return [mirror for mirror in self._mirrors.values() if not self._remote.owns(mirror.session)]
 
     async def _watch(self, mirrors: list[Mirror]) -> None:
-        """Have the owners of sessions tell of them, beginning with their state."""
+        """Have the owners of sessions publish them, beginning with their state."""
         if not mirrors:
             return
         async with self._talking:
@@ -224,7 +224,7 @@ class RemoteSessions:
             await self._exchange.send([(EVERYONE, self._word(WATCH, mirror.session)) for mirror in mirrors])
 
     async def _drop_unread(self) -> None:
-        """Stop watching sessions that have had no reader for a while; who comes back reads the rows."""
+        """Stop watching sessions that have had no reader for a while; a returning reader reads the rows."""
         self._bus.forget_pasts()
         async with self._talking:
             gone = [session for session, mirror in self._mirrors.items() if self._is_unread(mirror)]

@@ -1,4 +1,4 @@
-"""What the store says of a session to a process that shows it and does not own it: rows are the truth."""
+"""The stored state of a session, for a process that shows it and does not own it: rows are the truth."""
 
 from collections.abc import Sequence
 
@@ -61,11 +61,11 @@ class StoredViews:
         return rows[-1] if rows else None
 
     async def rows(self, session: str, after: int) -> Sequence[MessageStored]:
-        """Return the messages behind a row."""
+        """Return the messages after a row."""
         return await self._transcripts.history(session, after, MAX_ROWS)
 
     async def is_open(self, turn: str) -> bool:
-        """Whether a turn has still to be ended; an agent's is as long as the one that it works for."""
+        """Whether a turn has still to be ended; an agent's is open while the one that it works for is."""
         rows = await self._database.read(_STATE(turn=turn.partition(AGENT_TURN)[0]))
         return bool(rows) and rows[0]["state"] != "done"
 

@@ -1,4 +1,4 @@
-"""Readers elsewhere of the sessions that this process owns: what is published here is sent to them.
+"""Readers elsewhere of the sessions that this process owns: they are sent the events published here.
 
 Each process knows who watches what; only the owner of a session acts on it. A process that watches is sent the state of
 the session first, and from there on every event.
@@ -75,7 +75,7 @@ class Watchers:
         return True
 
     def _begun_by_agent(self, session: str) -> str | None:
-        """Return the lease under which an agent begins to work in a session: only what it publishes tells of that."""
+        """Return the lease under which an agent begins to work in a session: only its events show that."""
         fence = HELD.get()
         if fence is None or fence.session not in self._epochs or not session.startswith(fence.session + AGENT_MARK):
             return None
@@ -83,7 +83,7 @@ class Watchers:
         return fence.session
 
     def taken(self, fence: Fence) -> None:
-        """Take it that this process owns a session from here on: its watchers are sent its state."""
+        """Mark the session as owned by this process, and send its state to its watchers."""
         self._epochs[fence.session] = fence.epoch
         for replica in self._known.get(fence.session, ()):
             self._introduce_soon(fence.session, replica)
@@ -105,7 +105,7 @@ class Watchers:
         return gone
 
     def add(self, session: str, replica: str) -> None:
-        """A process watches a session, from now on or anew."""
+        """A process watches a session, from now on or again."""
         self._known.setdefault(session, {})[replica] = self._clock.monotonic()
         self._introduce_soon(session, replica)
 
@@ -124,7 +124,7 @@ class Watchers:
         return bool(self._known)
 
     async def refresh(self, *, anew: bool = False) -> None:
-        """Read who watches what, and who does no more; `anew`: what they asked for meanwhile may have been missed.
+        """Read who watches what, and who does no more; `anew`: requests made meanwhile may have been missed.
 
         Raises:
             DiskError: the store cannot be read.
@@ -143,7 +143,7 @@ class Watchers:
                 self.remove(session, replica)
 
     def _introduce_again(self, session: str, replicas: frozenset[str]) -> None:
-        """Have processes told anew that did not get what happened in a session."""
+        """Resend the state to processes that missed events of a session."""
         if told := self._told.pop(session, frozenset()) - replicas:
             self._told[session] = told
         for replica in replicas:

@@ -4,6 +4,6 @@ One process at a time: it holds an advisory lock on the connection that writes, 
 nothing is written without it. `schema` makes the tables, `faults` has the words for what goes wrong.
 
 Every commit is flushed, asked for or not: Postgres may lose its last commits in a crash while this process lives on
-with what it was told. A commit during which the connection is lost is looked up by the number of its transaction: it is
+with the confirmation. A commit during which the connection is lost is looked up by the number of its transaction: it is
 neither repeated nor given up before that is known.
 """

@@ -1,4 +1,4 @@
-"""Access to a schema beside the daemon that uses it: queries, and a check. Everything here blocks."""
+"""Access to a schema while a daemon uses it: queries, and a check. Everything here blocks."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -122,7 +122,7 @@ def _use(connection: psycopg.Connection[PostgresRow]) -> StoreUse:
 
 
 def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
-    """Return what is wrong with the gateways together, each with its remedy."""
+    """Return the problems of the gateways together, each with its remedy."""
     weak = []
     if gone := [each.name for each in use.replicas if not each.lives]:
         words = f"gone without a word in the last {SEEN_SECONDS // 60} minutes: {', '.join(gone)}"

@@ -1,4 +1,4 @@
-"""What the channels of all processes on one schema have in common. Implements `channels.processes.Processes`."""
+"""State shared by the channels of all processes on one schema. Implements `channels.processes.Processes`."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any

@@ -1,7 +1,7 @@
 """The tables of channels as Postgres got them first (`store.channel_state`), and what gateways of then call there.
 
-Such a gateway may run beside new ones: `gather_part` and `end_group` lock the row of a group, as the statements do that
-took their place.
+Such a gateway may run alongside new ones: `gather_part` and `end_group` lock the row of a group, as the statements do
+that took their place.
 """
 
 _TABLES = """

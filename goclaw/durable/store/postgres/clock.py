@@ -1,7 +1,7 @@
 """The clock of the database as the wall clock of a process: the same for all that share a schema.
 
-Machines' clocks may be an hour apart, and are set. What processes compare with each other's stamps (ages, schedules,
-retention, what is over) is by the one clock that all of them see. Spans are measured by each one's own.
+Machines' clocks may be an hour apart, and are set. Times that processes compare with each other's stamps (ages,
+schedules, retention, ends) are by the one clock that all of them see. Each process measures spans by its own.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ class DatabaseClock:
         """Seconds of the database's wall clock when the machine's own, which cannot be set, was 0."""
 
     def seen(self, at: float, asked: float) -> None:
-        """Take in what the database's clock said.
+        """Take in a reading of the database's clock.
 
         Args:
             at: its time, in seconds since the epoch.
-            asked: `awake_or_not` of this clock when it was asked; the answer is there now.
+            asked: `awake_or_not` of this clock when it was asked; the answer has just arrived.
         """
         answered = self._clock.awake_or_not()
         doubt = (answered - asked) / 2

@@ -124,7 +124,7 @@ async def connect(place: PostgresPlace, name: str) -> Connection:
 
 
 def parameters(place: PostgresPlace) -> dict[str, Any]:
-    """Return what libpq is told.
+    """Return the parameters for libpq.
 
     Raises:
         StateError: libpq does not know a parameter of the address.
@@ -157,7 +157,7 @@ def _is_local(host: str) -> bool:
 
 
 async def lock(connection: Connection, place: PostgresPlace, clock: Clock, *, alone: bool) -> None:
-    """Take the lock of the schema; it is held as long as the connection.
+    """Take the lock of the schema; it is held until the connection ends.
 
     `alone`: no other process may use the schema meanwhile; older connections of this one are ended. Otherwise all but
     such a process may.

@@ -1,6 +1,6 @@
 """A schema as a file of SQLite, and the rows of such a file in a schema, all or none. Everything here blocks.
 
-A copy out is of one moment of the database, beside a daemon that goes on. Nothing may use a schema that is filled.
+A copy out is of one moment of the database, while the daemon goes on. Nothing may use a schema that is filled.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ def replace_with_file(place: PostgresPlace, source: Path, *, only_empty: bool = 
     What came in is read again before it is committed. `only_empty`: refuse a schema that has rows. Returns the sums.
 
     Raises:
-        StateError: a daemon uses the schema, it has rows, what came in is not what was sent, or Postgres cannot be
+        StateError: a daemon uses the schema, it has rows, the rows received are not those sent, or Postgres cannot be
             used. Nothing has changed then.
     """
     # In a thread of its own: the caller may have an event loop, and waits all the same.

@@ -2,7 +2,7 @@
 
 A group is one transaction, sent in one round trip; its COMMIT is a second one, so that the number of the transaction is
 known when the connection is lost in it. By that number it is seen whether the transaction still runs, and by one of our
-own, which it stores, whether it was committed: after a crash Postgres gives its numbers anew. A transaction that fails
+own, which it stores, whether it was committed: after a crash Postgres reuses its numbers. A transaction that fails
 by its own fault fails the group: then each is committed alone.
 """
 
@@ -152,7 +152,7 @@ class PostgresDatabase(Database):
 
     @property
     def settings(self) -> ReplicaSettings:
-        """What this process and the others have agreed upon."""
+        """The settings that this process and the others have agreed upon."""
         return self._settings
 
     @property
@@ -231,7 +231,7 @@ class PostgresDatabase(Database):
             yield await self._connect()
 
     async def rewrite(self) -> bool:
-        """Write the tables anew: nothing that was deleted is in their files any more.
+        """Rewrite the tables: nothing that was deleted is in their files any more.
 
         What Postgres wrote to its log before, and copies of that, still have it. Writes wait meanwhile.
         """
@@ -265,7 +265,7 @@ class PostgresDatabase(Database):
             return [await self._alone(transaction) for transaction in group]
 
     async def _alone(self, transaction: Transaction) -> Outcome:
-        """Commit one transaction of a group in which one has failed; return its results or its error."""
+        """Commit one transaction of a group after one of them has failed; return its results or its error."""
         try:
             return (await self._twice_at_most([transaction]))[0]
         except DiskError as error:
@@ -316,10 +316,10 @@ class PostgresDatabase(Database):
         return results
 
     async def _tell(self, group: Sequence[Transaction]) -> None:
-        """Send what belongs behind a commit; what cannot be sent now goes behind the next one, which is made at once.
+        """Send the notices due after a commit; unsent ones go after the next one, which is made immediately.
 
-        A NOTIFY in the transaction itself would hold Postgres's one lock of all commits that notify for as long as its
-        disk takes: the commits of all processes would wait for each other.
+        A NOTIFY in the transaction itself would hold Postgres's one lock of all commits that notify while its disk
+        works: the commits of all processes would wait for each other.
         """
         untold = self._untold | {(each.statement, *each.values.values()): each for each in behind(group)}
         self._untold = {}
@@ -338,7 +338,7 @@ class PostgresDatabase(Database):
                 self._waiting.put_nowait(Transaction((), durable=False, done=_make_dummy()))
 
     async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
-        """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile.
+        """Look up the outcome of a commit that lost its connection; other writes are refused meanwhile.
 
         `number`: the one that Postgres gave the transaction.
         """
@@ -437,7 +437,7 @@ class PostgresDatabase(Database):
 
 
 def _make_dummy() -> asyncio.Future[list[StatementResult]]:
-    """Return a future whose result no one waits for."""
+    """Return a future with a result that no one waits for."""
     future: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
     future.cancel()
     return future

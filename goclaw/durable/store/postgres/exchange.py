@@ -1,7 +1,7 @@
 """Messages between processes on one schema of Postgres, as notices (`notices`): in pieces where they are long.
 
 They go out on one of the connections that read, each flush in a transaction of its own that waits for no disk. In a
-transaction of the writer they would hold Postgres's one lock of all commits that notify for as long as its disk takes.
+transaction of the writer they would hold Postgres's one lock of all commits that notify while its disk works.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -51,7 +51,7 @@ OPENED = "opened"
 
 
 def is_own_fault(error: BaseException) -> bool:
-    """Whether a statement failed by what it says, and not by the state of the database."""
+    """Whether a statement failed by its own content, and not by the state of the database."""
     return isinstance(error, OWN_FAULT) and getattr(error, "sqlstate", None) not in _OF_CODE
 
 
@@ -66,14 +66,14 @@ def in_our_words(error: Exception) -> Exception:
 
 
 def fault_of(error: psycopg.Error) -> DiskFault:
-    """Return the fault behind an error that is not a statement's own."""
+    """Return the fault underlying an error that is not a statement's own."""
     return _OF_CODE.get(error.sqlstate or "", DiskFault.UNREACHABLE)
 
 
 def _failed_at_login(error: psycopg.Error | OSError) -> bool:
     """Whether Postgres ended a connection that was being made after it had asked for a password.
 
-    libpq passes no SQLSTATE of that on, only what it did (postgresql.org, "PQconnectionUsedPassword").
+    libpq passes no SQLSTATE of that on, only its own action (postgresql.org, "PQconnectionUsedPassword").
     """
     attempt = error.pgconn if isinstance(error, psycopg.Error) else None
     return attempt is not None and bool(attempt.used_password or attempt.needs_password)

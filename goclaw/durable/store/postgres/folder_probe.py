@@ -217,7 +217,7 @@ def open_probe(database: Database, folders: Folders, clock: Clock) -> FolderProb
 
 
 async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -> list[str]:
-    """Ask the running gateways beside them: see `FolderProbe.unseen`.
+    """Ask the running gateways from outside: see `FolderProbe.unseen`.
 
     Raises:
         StateError: Postgres cannot be used.

@@ -1,7 +1,7 @@
 """procrastinate's statements on its jobs, for a worker that outlives an outage of Postgres and costs little when idle.
 
-Postgres tells of each job that is inserted and of each lock that becomes free (`replicas.BEATS`). Looks without
-a notice are for what may have been missed: a job whose row was locked when it was looked for, a lost connection.
+Postgres announces each inserted job and each lock that becomes free (`replicas.BEATS`). Looks without
+a notice are for what may have been missed: a job with its row locked at the last look, a lost connection.
 """
 
 import logging
@@ -39,13 +39,13 @@ class Jobs(JobManager):
         takes: Callable[[], bool],
         was_seen: Callable[[float], Awaitable[None]],
     ) -> None:
-        """Begin to look at once.
+        """Begin to look immediately.
 
         Args:
             connector: procrastinate's connections.
             clock: the time.
             takes: returns whether jobs are taken now.
-            was_seen: is told when a heartbeat was sent that the others see from now on (`Clock.awake_or_not`).
+            was_seen: called with the send time (`Clock.awake_or_not`) of a heartbeat that the others see from now on.
         """
         super().__init__(connector)
         self._clock = clock

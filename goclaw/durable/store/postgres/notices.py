@@ -1,7 +1,7 @@
 """Notices between the processes that share a schema: LISTEN and NOTIFY, over one connection a process.
 
 A notice is a hint that something has changed, never the change itself: one that was sent while there was no connection
-is lost, so each listener is told when that may have been, and reads anew.
+is lost, so each listener hears when that may have been, and reads again.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Notices:
         """Set when there is a topic that the connection does not listen to yet."""
 
     def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
-        """Have the notices of a topic heard by this process, its own included, for as long as `run` runs.
+        """Have the notices of a topic heard by this process, its own included, while `run` runs.
 
         Args:
             topic: a word of at most 30 letters; the channel in Postgres is this and the MD5 of the schema's name,
@@ -64,7 +64,7 @@ class Notices:
         """Listen until cancelled.
 
         Raises:
-            StateError: the connection was lost. Begin again: listeners are told that they may have missed something.
+            StateError: the connection was lost. Begin again: listeners hear that they may have missed something.
         """
         while True:
             self._is_new.clear()

@@ -1,6 +1,6 @@
 """Orders from one process to the one that works on a session: a row each, and two notices.
 
-The asker deletes the row with its reply, also when its time is over: what was not begun by then is not begun any more.
+The asker deletes the row with its reply, also when its time is over: work not begun by then is no longer begun.
 Its time runs on the database's clock. Rows of askers that died are swept away.
 """
 

@@ -157,7 +157,7 @@ class PostgresOwnership:
             await asking
 
     async def _was_seen(self, sent_at: float) -> None:
-        """Take it that the others see a heartbeat; after a pause, look first what they have taken over meanwhile."""
+        """Note that the others see a heartbeat; after a pause, first look for sessions they took over meanwhile."""
         leases = dict(self._leases)
         if leases and sent_at - self._seen_at >= self._stall:
             try:
@@ -294,7 +294,7 @@ class PostgresOwnership:
         return [(session, name) for session, name in waiting.rows]
 
     async def _want_again(self, session: str) -> None:
-        """Have a session worked on of which something is left. Where this is cut, `wanted_if_idle` finds it."""
+        """Have a session with work left worked on. Where this is cut, `wanted_if_idle` finds it."""
         backoff = Backoff(POLL_SECONDS, RECONNECT_SECONDS)
         while True:
             try:

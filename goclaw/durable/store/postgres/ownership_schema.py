@@ -156,11 +156,10 @@ async def make_jobs(connection: Connection) -> str:
 async def migrate_jobs(connection: Connection, schema: str, version: str) -> str:
     """Bring procrastinate's tables from migration `version` towards the installed one; return the one reached.
 
-    A migration that the programs of before do not survive ("post") waits for the start of a gateway beside which none
-    of another version runs.
+    A migration that earlier programs do not survive ("post") waits until a gateway starts while no other version runs.
 
     Raises:
-        StateError: they are of a newer procrastinate, or cannot be brought up beside the gateways that run.
+        StateError: they are of a newer procrastinate, or cannot be migrated while the other gateways run.
         psycopg.Error: Postgres refuses.
     """
     newest = migrations()[-1].stem

@@ -1,6 +1,6 @@
 """The part of a service's limit that one of several processes may use: the limit divided by those that are alive.
 
-Each process counts the others once a second, and knows what it counted for `VALID_SECONDS` at most. One that begins, or
+Each process counts the others once a second, and trusts the count for `VALID_SECONDS` at most. One that begins, or
 was paused for so long that the others may have divided its part among themselves, uses next to nothing until they have
 counted it. So the parts of all never make more than the whole but for `NEWCOMER`, also while one comes, goes or is
 paused.

@@ -225,7 +225,7 @@ def _format(value: object) -> str:
 
 
 def use_of(replicas: Sequence[Row], server: Row, own: str = "") -> StoreUse:
-    """Put together what the queries `ALL` and `SERVER` returned; `own`: this process, if it is one of them."""
+    """Combine the results of the queries `ALL` and `SERVER`; `own`: this process, if it is one of them."""
     names = Counter(str(row["name"]) for row in replicas)
     seen = [
         Replica(

@@ -3,8 +3,8 @@
 The version is a row of `daemon_facts`. A step never changes once released; a new one is appended. Steps for tables that
 both stores have answer to one of SQLite's each; the others are about processes that share a schema.
 
-A step only adds: gateways of the version before go on with the schema while they are replaced one by one. What they do
-not need any more is removed by a step of a later minor version.
+A step only adds: gateways of the version before go on with the schema while they are replaced one by one. A step of a
+later minor version removes parts that are no longer needed.
 """
 
 import secrets
@@ -49,7 +49,7 @@ class SchemaStep:
 
     @property
     def of_new_schema(self) -> str:
-        """The script for a schema whose tables were made from their definitions."""
+        """The script for a schema with tables made from their definitions."""
         return self.functions if self.of_both_stores else self.script
 
 
@@ -121,8 +121,8 @@ async def prepare(
 ) -> None:
     """Make the schema and its tables, or bring them up to the newest version; all of it or nothing.
 
-    Others may use the schema meanwhile. A step that changes a table waits for their transactions, and all that come
-    later wait behind it: so it waits for a moment only, lets them pass, and is tried again. `steps`: None: `STEPS`.
+    Others may use the schema meanwhile. A step that changes a table waits for their transactions, and all later ones
+    wait for it: so it waits for a moment only, lets them pass, and is tried again. `steps`: None: `STEPS`.
 
     Raises:
         StateError: the schema has tables of another program, or is of a newer GoClaw, or a table is missing, or its

@@ -1,4 +1,4 @@
-"""What is sent to Postgres for statements and transactions, and what comes back."""
+"""Messages to Postgres for statements and transactions, and its replies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,21 +24,21 @@ def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
 
 
 async def sent(writer: Connection, transaction: Transaction) -> list[AsyncCursor[PostgresRow]]:
-    """Send the statements of a transaction, behind the check of its epoch; return their cursors."""
+    """Send the statements of a transaction, after the check of its epoch; return their cursors."""
     if transaction.fence is not None:
         await writer.execute(_CHECK, (transaction.fence.session, transaction.fence.epoch))
     return [await writer.execute(*bound(one)) for one in transaction.statements]
 
 
 async def result_of(cursor: AsyncCursor[PostgresRow]) -> StatementResult:
-    """Return what a statement did."""
+    """Return the result of a statement."""
     rows = await cursor.fetchall() if cursor.description else []
     made = rows[0][0] if rows and (cursor.statusmessage or "").startswith("INSERT") else 0
     return StatementResult(cursor.rowcount, made if isinstance(made, int) else 0, rows)
 
 
 def behind(group: Sequence[Transaction]) -> Iterator[BoundStatement]:
-    """Return what belongs behind the commit of a group."""
+    """Return the statements to run after the commit of a group."""
     for transaction in group:
         for each in transaction.statements:
             if each.statement.behind is not None:

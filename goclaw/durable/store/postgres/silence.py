@@ -25,7 +25,7 @@ SILENT_SECONDS = 3.0
 def cut_after(connection: Connection, seconds: float) -> Iterator[None]:
     """Cut a connection that does not answer in time: every call that waits on it fails as if the network had.
 
-    Cancelling such a call instead would take up to ten seconds, in which psycopg waits for Postgres.
+    Cancelling such a call instead would take up to ten seconds, while psycopg waits for Postgres.
     """
     timer = asyncio.get_running_loop().call_later(seconds, _cut, connection)
     try:
@@ -41,7 +41,7 @@ def _cut(connection: Connection) -> None:
 
 
 class Unanswered(psycopg.OperationalError):
-    """Postgres did not answer in time. Another try at once would be for nothing."""
+    """Postgres did not answer in time. An immediate retry would be pointless."""
 
 
 class Silence:
@@ -54,7 +54,7 @@ class Silence:
         self._connecting = set[asyncio.Timeout]()
 
     def refuse(self) -> None:
-        """Fail at once between two tries: what waits in line for a connection need not wait for its turn.
+        """Fail immediately between two tries: tasks queued for a connection need not wait for their turn.
 
         Raises:
             Unanswered: it is too early.

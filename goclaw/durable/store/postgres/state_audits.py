@@ -1,8 +1,8 @@
 """Audit logs of several state folders in one schema: each is a chain of its own, under a name of its own.
 
 The process that goes on with one writes the file in its folder, and sends it; another one may blank words in the
-database's, which the first fetches (`state_files`). What the folder had not sent by then it blanks itself, before it
-sends anything: facts say which sessions were forgotten, and when.
+database's, which the first fetches (`state_files`). The folder blanks its own unsent words, before it sends anything:
+facts say which sessions were forgotten, and when.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _PIECES = Statement(
 
 
 class StateAudits:
-    """The audit logs of other folders, and what this folder's has to do with them."""
+    """The audit logs of other folders, and their relation to this folder's."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class StateAudits:
         self._telling = telling
 
     async def blank_forgotten(self) -> None:
-        """Blank in the folder what was forgotten, if that is due.
+        """Blank forgotten words in the folder, if that is due.
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
@@ -74,7 +74,7 @@ class StateAudits:
     async def adopt(self, name: str, theirs: bytes) -> bool:
         """Blank in the folder the lines that are blanked in a file of the database. False: it has other lines.
 
-        They may be in another file of the folder, whose log was rotated meanwhile.
+        They may be in another file of the folder, if its log was rotated meanwhile.
 
         Raises:
             DiskError: the folder cannot be read or written.
@@ -94,7 +94,7 @@ class StateAudits:
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
-            StateError: what the database has is damaged.
+            StateError: the data in the database is damaged.
         """
         for name, entry in (await self._stored.all()).items():
             if is_audit(name) and not self._folder.is_ours(name):
@@ -104,12 +104,12 @@ class StateAudits:
     async def blank(self, wanted: Blanking) -> int:
         """Blank the words of lines in the audit logs of other folders; returns how many files that changed.
 
-        The process that goes on with one of them fetches it, and blanks what it has not sent: at once, or when it is
+        The process that goes on with one of them fetches it, and blanks its unsent words: immediately, or when it is
         back.
 
         Raises:
             DiskError: the database cannot be reached.
-            StateError: what the database has is damaged.
+            StateError: the data in the database is damaged.
         """
         if wanted.sessions:
             # Before the logs are read: a line that comes into one later comes from a process that finds this.
@@ -121,11 +121,11 @@ class StateAudits:
     async def prune(self, before: float) -> Sequence[str]:
         """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
 
-        Removes, too, what is known of sessions that were forgotten before it, and blanks what was forgotten lately.
+        Also removes the records of sessions forgotten before it, and blanks recently forgotten words.
 
         Raises:
             DiskError: the database cannot be reached.
-            StateError: what the database has is damaged.
+            StateError: the data in the database is damaged.
         """
         forgotten: Mapping[str, float] = await self._settings.facts(FORGOTTEN)
         for session, at in forgotten.items():
@@ -138,7 +138,7 @@ class StateAudits:
 
 
 def chain_of(name: str) -> str:
-    """Return the name of the audit log of which a stored file is."""
+    """Return the name of the audit log that a stored file belongs to."""
     return name.removeprefix("logs/audit").partition(".jsonl")[0].removeprefix("-")
 
 
@@ -152,7 +152,7 @@ async def blank_audits(
 
     Raises:
         DiskError: the database cannot be reached.
-        StateError: what the database has is damaged.
+        StateError: the data in the database is damaged.
     """
     changed = 0
     for name, entry in (await stored.all()).items():
@@ -200,7 +200,7 @@ async def prune_audits(stored: StoredFiles, is_ours: Callable[[str], bool], befo
 
 
 def copy_audits(place: PostgresPlace, state_dir: Path, into: Path) -> tuple[str, Mapping[str, Path]]:
-    """Write the audit logs of other folders below a folder, beside a daemon that may go on with them. Blocks.
+    """Write the audit logs of other folders below a folder, while a daemon may go on with them. Blocks.
 
     Returns:
         The name of this folder's log, and the newest file of each other one by its name. "" is that of a gateway which

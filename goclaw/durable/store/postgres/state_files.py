@@ -2,7 +2,7 @@
 
 The folder has them for those who read and edit files; the database, so that every gateway finds them. Which files:
 those that `STATE_PATHS` says, and the media of `store.blobs`. What changes in the folder is sent within a second, a
-picture before anything refers to it, and fetched by the other processes at once.
+picture before anything refers to it, and fetched by the other processes immediately.
 
 A file that changed on one side since both were last the same is taken from that side. Where it changed on both it is
 merged (`state_merge`); where it cannot be, or the database has an older one than then, the database's counts, and the
@@ -97,7 +97,7 @@ class StateFiles:
 
         Raises:
             DiskError: the database cannot be reached.
-            StateError: the folder cannot be written, or what the database has is damaged.
+            StateError: the folder cannot be written, or the data in the database is damaged.
         """
         async with self._one:
             self._same, self._media.keys, chain = await asyncio.to_thread(self._folder.read_notes)
@@ -119,10 +119,10 @@ class StateFiles:
         return Settled(done.count("sent"), done.count("fetched"), done.count("set aside"))
 
     async def send_changes(self) -> int:
-        """Send what has changed in the folder since the last time; returns how many files that were.
+        """Send the files that changed in the folder since the last time; returns how many.
 
         Raises:
-            DiskError: the database cannot be reached; what was not sent is sent the next time.
+            DiskError: the database cannot be reached; unsent files are sent the next time.
             StateError: the folder has been emptied.
         """
         async with self._one:
@@ -140,7 +140,7 @@ class StateFiles:
 
         Raises:
             DiskError: the database cannot be reached; it is fetched the next time.
-            StateError: the folder cannot be written, or what the database has is damaged.
+            StateError: the folder cannot be written, or the data in the database is damaged.
         """
         if not self._heard and not self._has_missed:
             return
@@ -163,11 +163,11 @@ class StateFiles:
             raise trouble
 
     async def settle_file(self, name: str) -> None:
-        """Bring one file together now, because what is done next depends on it.
+        """Bring one file together now, because the next action depends on it.
 
         Raises:
             DiskError: the database cannot be reached.
-            StateError: the folder cannot be written, or what the database has is damaged.
+            StateError: the folder cannot be written, or the data in the database is damaged.
         """
         async with self._one:
             if name in self._same and await asyncio.to_thread(self._folder.hash_of, name) is None:
@@ -219,13 +219,13 @@ class StateFiles:
             self._news.clear()
 
     async def send_all(self) -> None:
-        """Make the database have what the folder has, media too; what it had besides is set aside.
+        """Make the database equal to the folder, media too; its other files are set aside.
 
         Audit logs of other folders stay as they are.
 
         Raises:
             DiskError: the database cannot be reached.
-            StateError: what the database has is damaged, or cannot be set aside.
+            StateError: the data in the database is damaged, or cannot be set aside.
         """
         ours = await asyncio.to_thread(self._folder.all_hashes)
         theirs = {name: each for name, each in (await self._stored.all()).items() if self._folder.is_ours(name)}
@@ -307,7 +307,7 @@ class StateFiles:
         return not key_of(name) and self._folder.is_ours(name)
 
     async def _changed_elsewhere(self) -> set[str]:
-        """Return the names of files, and of media that have gone, of which this process was not told."""
+        """Return the names of changed files and vanished media that this process was not notified of."""
         stored = await self._stored.all()
         theirs = {name: each.sha256 for name, each in stored.items() if self._is_followed(name)}
         changed = {name for name, sha256 in theirs.items() if sha256 != self._same.get(name)}
@@ -317,7 +317,7 @@ class StateFiles:
     async def _settle_all(
         self, names: Iterable[str], *, begins: bool = False
     ) -> tuple[list[str], dict[str, Exception]]:
-        """Bring files together; returns what was done, and why which of them could not be: these hold up no other.
+        """Bring files together; returns the changes, and the failures with reasons: these hold up no other.
 
         Raises:
             DiskError: the database cannot be reached.
@@ -336,11 +336,11 @@ class StateFiles:
         return done, troubles
 
     async def _settle(self, name: str, *, begins: bool = False) -> str:
-        """Bring a file together; returns what was done. `begins`: nothing is known of what happened before.
+        """Bring a file together; returns the change. `begins`: nothing is known of what happened before.
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
-            StateError: what the database has is damaged, or the file changes all the time.
+            StateError: the data in the database is damaged, or the file changes all the time.
         """
         for _ in range(TRIES):
             with suppress(ConstraintViolated, _Moved, FileNotFoundError):
@@ -400,7 +400,7 @@ class StateFiles:
         return True
 
     async def _goes_on(self, name: str, entry: StoredFile | None) -> bool:
-        """Store a file of the audit log in the place of one whose lines the folder has, in this file or another one."""
+        """Store a file of the audit log in place of one; the folder has that one's lines, here or in another file."""
         if entry is None or not is_audit(name):
             return False
         if not await self._audits.adopt(name, await self._stored.data(name, entry)):
@@ -448,7 +448,7 @@ class StateFiles:
             self._note(name, None)
 
     async def _fetch(self, name: str, here: str | None, entry: StoredFile | None) -> None:
-        """Let the folder have what the database has.
+        """Copy the database's version to the folder.
 
         Raises:
             _Moved: the folder's file is not the one that was seen.
@@ -486,7 +486,7 @@ async def open_state_files(database: Database, folder: Path, clock: Clock) -> As
 
     Raises:
         DiskError: the database cannot be reached.
-        StateError: the folder cannot be written, or what the database has is damaged.
+        StateError: the folder cannot be written, or the data in the database is damaged.
     """
     files = StateFiles(database, folder, clock)
     done = await files.settle()

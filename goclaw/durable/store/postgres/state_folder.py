@@ -115,7 +115,7 @@ class StateFolder:
             raise disk_error(error, path, "written") from error
 
     def exchange(self, name: str, known: str | None, data: bytes | None, entry: StoredFile | None) -> bool:
-        """Replace the known version of a file, or remove it. False: another version is there by now.
+        """Replace the known version of a file, or remove it. False: it holds another version by now.
 
         Args:
             name: the file.
@@ -196,7 +196,7 @@ class StateFolder:
         return found
 
     def changes(self, known: Mapping[str, str]) -> tuple[list[str], Collection[str]]:
-        """Return the names of the files whose hash is not the known one, and of the known ones that have gone.
+        """Return the names of the files with a hash other than the known one, and of known ones that have gone.
 
         Raises:
             StateError: the folder has been emptied.

@@ -1,4 +1,4 @@
-"""Pictures and files of conversations that are in the database, too; see `state_files`, of which this is a part."""
+"""Pictures and files of conversations that are in the database, too; a part of `state_files`."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ class StateMedia:
         self._changed = changed
 
     async def keep(self, key: str) -> None:
-        """Store media that the folder has, or note that they were kept anew.
+        """Store media that the folder has, or renew their keep time.
 
         Raises:
             DiskError: the database cannot be reached.
@@ -58,7 +58,7 @@ class StateMedia:
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
-            StateError: what the database has is damaged.
+            StateError: the data in the database is damaged.
         """
         for name in of_media(key):
             if (entry := await self._stored.get(name)) is None:
@@ -95,7 +95,7 @@ class StateMedia:
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
-            StateError: what the database has is damaged.
+            StateError: the data in the database is damaged.
         """
         ours = await asyncio.to_thread(self._folder.media_keys)
         for key in sorted(self.keys - ours):
@@ -106,7 +106,7 @@ class StateMedia:
                 await self.keep(key)
 
     async def take(self, known: Iterable[str], stored: Mapping[str, StoredFile]) -> None:
-        """Remove from the folder what the database had before and has no longer; `known`: what it had."""
+        """Remove media from the folder that the database no longer has; `known`: those it had before."""
         self.keys = whole(stored)
         gone = [name for key in set(known) - self.keys for name in of_media(key)]
         await asyncio.to_thread(self._folder.remove, gone)  # removed elsewhere, or forgotten
@@ -128,5 +128,5 @@ class StateMedia:
 
 
 def whole(stored: Mapping[str, StoredFile]) -> set[str]:
-    """Return the keys of media of which all is stored."""
+    """Return the keys of media that are stored completely."""
     return {key for key in map(key_of, stored) if key and all(name in stored for name in of_media(key))}

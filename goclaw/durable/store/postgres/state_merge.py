@@ -1,7 +1,7 @@
 """Two versions of a file that were made at the same time from one: merged where its form allows that.
 
 A JSON object is merged key by key, however deep: users.json and the access tokens, to which two administrators add at
-once. Of the audit log see `state_audits`.
+the same time. Of the audit log see `state_audits`.
 """
 
 import json

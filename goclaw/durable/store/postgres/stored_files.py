@@ -1,4 +1,4 @@
-"""Files in the database: tables that only Postgres has, and what is done to them. With SQLite a folder is all there is.
+"""Files in the database: tables that only Postgres has, and their statements. With SQLite there is only a folder.
 
 A file is stored in pieces, so that no statement has all of a large one. Several processes store files: each says which
 version it replaces, and is refused where another one has replaced that (`ConstraintViolated`).
@@ -89,7 +89,7 @@ class StoredFiles:
         self._database = database
 
     async def all(self) -> Mapping[str, StoredFile]:
-        """Return all files, but for their bytes, and for those whose names lead out of a folder."""
+        """Return all files without their bytes; omit names that lead out of a folder."""
         rows = await self._database.read(_LIST())
         return {name: _entry(row) for row in rows if is_plain(name := str(row["path"]))}
 
@@ -169,7 +169,7 @@ class StoredFiles:
 
         Args:
             files: the names of each, and of those that go with it.
-            until: a moment of the clock by which files are stamped.
+            until: a moment of the clock that stamps files.
             telling: returns what tells other processes that a file has gone.
         """
         statements = list[BoundStatement]()

@@ -1,4 +1,4 @@
-"""Vectors of what was said, which all gateways of a schema use: each pays only for those that no other one has made.
+"""Vectors of messages, which all gateways of a schema use: each pays only for those that no other one has made.
 
 A vector belongs to a session, and goes in the transaction that deletes anything that was said there, whatever deletes
 it. The same triggers tell every gateway that its index has to forget. Vectors of notes are not shared: each gateway

@@ -1,4 +1,4 @@
-"""Table on Postgres alone: which process has readers of which session.
+"""Table on Postgres alone: which process has readers for which session.
 
 Unlogged: after a crash of Postgres it is empty, and each process notes its watches again when it is connected again.
 """

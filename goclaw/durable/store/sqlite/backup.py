@@ -1,4 +1,4 @@
-"""A consistent copy of the database, made beside a daemon that goes on writing, and the questions asked of a copy.
+"""A consistent copy of the database, made while a daemon goes on writing, and the queries on a copy.
 
 This is the one place where a second process opens the database. It only reads: SQLite keeps a reader's view as it was
 when it began (WAL), the daemon's writes go on meanwhile, and the reader's locks end with its process however that dies.
@@ -32,7 +32,7 @@ NEWEST = 1 + len(MIGRATIONS)
 def copy_database(source: Path, target: Path) -> int:
     """Copy the database at `source` as it is now to the new file `target` (mode 0600), check it, return its schema.
 
-    The copy is one file without a log beside it, and holds nothing that was deleted from the source.
+    The copy is one file without a separate log, and holds nothing that was deleted from the source.
 
     Raises:
         StateError: it is missing, damaged, of a newer GoClaw, or the disk is full.

@@ -62,7 +62,7 @@ def run(connection: sqlite3.Connection, statement: BoundStatement) -> sqlite3.Cu
 
 
 def read_file(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
-    """Answer queries of one moment beside a process that may write to the file; no rows where no file is.
+    """Answer queries of one moment while a process may write to the file; no rows where no file is.
 
     Raises:
         StateError: the file cannot be read.
@@ -168,7 +168,7 @@ class SqliteDatabase(Database):
             log.error("%s", error)
 
     async def rewrite(self) -> bool:
-        """Write the file anew and empty its log: nothing that was deleted can be read in them afterwards.
+        """Rewrite the file and empty its log: nothing that was deleted can be read in them afterwards.
 
         Writes wait meanwhile (about ten seconds per gigabyte). False: an old view of it is being read (by a backup),
         or the disk is too full; the log says which.
@@ -183,7 +183,7 @@ def _commit(
 
     Args:
         connection: the writer.
-        group: what is committed together.
+        group: the transactions to commit together.
         place: the file.
         durable: whether the disk must have it from now on when a commit returns; None: as before.
 
@@ -251,7 +251,7 @@ def _in_our_words(error: Exception) -> Exception:
 
 
 def _is_its_own_fault(error: Exception) -> bool:
-    """Whether a statement failed by what it says, and not by the disk."""
+    """Whether a statement failed by its own content, and not by the disk."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return isinstance(error, _ITS_OWN_FAULT) or code == sqlite3.SQLITE_ERROR
 

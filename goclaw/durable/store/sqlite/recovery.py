@@ -1,17 +1,17 @@
 """Recovery from a damaged database file: it is set aside whole, and its readable rows are kept.
 
-Nothing here ever writes to a damaged file. Readable rows are copied from a copy of it into a new file beside it; then
+Nothing here ever writes to a damaged file. Readable rows are copied from a copy of it into a new file next to it; then
 a plan is on disk, and only then things change their names. A kill at any moment leaves the old state or the new one;
-the next start finishes what was planned.
+the next start finishes the plan.
 
     goclaw.db.damaged-20261121T160000Z        the file as it was found (with -wal and -shm, if they were there)
-    goclaw.db.damaged-20261121T160000Z.json   what was found, and what could be read
+    goclaw.db.damaged-20261121T160000Z.json   the findings, and what could be read
 
 A file is looked at for `CHECK_SECONDS` at every start (a gigabyte takes half a second), and in full after SQLite met
 damage while the daemon ran. `goclaw doctor` and `goclaw backup` always look at all of it. A table or a column that is
 gone is damage, too: every message would fail on it. Indexes that are gone are made again.
 
-A page that cannot be read costs the rows on it, not those behind it. A header, or a first page, that is destroyed is
+A page that cannot be read costs the rows on it, not those after it. A header, or a first page, that is destroyed is
 borrowed from the new file. Whatever does not look like a row of its table is left out. Every row keeps its id, so that
 nothing is taken for new that was done before.
 """
@@ -86,7 +86,7 @@ class Salvage:
 
 
 def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
-    """Bring the database at `path` up to date, or make it. What was salvaged, if it was damaged.
+    """Bring the database at `path` up to date, or make it. Return the salvaged rows, if it was damaged.
 
     Raises:
         StateError: the disk does not let us, or the file was written by a newer GoClaw.
@@ -106,7 +106,7 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
 
 
 def set_aside(path: Path) -> list[Salvage]:
-    """Return the damaged files that lie beside the database, oldest first."""
+    """Return the damaged files next to the database, oldest first."""
     return [_report(found) for found in sorted(path.parent.glob(f"{path.name}.damaged-*.json"))]
 
 
@@ -127,7 +127,7 @@ def mark_damaged(path: Path, why: str) -> None:
 
 
 def rescue(connection: sqlite3.Connection, path: Path) -> Path:
-    """Keep what an open connection still sees of a file that was deleted or replaced, in a new file beside it."""
+    """Save the content that an open connection still sees of a deleted or replaced file, in a new file next to it."""
     kept = _free(path, f".rescued-{_stamp(CLOCK.now())}")
     with closing(sqlite3.connect(kept)) as copy:
         connection.backup(copy)
@@ -136,7 +136,7 @@ def rescue(connection: sqlite3.Connection, path: Path) -> Path:
 
 
 def finish(path: Path) -> None:
-    """Do the rest of what an earlier run has planned."""
+    """Do the rest of an earlier run's plan."""
     plan, scratch = _beside(path, _PLAN), _beside(path, _SCRATCH)
     if plan.exists():
         aside = path.with_name(orjson.loads(plan.read_bytes())["aside"])
@@ -271,7 +271,7 @@ def _in_words(path: Path) -> Iterator[None]:
 def salvage(damaged: Path, fresh: Path, now: float) -> tuple[dict[str, int], list[str]]:
     """Copy every row that can be read from the file `damaged`, which is a copy and may be changed, to `fresh`.
 
-    Returns how many rows of each table were, and the tables of which some could not be.
+    Returns how many rows of each table were, and the tables with unreadable rows.
     """
     with closing(sqlite3.connect(fresh, isolation_level=None)) as target:
         target.execute("PRAGMA synchronous=OFF")  # the caller flushes the whole, before it gets a name
@@ -358,7 +358,7 @@ class _Reading:
                 last = self._next_readable(last or 0)
 
     def _next_readable(self, last: int) -> int | None:
-        """Return the lowest id behind which a row can be read; None when no more can."""
+        """Return the lowest id with a readable row after it; None when there is none."""
         step = 1
         while not self._can_read(last + step):
             step *= 2
@@ -392,7 +392,7 @@ def _is_whole(kind: object) -> bool:
 
 
 def _close_what_is_uncertain(target: sqlite3.Connection, incomplete: Sequence[str], now: float) -> None:
-    """End open turns whose journal is not whole: running them again could do twice what must be done once."""
+    """End open turns with an incomplete journal: running them again could do twice what must be done once."""
     if "steps" not in incomplete:
         return
     opened = "SELECT id, session, body FROM inbox WHERE state != 'done'"

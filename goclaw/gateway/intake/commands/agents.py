@@ -1,11 +1,11 @@
 """Commands about the agent and the model that answer, and their tools.
 
-- `/agents`: the agents that can answer the sender, and by which command each is asked.
+- `/agents`: the agents that can answer the sender, and the command to ask each.
 - `/agent [NAME]`: which agent answers in this session, and another one in its place.
 - `/model [NAME]`: show which model answers in this session, or choose another one. All users may choose among the
   configured models for a session of their own; any other model uses another person's money or machine, and is for
   admins.
-- `/tools`, `/tools NAME`: what the agent can do for the sender, and everything about one of its tools.
+- `/tools`, `/tools NAME`: the agent's abilities for the sender, and everything about one of its tools.
 - `/tool NAME {json}`: try a tool without an AI. Only the demo model understands it.
 """
 

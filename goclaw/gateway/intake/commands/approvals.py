@@ -4,7 +4,7 @@
 - `/deny ID`: keep a tool call from running, or leave a question without an answer.
 - `/approve CODE`, `/deny CODE`: let in the web page that shows this code, as oneself; or turn it away.
 - `/approvals`: the permanent approvals, given with `always`; `/approvals remove N` removes one.
-- `/mode [NAME]`: what the agent may do in this session without asking. See `sessions.modes`.
+- `/mode [NAME]`: the agent's rights in this session without asking. See `sessions.modes`.
 """
 
 from datetime import datetime

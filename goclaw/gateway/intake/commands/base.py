@@ -113,7 +113,7 @@ class CommandContext:
 
 @record
 class Reply:
-    """A command's answer: a text at once, or a turn that ends with the answer."""
+    """A command's answer: an immediate text, or a turn that ends with the answer."""
 
     text: str = ""
     turn: str = ""

@@ -1,4 +1,4 @@
-"""Commands about what is to happen later (`goclaw.conversation.schedules`).
+"""Commands about later events (`goclaw.conversation.schedules`).
 
 - `/remind 20m|8:00|tomorrow 8:00|ISO TEXT`: the text comes to this chat then, word for word. What begins with no time
   is a message to the model, which has the tool `schedule`.

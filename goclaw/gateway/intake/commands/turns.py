@@ -1,7 +1,7 @@
 """Commands about the turn that runs.
 
-- `/stop`: end it. Works at any time, whatever hangs, and is answered at once. Background tasks go on, and the answer
-  says so; `/stop tasks` ends the sender's tasks, and no turn.
+- `/stop`: end it. Works at any time, whatever hangs; the answer is immediate. Background tasks go on, and it says so;
+  `/stop tasks` ends the sender's tasks, and no turn.
 - `/pause`, `/resume`: pause it before its next request or tool call. For people who may `/stop` it.
 - `/queue [MODE]`: choose how messages that arrive while it runs are handled. See `sessions.queueing`.
 """

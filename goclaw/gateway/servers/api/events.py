@@ -1,8 +1,8 @@
 """Events of a session as a stream that a client which was cut off goes on with (`Last-Event-ID`).
 
 The bus keeps the latest events of followed sessions (`core.replay_buffer`); it does so by readers with a name, and here
-each connection has a name of its own: a program with one token may read in several windows. A reader that is too far
-behind, or comes back too late, is told to read the messages (`reset`).
+each connection has a name of its own: a program with one token may read in several windows. A reader that lags too
+far, or comes back too late, must read the messages (`reset`).
 """
 
 import asyncio
@@ -107,7 +107,7 @@ class _Feed:
             return True
 
     async def _let_end(self, sending: "asyncio.Task[None]") -> None:
-        """Give the reader a moment for what is written, and then close its connection."""
+        """Give the reader a moment for the written data, and then close its connection."""
         transport = self._call.request.transport
         if not await ends_within(sending, self._clock, GOODBYE_SECONDS) and transport is not None:
             transport.abort()

@@ -1,7 +1,7 @@
 """Files of a conversation: sent ahead of a message, and read back from the messages that have them.
 
-What a file is, its bytes decide; no name and no header of its sender does. Read back, only pictures that models see are
-shown by a browser; all else, an SVG above all, is a download.
+Its bytes decide the kind of a file; no name and no header of its sender does. Read back, only pictures that models see
+are shown by a browser; all else, an SVG above all, is a download.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ async def upload(call: Call, asked: UploadAsked) -> Uploaded:
 
 
 def kind_of(data: bytes, name: str) -> tuple[Kind, str]:
-    """Return what a file is, and its media type. A damaged picture is a document: no model could open it."""
+    """Return the kind of a file, and its media type. A damaged picture is a document: no model could open it."""
     mime = image_type(data)
     if mime is not None and not fault_of(data, mime):
         return "image", mime

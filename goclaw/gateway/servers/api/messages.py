@@ -107,7 +107,7 @@ async def latest(
 
 
 def for_people(row: MessageStored) -> MessageStored:
-    """Return a message without what is for its model and the model's provider alone."""
+    """Return a message without the parts for its model and the model's provider alone."""
     match row.message:
         case AssistantMessage(native=native) as answer if native is not None:
             return replace(row, message=replace(answer, native=None))

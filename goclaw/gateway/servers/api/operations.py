@@ -1,4 +1,4 @@
-"""The form of an operation: what comes in, what goes out, and the handler between the two.
+"""The form of an operation: its input, its output, and the handler between the two.
 
 The fields of an operation's request are one frozen model. Those that the path template names come from the path; the
 others come from the body if the method has one, else from the query.
@@ -65,7 +65,7 @@ class Services:
 
 @record
 class Call:
-    """A request that has been admitted and read, beside its fields."""
+    """A request that has been admitted and read, apart from its fields."""
 
     services: Services
     program: Program

@@ -44,7 +44,7 @@ _COLOURS: Mapping[Theme, _Colours] = {
 
 @record
 class PlotWords:
-    """What a plot says of itself, and how its numbers read."""
+    """The words of a plot about itself, and how its numbers read."""
 
     title: str
     description: str
@@ -147,7 +147,7 @@ def _grid(words: PlotWords, top: float, colours: _Colours) -> Iterator[str]:
 
 
 def _ceiling(value: float) -> float:
-    """Return the end of an axis whose four steps are round numbers."""
+    """Return the end of an axis with four steps of round numbers."""
     if value <= 0:
         return 1.0
     size = 10.0 ** math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""Reads the fields of a request from its path, its query or its body, and names what is wrong."""
+"""Reads the fields of a request from its path, its query or its body, and names errors."""
 
 import asyncio
 import json

@@ -169,7 +169,7 @@ async def _find(call: Call, name: str) -> StoredJob:
 
 
 def _impossible(error: StateError) -> Problem:
-    """Return the refusal of what this schedule cannot be: sending it again would not help."""
+    """Return the refusal of an impossible schedule: sending it again would not help."""
     return Problem(HTTPStatus.CONFLICT, str(error))
 
 

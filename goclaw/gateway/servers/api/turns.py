@@ -68,7 +68,7 @@ async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
 
 
 async def list_questions(call: Call, _: Request) -> QuestionPage:
-    """Return what the caller may answer now."""
+    """Return the questions that the caller may answer now."""
     return QuestionPage(questions=await call.ports.answerable(call.actor))
 
 

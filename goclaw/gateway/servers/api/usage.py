@@ -54,7 +54,7 @@ class PlotAsked(Request):
 
 
 async def plot(call: Call, asked: PlotAsked) -> web.Response:
-    """Return sums of what was spent as a picture."""
+    """Return sums of spending as a picture."""
     usage = await get(call, UsageAsked(by=asked.by, days=asked.days, everybody=asked.everybody))
     bars = [(each.of, each.cost if asked.of == "cost" else float(each.input + each.output)) for each in usage.sums]
     what = "Cost" if asked.of == "cost" else "Tokens"
@@ -82,7 +82,7 @@ def _every_day(now: float, days: int, sums: Mapping[str, float]) -> Sequence[plo
 
 
 async def get(call: Call, asked: UsageAsked) -> Usage:
-    """Return sums of what was spent."""
+    """Return sums of spending."""
     if asked.everybody:
         call.demand_admin()
     own = "" if asked.everybody else call.services.programs.home(call.actor)

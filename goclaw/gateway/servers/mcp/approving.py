@@ -143,7 +143,7 @@ class Approval:
     async def decide_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
         """Return the consent to a call of the agent with this name, which works for the client's call.
 
-        Newer clients are asked between two calls, and called again the agent would begin anew: they are not asked.
+        Newer clients are asked between two calls, and called again the agent would start over: they are not asked.
 
         Raises:
             ToolError: no person can be asked.

@@ -1,4 +1,4 @@
-"""The gateway behind the MCP server, as the server sees it. Nothing here imports the library."""
+"""The gateway underlying the MCP server, as the server sees it. Nothing here imports the library."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -70,7 +70,7 @@ class Conversations(Protocol):
         ...
 
     async def outline(self, session: str, last: int) -> Outline:
-        """Return the state of a conversation beside its rows, and where its last `last` messages begin."""
+        """Return the state of a conversation without its rows, and where its last `last` messages begin."""
         ...
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
@@ -82,7 +82,7 @@ class Conversations(Protocol):
         ...
 
     def changes(self, wanted: Callable[[], bool]) -> AbstractAsyncContextManager[AsyncIterator[Changed]]:
-        """Yield changes from now on, while `wanted`. The stream ends when its reader lags far behind."""
+        """Yield changes from now on, while `wanted`. The stream ends when its reader lags far."""
         ...
 
 
@@ -97,7 +97,7 @@ class ExternalRunsPort(Protocol):
     def received(
         self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
     ) -> AbstractAsyncContextManager[AgentPort]:
-        """Yield the port by which the tool of a call with this id asks agents, whose tools are limited to `tools`."""
+        """Yield the port for the tool of a call with this id to ask agents, with their tools limited to `tools`."""
         ...
 
 
@@ -145,7 +145,7 @@ class McpBackend:
     """Seals what clients send back to any of them; empty: a key of this process."""
 
     def session(self, actor: Actor) -> str:
-        """Return the session in which the actor's calls are made: the actor's own."""
+        """Return the session for the actor's calls: the actor's own."""
         return self.access.session_for(actor, own_session(actor.key))
 
     def offered(self, actor: Actor) -> Sequence[ToolSpec]:
@@ -153,14 +153,14 @@ class McpBackend:
         return [spec for spec in self.dispatcher.registry.visible_to(actor) if self.selection(spec) is not None]
 
     def selection(self, spec: ToolSpec | None) -> Sequence[str] | None:
-        """Return the selection by which clients are offered a tool; None: they are not."""
+        """Return the selection that offers clients a tool; None: they are not offered it."""
         chosen = (self.config.mcp.server.tools, self.published)
         fitting = (one for one in chosen if spec and self.access.select((one, *self.without), spec))
         return next(fitting, None)
 
     @property
     def without(self) -> tuple[Sequence[str], ...]:
-        """Return further selections, each of which must include the tool."""
+        """Return further selections; each must include the tool."""
         return (_LISTED_ONLY, self.external_runs.without) if self.external_runs.without else (_LISTED_ONLY,)
 
     def may_read_files(self, actor: Actor) -> bool:

@@ -174,7 +174,7 @@ class _Watch:
         self._warned = False
 
     async def run(self) -> None:
-        """Watch, anew whenever the subscription changes, or folders come or go."""
+        """Watch, starting again whenever the subscription changes, or folders come or go."""
         while interest := self._interests.of(self._person):
             workspace = await self._workspace(interest.actor)
             folders = await _folders(workspace, interest)
@@ -274,7 +274,7 @@ async def _folders(workspace: Workspace, interest: Interest) -> frozenset[str]:
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:
-    """Return whether it is a folder under its own name: folders behind a link are not watched."""
+    """Return whether it is a folder under its own name: folders reached through a link are not watched."""
     try:
         found = await workspace.stat(path)
     except ToolError:

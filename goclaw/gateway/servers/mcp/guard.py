@@ -138,7 +138,7 @@ class RequestGuard:
         return name, token
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, name: str, token: Token) -> int:
-        """Pass the request on as its user's, for as long as its token is valid."""
+        """Pass the request on as its user's, while its token is valid."""
         scope[ACTOR] = Actor(token.user, ENTRY, name=token.user)
         scope[GONE] = asyncio.Event()
         # The library separates the sessions of its older protocol by this: each belongs to the user that opened it.
@@ -194,7 +194,7 @@ class _Body:
 
 
 class _Answer:
-    """A response in progress, without the headers by which a program names itself."""
+    """A response in progress, without the headers that name a program."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

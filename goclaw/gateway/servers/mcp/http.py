@@ -1,4 +1,4 @@
-"""Streamable HTTP: the library's own application behind our guard, under uvicorn, on a port of its own.
+"""Streamable HTTP: the library's own application with our guard in front, under uvicorn, on a port of its own.
 
 `/mcp` speaks the protocol. `/mcp/monitor` reports changes to programs that speak no MCP, as server-sent events
 `{"resource": …, "event": "created"|"updated"|"deleted"}`: it names resources that the user of the token may read,
@@ -185,7 +185,7 @@ class _Connection(H11Protocol):
         return self.client[0] if self.client else ""
 
     def handle_events(self) -> None:
-        """Count the connection as one that works from the moment on in which it has a whole head."""
+        """Count the connection as one that works from the moment it has a whole head."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before and not self.cycle.response_complete:

@@ -285,7 +285,7 @@ def _failure_of(words: str) -> CallToolResult:
 
 
 async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio.Event | None = None) -> ToolResult:
-    """Run a call in a task of its own, for as long as the client is there.
+    """Run a call in a task of its own, while the client is connected.
 
     The library cancels a request again and again until it has ended (anyio's cancel scopes); a tool is cancelled once,
     and cleans up then.

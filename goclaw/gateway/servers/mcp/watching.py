@@ -109,7 +109,7 @@ class Hub:
 
     @asynccontextmanager
     async def listening(self, actor: Actor) -> AsyncIterator[asyncio.Queue[Change | None]]:
-        """Yield changes that the actor may know of; None ends them, when this reader lags too far behind.
+        """Yield changes that the actor may know of; None ends them, when this reader lags too far.
 
         Raises:
             MCPError: too many listen already.
@@ -316,7 +316,7 @@ async def open_hub(backend: McpBackend, may: Callable[[Actor, str], bool], there
 
 
 async def _follow(hub: Hub, backend: McpBackend) -> None:
-    """Publish the gateway's changes; a stream that ends, as we lagged behind, is opened anew."""
+    """Publish the gateway's changes; a stream that ends because we lagged is reopened."""
     while True:
         async with backend.conversations.changes(hub.watched) as changes:
             async for change in changes:

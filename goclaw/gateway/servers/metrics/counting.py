@@ -1,7 +1,7 @@
 """Counts of turns, tools and models since the start, and where the time of a turn goes.
 
 Everything is learnt by watching: events of the bus, requests of the model chains, and the lane for the time a message
-waited. A turn's overhead is the time in which it has neither a request, nor a tool, nor a person to wait for.
+waited. A turn's overhead is the time when it has neither a request, nor a tool, nor a person to wait for.
 """
 
 from bisect import bisect_left
@@ -63,7 +63,7 @@ class Histogram:
 
 
 class TurnTimes:
-    """The time of one running turn: its overhead so far, and what it waits for now."""
+    """The time of one running turn: its overhead so far, and its present wait."""
 
     def __init__(self, now: float) -> None:
         self.began = now
@@ -89,7 +89,7 @@ class TurnTimes:
         return now - since
 
     def overhead(self, now: float) -> float:
-        """Return the seconds until now in which it waited for nothing."""
+        """Return the seconds until now without a wait."""
         return self._overhead if self.waits_for else self._overhead + now - self._alone_since
 
 
@@ -123,7 +123,7 @@ class Counts:
 
 
 class Counting:
-    """Counts what it is told. Implements `llm.base.ModelWatch`."""
+    """Counts reported events. Implements `llm.base.ModelWatch`."""
 
     def __init__(self, clock: Clock, engine: Engine) -> None:
         self.counts = Counts()

@@ -1,6 +1,6 @@
 """The metrics by name: counts of `counting`, counters of other parts, and measures of the moment.
 
-Families are made anew for each scrape, in a registry of our own: nothing of the library's global registry, of its
+Families are made afresh for each scrape, in a registry of our own: nothing of the library's global registry, of its
 multiprocess mode or of its default collectors is used.
 """
 

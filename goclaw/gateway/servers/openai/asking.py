@@ -1,6 +1,6 @@
 """From a program's question to a turn, and from the turn's events to its answer.
 
-A question without a session makes one of its own (`core.events.PROGRAM_MARK`), in which no person is asked anything. In
+A question without a session makes one of its own (`core.events.PROGRAM_MARK`), where no person is asked anything. In
 a kept session a turn that asks is parked, as everywhere, and the answer so far says where the question is answered.
 """
 
@@ -99,7 +99,7 @@ class _Watch:
         return bool(self.objection or self.gone or self.ending) or self.idle_looks > 1
 
     def check(self) -> None:
-        """Raise what the program hears, or ConnectionResetError if it is gone."""
+        """Raise the error for the program, or ConnectionResetError if it is gone."""
         if self.objection:
             raise ApiError(HTTPStatus.UNAUTHORIZED, self.objection, code="invalid_api_key")
         if self.ending:
@@ -151,7 +151,7 @@ class Asking:
         )
 
     async def _follow(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncGenerator[Delta, None]:
-        """Begin the turn, or find it; yield what is said in it until it is over, or waits for a person."""
+        """Begin the turn, or find it; yield its words until it is over, or waits for a person."""
         said, question = await self._begin(wanted, reader)
         for delta in reader.paragraph(said):
             yield delta
@@ -229,7 +229,7 @@ class Asking:
         return [] if reader.has_text else found
 
     async def _begin(self, wanted: Wanted, reader: TurnReader) -> tuple[str, str]:
-        """Submit the question; return what answers it at once (empty: a turn does), and the question it answers itself.
+        """Submit the question; return its immediate answer (empty: a turn answers), and the question it answers itself.
 
         `reader` then has the turn that goes on, or none.
 

@@ -28,7 +28,7 @@ BEGINS_ANEW = "(The answer was cut off, and begins anew.)"
 
 @record
 class Delta:
-    """A piece of what the program reads."""
+    """A piece of the program's answer."""
 
     kind: Literal["text", "reasoning"]
     text: str

@@ -1,7 +1,7 @@
 """The requests that programs send, and the question to the agent that each of them makes.
 
 Fields that only steer a model (`temperature`, `max_tokens`, `seed`) are ignored: the configuration chooses them. A
-field whose meaning would be lost is refused by its name.
+field that would lose its meaning is refused by its name.
 """
 
 import base64
@@ -83,7 +83,7 @@ class _Request(_Loose):
     top_logprobs: int | None = None
 
     def refuse(self) -> None:
-        """Raise ApiError for a field whose meaning would be lost."""
+        """Raise ApiError for a field that would lose its meaning."""
         if self.tools:
             raise bad_request(_NO_TOOLS.format("tools"), "tools", "unsupported_parameter")
         if self.top_logprobs:
@@ -112,7 +112,7 @@ class ChatRequest(_Request):
     modalities: list[str] | None = None
 
     def refuse(self) -> None:
-        """Raise ApiError for a field whose meaning would be lost."""
+        """Raise ApiError for a field that would lose its meaning."""
         super().refuse()
         if self.functions:
             raise bad_request(_NO_TOOLS.format("functions"), "functions", "unsupported_parameter")
@@ -146,7 +146,7 @@ class ResponsesRequest(_Request):
     text: _Text | None = None
 
     def refuse(self) -> None:
-        """Raise ApiError for a field whose meaning would be lost."""
+        """Raise ApiError for a field that would lose its meaning."""
         super().refuse()
         if self.background:
             raise _refusal_of("background", "a request waits for its answer")
@@ -177,7 +177,7 @@ def parsed(kind: type[RequestT], raw: bytes) -> RequestT:
     """Return the request in a body. Takes long for a large one: not in the event loop.
 
     Raises:
-        ApiError: it is no such request, or has a field whose meaning would be lost.
+        ApiError: it is no such request, or has a field that would lose its meaning.
     """
     try:
         request = kind.model_validate(orjson.loads(raw))

@@ -1,4 +1,4 @@
-"""The paths under `/v1`: who calls is settled here, then what the body wants, then the form of the answer."""
+"""The paths under `/v1`: the caller is settled here, then the body's request, then the form of the answer."""
 
 import asyncio
 import logging

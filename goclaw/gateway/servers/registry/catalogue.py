@@ -130,7 +130,7 @@ def _lines_of(index: Index, kind: str, name: str) -> Sequence[StoredLine]:
 
 
 def _fitting(lines: Sequence[StoredLine]) -> Iterator[StoredLine]:
-    """Yield the first lines whose documents fit a page. The rest is not even read."""
+    """Yield the first lines with documents that fit a page. The rest is not even read."""
     size = 0
     for at, line in enumerate(lines[:PAGE_ENTRIES]):
         size += line.size

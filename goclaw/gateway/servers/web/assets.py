@@ -1,10 +1,10 @@
 """The files of the page, as they are in `goclaw/clients/web_ui`: compressed once, kept by browsers, and locked down.
 
-The index names styles and modules below a folder with the hash of all files (`/web/v-<hash>/app.js`): what is there
-never changes, so a browser asks once. Relative imports stay in that folder. An open page of another version still gets
+The index names styles and modules below a folder with the hash of all files (`/web/v-<hash>/app.js`): files there
+never change, so a browser asks once. Relative imports stay in that folder. An open page of another version still gets
 its modules, by their present content, and asks again each time; so it is with a path without a version.
 
-Only what was in the folder when the daemon began is served: no path of a request reaches the file system.
+Only files that were in the folder when the daemon began are served: no path of a request reaches the file system.
 """
 
 import gzip

@@ -45,7 +45,8 @@ class DeviceCookies:
     def is_here(self, request: web.Request) -> bool:
         """Whether the browser runs on this machine, as far as can be seen: no proxy passed the request on.
 
-        With a public address there is a proxy: what it passes on looks like this machine's unless it is trusted to say.
+        With a public address there is a proxy: a request it passes on looks like this machine's unless it is trusted to
+        say.
         """
         is_told = bool(self._proxies) or is_loopback(self._public.hostname or "localhost")
         return (

@@ -99,7 +99,7 @@ class Devices:
         self._note(action, name, actor, request, "own device", result="ok")
 
     def me(self, program: Program, secret: str) -> Mapping[str, Any]:
-        """Return what the page must know of who it is."""
+        """Return the data that the page needs about its user."""
         user = self._ports.users.get(program.actor.key)
         return {
             "person": program.actor.key,

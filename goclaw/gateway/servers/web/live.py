@@ -1,4 +1,4 @@
-"""The web page's WebSocket: the frames of terminals, with HTML beside each text that is Markdown.
+"""The web page's WebSocket: the frames of terminals, with HTML for each text that is Markdown.
 
 A page shows its cookie in the handshake, and its own origin: a cookie alone is sent for other pages, too.
 """
@@ -127,7 +127,7 @@ class LivePages:
 
 
 def _first_of(rows: Sequence[MessageStored]) -> int:
-    """Return the place of the first of the last rows that are together as long as stands in a page at most."""
+    """Return the place of the first of the last rows that together fit the limit of a page."""
     size = 0
     for place in range(len(rows) - 1, -1, -1):
         size += len(orjson.dumps(SERVER_FRAME.to_data(Older(0, [rows[place]]))))

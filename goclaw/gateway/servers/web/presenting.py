@@ -1,9 +1,9 @@
-"""The frames of one page's connection as text: as terminals get them, with HTML beside what is Markdown.
+"""The frames of one page's connection as text: as terminals get them, with HTML for Markdown texts.
 
-`html` stands beside `message` in each MessageStored, in each question, beside a command's answer in Markdown, and in
-a streamed text: there `done` is to be added to the finished blocks, and `open` replaces the unfinished end. A page
-that goes on where it was gets in `attached.now` what it shows already, made anew: it replaces that. `html` is null
-where the beginning of a text is unknown here; its `text` is whole.
+`html` goes with `message` in each MessageStored, with each question, with a command's answer in Markdown, and in a
+streamed text: there `done` is to be added to the finished blocks, and `open` replaces the unfinished end. A page that
+goes on where it was gets in `attached.now` the content it shows already, rendered again: it replaces that. `html` is
+null where the beginning of a text is unknown here; its `text` is whole.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class HtmlCache:
         return html
 
     def keep(self, text: str, html: str) -> None:
-        """Keep the HTML of a text, in place of what was not used for the longest time."""
+        """Keep the HTML of a text, in place of the one unused for the longest time."""
         key = _key(text)
         self._size += len(html) - len(self._kept.pop(key, ""))
         self._kept[key] = html
@@ -132,7 +132,7 @@ class PageFrames:
         return {"done": done, "open": open_end}
 
     async def _put_messages(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add the HTML of messages, and take out what is for their models."""
+        """Add the HTML of messages, and remove the parts for their models."""
         for row in rows:
             row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
         texts = [_shown_text(row["message"]) for row in rows]
@@ -157,7 +157,7 @@ class PageFrames:
         return await self._render(len(text), lambda: rendered(text))
 
     async def _render(self, size: int, work: Callable[[], T]) -> T:
-        """Do some rendering; beside the event loop if it may be long."""
+        """Do some rendering; outside the event loop if it may be long."""
         if size <= IN_LOOP:
             return work()
         async with self._turn:
@@ -168,8 +168,8 @@ _ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
 
 
 def text_before(missed: Sequence[Numbered], text: str) -> str | None:
-    """Return the text that was streamed before the events that a client missed, of what is streamed after them; None
-    if another one was streamed then."""
+    """Return the text that was streamed before the events that a client missed, given the text streamed after them;
+    None if another one was streamed then."""
     events: Iterator[TurnEvent] = (numbered.event for numbered in missed)
     added = 0
     for event in events:

@@ -71,12 +71,12 @@ def rendered(text: str) -> str:
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """Do some rendering beside the event loop, after what others have asked for."""
+    """Do some rendering outside the event loop, after earlier requests of others."""
     return await asyncio.get_running_loop().run_in_executor(_WORKER, work)
 
 
 async def rendered_aside(text: str) -> str:
-    """Return a text's HTML, made beside the event loop."""
+    """Return a text's HTML, made outside the event loop."""
     return await aside(lambda: rendered(text))
 
 
@@ -105,7 +105,7 @@ class GrowingHtml:
             return self._finish(text)
 
     def _finish(self, text: str) -> tuple[str, str]:
-        """Finish all there is as one text: what follows begins anew."""
+        """Finish all there is as one text: the following text starts afresh."""
         whole = self._markdown.rest + text
         self._markdown.rest = ""
         return rendered(whole), ""
@@ -188,7 +188,7 @@ class _Renderer(RendererHTML):
         return f"</a>{_format_target(target, label) if hides else ''}"
 
     def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Return a link to a picture: a page that loads one tells its server who reads."""
+        """Return a link to a picture: a page that loads one reveals the reader to its server."""
         token = tokens[idx]
         source = str(token.attrs.get("src", ""))
         label = self.renderInlineAsText(token.children or [], options, env)
@@ -229,7 +229,7 @@ def _is_web(target: str) -> bool:
 
 
 def _format_target(target: str, label: str) -> str:
-    """Return an address as text behind the words of its link, if they do not say it."""
+    """Return an address as text after the words of its link, if they do not say it."""
     if not target or target == label:
         return ""
     cut = target if len(target) <= MAX_TARGET else f"{target[:MAX_TARGET]}…"
@@ -237,13 +237,13 @@ def _format_target(target: str, label: str) -> str:
 
 
 class _Inline(ParserInline):
-    """The parser of what is in a line; methods have the library's names.
+    """The parser of the content of a line; methods have the library's names.
 
-    It counts what is known from before, too: of brackets within brackets each looks at all the others again.
+    It counts known tokens, too: of brackets within brackets each looks at all the others again.
     """
 
     def skipToken(self, state: StateInline) -> None:
-        """Go behind the next token."""
+        """Go past the next token."""
         _count(state.env)
         super().skipToken(state)
 

@@ -1,4 +1,4 @@
-"""The paths of the web page: `/`, its files, and what it asks before it is logged in."""
+"""The paths of the web page: `/`, its files, and its requests before it is logged in."""
 
 import asyncio
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
 
 
 class _Live:
-    """The WebSocket, and what a page shows before it. What renders takes megabytes: the first page loads it."""
+    """The WebSocket, and the page's proof before it. The renderer takes megabytes: the first page loads it."""
 
     def __init__(self, ports: RoutePorts, programs: Programs, cookies: DeviceCookies) -> None:
         self._ports = ports

@@ -50,7 +50,7 @@ class Proof:
 
 
 def proof_in(hook: IncomingWebhook, headers: Headers, now: float) -> Proof:
-    """Return what the head of a call shows.
+    """Return the proof in the head of a call.
 
     Raises:
         CallFault: it shows nothing, something twice, or a signature that is too old.

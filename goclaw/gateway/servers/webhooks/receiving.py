@@ -83,7 +83,7 @@ class Webhook:
         self._template = template_of(name, hook, ports.clock)
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
-        """Handle one call; 202 says that what it makes is on disk."""
+        """Handle one call; 202 says that its result is on disk."""
         try:
             proof = proof_in(self._hook, request.headers, self._ports.clock.now())
         except CallFault as fault:

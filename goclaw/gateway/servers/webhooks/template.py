@@ -5,7 +5,7 @@ are only looked up by name or index (no attribute, no method, no call), nothing 
 loops are counted and end in time. A template is bounded by its length (`config.webhooks.MAX_TEMPLATE`), so the work of
 one expression is bounded by that and by the size of the body.
 
-What an expression puts out is foreign: it stands between marks, which no value can hold, until the text is complete.
+The output of an expression is foreign: it stands between marks, which no value can hold, until the text is complete.
 """
 
 import json
@@ -194,7 +194,7 @@ def _environment() -> _JsonOnly:
 
 
 def _restrict(parsed: nodes.Template) -> None:
-    """Have every loop counted; raises TemplateFault for what is no part of the language."""
+    """Have every loop counted; raises TemplateFault for anything outside the language."""
     bound = {name.name for name in parsed.find_all(nodes.Name) if name.ctx == "store"} | _NAMES
     for node in list(parsed.find_all(nodes.Node)):
         if type(node) not in _ALLOWED:
@@ -238,7 +238,7 @@ def _mark(value: Any) -> str:
 
 
 def _put_together(written: str, origin: str) -> tuple[str, tuple[Foreign, ...]]:
-    """Return what was written without the marks, and where they were."""
+    """Return the written text without the marks, and where they were."""
     pieces = [(match[1], True) if match[2] is None else (match[2], False) for match in _PIECE.finditer(written)]
     text, foreign = "", list[Foreign]()
     for piece, is_foreign in _strip([(piece, is_foreign) for piece, is_foreign in pieces if piece]):

@@ -85,7 +85,7 @@ def check_form(model: Path) -> None:
     """Check the form before anything is loaded.
 
     Raises:
-        NotExported: not a transformer with a pooling behind it, and nothing else but a normalisation; or too large.
+        NotExported: not a transformer with a pooling after it, and nothing else but a normalisation; or too large.
     """
     try:
         modules = json.loads((model / "modules.json").read_text("utf-8"))

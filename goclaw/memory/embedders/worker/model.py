@@ -29,7 +29,7 @@ class Model(Protocol):
 
 
 def as_bytes(vectors: Any) -> list[bytes]:
-    """Return each row as signed bytes, the largest 127. Raises ValueError for what is no number."""
+    """Return each row as signed bytes, the largest 127. Raises ValueError unless all numbers are finite."""
     rows = np.asarray(vectors, dtype=np.float32)
     if not np.isfinite(rows).all():
         raise ValueError("the model gave something that is no number")

@@ -33,7 +33,7 @@ class OnnxModel:
         self._session = InferenceSession(str(folder / MODEL), options, providers=["CPUExecutionProvider"])
 
     def portion(self, texts: Sequence[str]) -> int:
-        """Return 1: several at once are no quicker on one thread, and each would change how the others are rounded."""
+        """Return 1: several together are no quicker on one thread, and each would change how the others are rounded."""
         return 1
 
     def embed(self, texts: Sequence[str], query: bool) -> Any:

@@ -1,6 +1,6 @@
 """The worker's protocol: the frames in its pipes, and the queue of the requests that come in them.
 
-A frame is a head in JSON and bytes, behind the length of each. A person waits for a query: it goes first, between the
+A frame is a head in JSON and bytes, after the length of each. A person waits for a query: it goes first, between the
 portions of the rest.
 """
 
@@ -68,7 +68,7 @@ def _exactly(source: RawIOBase, size: int) -> bytes | None:
 
 @dataclass(slots=True)
 class EmbeddingRequest:
-    """Texts to embed, of which some are done."""
+    """Texts to embed, some of them done."""
 
     number: int
     texts: Sequence[str]
@@ -86,7 +86,7 @@ class EmbeddingRequest:
 
 
 class Waiting:
-    """Requests in the order in which they are worked on. Filled by one thread, emptied by another."""
+    """Requests in the order of the work on them. Filled by one thread, emptied by another."""
 
     def __init__(self) -> None:
         self._queries: deque[EmbeddingRequest] = deque()
@@ -94,7 +94,7 @@ class Waiting:
         self._changed = Condition()
 
     def put(self, request: EmbeddingRequest) -> None:
-        """Add one behind its like."""
+        """Add one after its like."""
         with self._changed:
             (self._queries if request.query else self._batches).append(request)
             self._changed.notify()

@@ -122,7 +122,7 @@ class Packer:
     def add(self, name: str, source: BinaryIO, mode: int, mtime: float, most: int = sys.maxsize) -> str:
         """Add a file of at most `most` bytes and return its hash.
 
-        It may grow, shrink or change meanwhile: what was read is what is kept.
+        It may grow, shrink or change meanwhile: the bytes read are the bytes kept.
         """
         digest = hashlib.sha256()
         with tempfile.SpooledTemporaryFile(SPOOLED, "w+b", dir=str(self._spool_folder)) as spool:
@@ -136,7 +136,7 @@ class Packer:
         return digest.hexdigest()
 
     def add_bytes(self, name: str, content: bytes, mtime: float) -> None:
-        """Add a private file whose content is at hand."""
+        """Add a private file from content at hand."""
         self.add(name, io.BytesIO(content), 0o600, mtime)
 
     def add_path(self, name: str, path: Path) -> str:
@@ -215,7 +215,7 @@ class _Refused(Exception):
 
 
 class _Bounded(io.RawIOBase):
-    """A file that refuses to read much at once: tarfile reads each header whole, however long it says it is."""
+    """A file that refuses to read much at a time: tarfile reads each header whole, however long it says it is."""
 
     def __init__(self, inner: gzip.GzipFile) -> None:
         self._inner = inner

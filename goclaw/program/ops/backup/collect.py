@@ -107,9 +107,9 @@ class Made:
 def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = True, secrets: bool = False) -> Made:
     """Write everything that cannot be made again into the new file `target`, and read it back to be sure.
 
-    In it: the database, the pictures that it refers to, private notes, what registries have and what is published here,
-    the configuration, users.json; with `workspace` the folders of the agent; with `secrets` the secrets (without it the
-    configuration is kept without them). The file appears whole or not at all.
+    In it: the database, the pictures that it refers to, private notes, the data of registries and the publications
+    here, the configuration, users.json; with `workspace` the folders of the agent; with `secrets` the secrets (without
+    it the configuration is kept without them). The file appears whole or not at all.
 
     Raises:
         ConfigError: the configuration cannot be read any more.
@@ -204,7 +204,7 @@ class _Collection:
             self._notes.append(f"{lost} of {len(keys)} pictures: they are missing or damaged in {folder}")
 
     def add_registries(self, copy: Path) -> None:
-        """Add what is published in this gateway's registry, and the pins of all others: neither exists elsewhere."""
+        """Add the publications of this gateway's registry, and the pins of all others: neither exists elsewhere."""
         if copy_catalog(self._config.state_dir / FILE, copy):
             self._packer.add_path(REGISTRIES, copy)
             copy.unlink()

@@ -1,4 +1,4 @@
-"""Restoration of a backup: it is checked, made ready beside the present state, and swapped with that.
+"""Restoration of a backup: it is checked, made ready next to the present state, and swapped with it.
 
 Nothing of the present state is touched before the whole archive was read, checked and made ready; nothing of it is
 ever deleted. Outside the state folder only places are written that this machine's configuration names, or that the
@@ -79,7 +79,7 @@ class Restored:
 
 
 def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted: RestoreSelection) -> Restored:
-    """Put what the archive holds in the place of the present state, which moves aside.
+    """Put the archive's content in place of the present state, which moves aside.
 
     Raises:
         ConfigError: the configuration in the backup cannot be used.
@@ -307,7 +307,7 @@ class _Restoring:
             self.ready.empty(place)
 
     def _refuse_outside(self, place: Path) -> None:
-        """Refuse a place that neither lies in the state folder nor is named by what is in force here."""
+        """Refuse a place that neither lies in the state folder nor is named by the configuration in force here."""
         here, _ = agent_folders(self._here, listed_users(self._here.users_path)[0])
         named = [self._here.users_path, *(root.path for root in here)]
         real = Path(os.path.realpath(place))

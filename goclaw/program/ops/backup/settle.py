@@ -87,7 +87,7 @@ def remember_replaced(path: Path, replaced: Path, now: float) -> int | None:
     """Copy the ids of all messages of the database `replaced` into the database at `path`, as done.
 
     Numbers of rows that were used there are not used again (see `store.forgetting`): a terminal that comes back with
-    one of them must be told that it is gone, and not miss what else would have got that number.
+    one of them must learn that it is gone, and not miss what else would have got that number.
 
     Returns how many of those messages had not been answered yet; None when `replaced` cannot be read.
     """

@@ -1,8 +1,8 @@
 """Replacement of files and folders by new ones: all of them or none, whenever the process is killed.
 
-New files lie ready beside their places (`<name>.restoring-<time>`, laid by `StagedRestore`); old ones move aside there
-(`<name>.before-restore-<time>`) and are never deleted. A journal in the state folder decides: until it is there nothing
-has changed, and once it is there the next command finishes the work (`cli.options.load` looks for it, `finish` is
+New files lie ready next to their places (`<name>.restoring-<time>`, laid by `StagedRestore`); old ones move aside there
+(`<name>.before-restore-<time>`) and are never deleted. A journal in the state folder decides: until it exists nothing
+has changed, and once it exists the next command finishes the work (`cli.options.load` looks for it, `finish` is
 repeatable). Imports little: every command pays for it.
 """
 
@@ -37,7 +37,7 @@ def fresh_name(path: Path, stamp: str) -> Path:
 
 
 def aside_name(path: Path, stamp: str) -> Path:
-    """Return the path of the old file of `path`. The log of a database keeps its ending, by which SQLite finds it."""
+    """Return the path of the old file of `path`. The log of a database keeps its ending, so that SQLite finds it."""
     for ending in ("-wal", "-shm", "-journal"):
         if path.name.endswith(f".db{ending}"):
             return path.with_name(f"{path.name.removesuffix(ending)}.before-restore-{stamp}{ending}")
@@ -74,7 +74,7 @@ def swap(state_dir: Path, moves: Sequence[Move]) -> None:
 
 
 def finish(state_dir: Path) -> None:
-    """Do what the journal says, as far as it is not done yet, and remove it. Needs the lock of the state folder."""
+    """Carry out the journal, as far as it is not done yet, and remove it. Needs the lock of the state folder."""
     moves = list(_read_journal(state_dir / JOURNAL))
     for move in moves:
         _do_move(move)
@@ -127,13 +127,13 @@ class StagedRestore:
         self._laid: list[Path] = []
 
     def new_folder(self, place: Path) -> Path:
-        """Make a private folder beside `place`, for as long as the restore takes."""
+        """Make a private folder next to `place`, for the time of the restore."""
         folder = self._lay(fresh_name(place, self._stamp))
         folder.mkdir(mode=0o700)
         return folder
 
     def put(self, new: Path, place: Path) -> Path:
-        """Put the file or folder `new` beside `place`, links of which are followed; returns where it lies.
+        """Put the file or folder `new` next to `place`, following links; returns where it lies.
 
         Raises:
             StateError: the place lies inside that of another thing, or around it.
@@ -142,7 +142,7 @@ class StagedRestore:
         return self._put(new, self._add_place(place))
 
     def put_folder(self, new: Path, place: Path) -> None:
-        """Put a folder, which may be a mount point, or may lie where nothing can be renamed beside it."""
+        """Put a folder, which may be a mount point, or may lie where nothing can be renamed next to it."""
         real = self._add_place(place)
         if not real.is_dir() or (os.access(real.parent, os.W_OK) and not real.is_mount()):
             self._put(new, real)
@@ -159,7 +159,7 @@ class StagedRestore:
         self._move(Path(os.path.realpath(place)))
 
     def kept(self) -> list[Path]:
-        """Return the folders in which replaced entries lie now, under a name with `mark` in it."""
+        """Return the folders that hold the replaced entries now, under a name with `mark` in it."""
         asides = [move.aside for move in self.moves if os.path.lexists(move.aside)]
         return list(
             dict.fromkeys((aside.parent if self.mark in aside.parent.name else aside).parent for aside in asides)
@@ -171,7 +171,7 @@ class StagedRestore:
         return f".before-restore-{self._stamp}"
 
     def discard(self) -> None:
-        """Remove what was laid down and was not moved to its place."""
+        """Remove entries that were laid down and not moved to their places."""
         for path in self._laid:
             remove(path)
 
@@ -198,7 +198,7 @@ class StagedRestore:
         self.moves.append(Move(place, aside, fresh))
 
     def _lay(self, path: Path) -> Path:
-        """Remember a path that is about to be made, without what an earlier restore that was killed left there."""
+        """Remember a path that is about to be made, without leftovers there of an earlier restore that was killed."""
         before = path.name.partition(".restoring-")[0]
         for old in leftovers(path.parent):
             if old.name.startswith(f"{before}.restoring-"):
@@ -208,7 +208,7 @@ class StagedRestore:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole folder, whatever its rights; nothing is there: fine."""
+    """Remove a file or a whole folder, whatever its rights; a missing one is fine."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -118,7 +118,7 @@ async def _users(loaded: Loaded) -> list[Finding]:
 
 
 def _own_workspaces(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    """Yield who has a workspace of their own, and where."""
+    """Yield the people with a workspace of their own, and where it is."""
     own = {key: place.root for key, place in places_of(config, users).items() if place.shared}
     if own:
         listed = ", ".join(f"{key} in {root.name}" for key, root in own.items())

@@ -98,15 +98,15 @@ async def _ask_model(model: ChatModel, sentence: str) -> tuple[Finding, CallStyl
 
 
 async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
-    """Prepare a model for one request with the window that the daemon uses, as another would load it anew.
+    """Prepare a model for one request with the window that the daemon uses, because another one would reload it.
 
     Args:
         config: the configuration.
         model: which one; afterwards it knows its window, where its server tells.
-        tools: what the main agent may use.
+        tools: those that the main agent may use.
 
     Returns:
-        What the first request of a conversation would hold.
+        The share of the window that the first request of a conversation would use.
     """
     if isinstance(model, Looking):
         await model.look()
@@ -117,12 +117,12 @@ async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) 
 
 
 async def budget_of(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
-    """Estimate what the first request of a conversation holds of the model's window.
+    """Estimate the share of the model's window that the first request of a conversation uses.
 
     Args:
         config: the configuration.
         model: which one; it knows its window.
-        tools: what the main agent may use.
+        tools: those that the main agent may use.
     """
     # The first look at a model's data takes some tenths of a second.
     window = await asyncio.to_thread(lambda: model.context_window)

@@ -1,4 +1,4 @@
-"""Check of the schedules: those that were stopped or fail again and again, and what is due next."""
+"""Check of the schedules: those that were stopped or fail again and again, and the next one due."""
 
 from sqlalchemy import and_, case, func, select
 
@@ -47,7 +47,7 @@ _COUNT = Statement(select(func.count()).where(schedules.c.state != "done"))
 
 
 def check_schedules(config: Config) -> list[Finding]:
-    """Name schedules with their next time, last result and cost; a warning is what was stopped or fails in a row."""
+    """Name schedules with their next time, last result and cost; those stopped or failing in a row are warnings."""
     try:
         rows, counted = read_stored(config.store_place, _SHOWN(), _COUNT())
     except StateError:

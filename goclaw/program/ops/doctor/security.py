@@ -126,7 +126,7 @@ def _check_limits(config: Config, users: Sequence[User]) -> Iterator[Finding]:
 
 
 def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    """Yield people whose tools work in one folder; the owner has the configured one, and sees all anyway."""
+    """Yield people with tools working in one folder; the owner has the configured one, and sees all anyway."""
     folders: dict[Path, list[str]] = defaultdict(list)
     for key, place in places_of(config, users).items():
         folders[place.root].append(key)
@@ -191,7 +191,7 @@ def _modes(config: Config) -> Iterator[Finding]:
 
 
 def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
-    """Yield folders on the way that others can rename, and so replace what is below."""
+    """Yield folders on the way that others can rename, thereby replacing their contents."""
     for folder in sorted({above for one in folders for above in (one, *one.absolute().parents)}):
         try:
             found = folder.stat()

@@ -2,7 +2,7 @@
 
 A port answers, or could be had. For MCP, whether clients can come in (`mcp.server`) and servers can ask (`sampling`):
 each server of `mcp.servers` is tried with the tools (`doctor.tools`). Registries: whether those that are configured
-answer, what was fetched is sound, and ours can be served.
+answer, fetched data are sound, and ours can be served.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Checks of the state folder: whether it can be written, and whether the database is sound, also beside a daemon."""
+"""Checks of the state folder: is it writable, and is the database sound? Also while a daemon runs."""
 
 import os
 import sqlite3

@@ -1,7 +1,7 @@
-"""Installs, updates, removes and restores plugins: a new folder beside, its trial, then the record.
+"""Installs, updates, removes and restores plugins: a new folder next to the old one, its trial, then the record.
 
-Killed at any moment, it leaves the folder from before in force, or the new one. What it left behind besides is removed
-by the next change. One process at a time changes plugins; folders that a process has on its path stay until it ended.
+Killed at any moment, it leaves the folder from before in force, or the new one. The next change removes other
+leftovers. One process at a time changes plugins; folders that a process has on its path stay until it ended.
 """
 
 import fcntl
@@ -64,7 +64,7 @@ class Plugins:
         self.record = read_record(state_dir)
 
     def add(self, texts: Sequence[str], *, editable: bool = False) -> Sequence[InstalledPlugin]:
-        """Install what these requirements name; one that is there already is replaced. Returns what was added.
+        """Install what these requirements name; one that is installed already is replaced. Returns the added ones.
 
         Raises:
             InstallError: one cannot be installed or used, or does not go with GoClaw or the others; nothing changed.
@@ -99,7 +99,7 @@ class Plugins:
     def remove(self, names: Sequence[str]) -> Sequence[InstalledPlugin]:
         """Remove these plugins, and what only they needed. Returns them.
 
-        Where the others cannot be installed anew now, the needs of those that are removed stay.
+        Where the others cannot be reinstalled now, the needs of those that are removed stay.
 
         Raises:
             InstallError: one is not recorded.
@@ -115,9 +115,9 @@ class Plugins:
         return gone
 
     def restore(self) -> PluginRecord:
-        """Install what is recorded for this Python and these packages; one that cannot be is left out, with its fault.
+        """Install the recorded plugins for this Python and these packages; omit unusable ones, with their faults.
 
-        What is in force already is never lost by it. Returns the record that is in force then.
+        Plugins already in force are never lost by it. Returns the record that is in force then.
         """
         every = self.record.plugins
         try:
@@ -254,7 +254,7 @@ class Plugins:
         return left
 
     def _switch(self, made: "_Made | None", failed: Sequence[InstalledPlugin] = ()) -> Sequence[InstalledPlugin]:
-        """Put a folder in force; None: without any package. Returns what is in it."""
+        """Put a folder in force; None: without any package. Returns its content."""
         plugins = made.plugins if made else ()
         there = {normalized(each.name) for each in plugins}
         missing = (each for each in failed if normalized(each.name) not in there)
@@ -342,7 +342,7 @@ def _plugin(package: Distribution, wanted: Sequence[Wanted], parts: tuple[str, .
 
 
 def _request(name: str, origin: Mapping[str, Any], wanted: Sequence[Wanted]) -> Wanted:
-    """Return by which request a package came."""
+    """Return the request that a package came by."""
     for each in wanted:
         if (each.known and normalized(each.known.name) == name) or name_in(each.requirement) == name:
             return each

@@ -61,7 +61,7 @@ def name_of_folder(requirement: str) -> str:
 def digest_of(package: Distribution) -> str:
     """Return the SHA-256 over the names and hashes of a package's files, as its RECORD lists them.
 
-    Empty for one with compiled code, whose files differ by Python and platform.
+    Empty for one with compiled code: its files differ by Python and platform.
     """
     if "Root-Is-Purelib: true" not in (package.read_text("WHEEL") or ""):
         return ""

@@ -99,7 +99,7 @@ def run_uv(arguments: Sequence[str], folder: Path, seconds: float, ours: Mapping
 
 
 def refusal(output: str, ours: Mapping[str, Distribution]) -> str:
-    """Return uv's reason: for a conflict with one of our packages what is wanted and what we have, else its own words.
+    """Return uv's reason: for a conflict with one of our packages the wanted and our version, else its own words.
 
     `ours`: our packages by their normalized names.
     """

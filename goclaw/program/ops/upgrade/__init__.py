@@ -1,7 +1,7 @@
 """`goclaw upgrade`: a new version is tried on a copy of the state, takes over in one step, or leaves no trace.
 
-`installation` recognises how GoClaw was installed: `checkout` and `package` install a version beside the one that
-runs. `engine` has the list of steps, `journal` says on disk how far they are, `recovery` undoes or finishes what a
+`installation` recognises how GoClaw was installed: `checkout` and `package` install a version next to the running
+one. `engine` has the list of steps, `journal` says on disk how far they are, `recovery` undoes or finishes what a
 kill cut. `snapshot` keeps the state as the old version left it, `changes` compares two versions.
 
 The switch is one system call: the new environment and the old one exchange their places (`exchange`). The commit is

@@ -69,7 +69,7 @@ def sections(changelog: str) -> Iterator[Section]:
 
 
 def between(changelog: str, old: str, new: str) -> list[Section]:
-    """Return the versions after `old` up to `new`, newest first; without a section for `new` what is not released."""
+    """Return the versions after `old` up to `new`, newest first; without a section for `new` the unreleased changes."""
     first, last = numbers(old), numbers(new)
     known = list(sections(changelog))
     found = [
@@ -129,7 +129,7 @@ def our_news(old: str) -> str:
 
 
 def schema_of(module: str) -> int | None:
-    """Return the newest schema that the source of `store/sqlite/migrations.py` knows; None: it cannot be told."""
+    """Return the newest schema that the source of `store/sqlite/migrations.py` knows; None: it cannot be determined."""
     try:
         tree = ast.parse(module)
     except SyntaxError:

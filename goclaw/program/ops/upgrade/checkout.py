@@ -176,7 +176,7 @@ def unpack(packed: Path, folder: Path) -> None:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Run git in a checkout, without its hooks; returns what it printed."""
+    """Run git in a checkout, without its hooks; returns its output."""
     return command(["git", "-C", root, "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false", *arguments])
 
 

@@ -41,7 +41,7 @@ class Daemon(Protocol):
         ...
 
     def start(self) -> None:
-        """Start what is installed now, in the way in which it ran, and wait until it works.
+        """Start the version installed now, in the way the daemon ran, and wait until it works.
 
         Raises:
             StateError: it ended, or does not work in time.
@@ -49,7 +49,7 @@ class Daemon(Protocol):
         ...
 
     def kill(self) -> None:
-        """End whatever holds the state folder, at once."""
+        """End whatever holds the state folder, immediately."""
         ...
 
 
@@ -82,7 +82,7 @@ class Upgrade:
         self.is_drained = False
 
     def prepare(self) -> None:
-        """Check what can be checked at once, clean up after an earlier upgrade, and begin the journal."""
+        """Check everything that can be checked now, clean up after an earlier upgrade, and begin the journal."""
         self.order.installation.check()
         place = self.journal.source or self.journal.beside
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class Upgrade:
         journal.write(self.config.state_dir, self.journal)
 
     def back_up(self) -> None:
-        """Make a backup, beside the daemon that goes on."""
+        """Make a backup, while the daemon goes on."""
         if not self.config.database_path.exists():
             return
         order = self.order
@@ -108,7 +108,7 @@ class Upgrade:
         self.order.installation.fetch(self.order.release)
 
     def install(self) -> None:
-        """Install it beside the one that runs."""
+        """Install it next to the running one."""
         self.order.installation.install(self.order.release, self.journal)
         self.journal = replace(self.journal, identity=identity(self.journal.beside))
         journal.write(self.config.state_dir, self.journal)
@@ -145,7 +145,7 @@ class Upgrade:
             self.order.daemon.start()
 
     def settle(self) -> None:
-        """Let the rest follow, and remove what is not needed any more."""
+        """Let the rest follow, and remove unneeded leftovers."""
         settle(self.config, self.journal)
 
 
@@ -176,7 +176,7 @@ def upgrade(order: Order) -> Outcome:
     """Carry the steps out.
 
     Raises:
-        StateError: it did not take place; the old version is there as it was, and runs if it ran. Or it did, and the
+        StateError: it did not take place; the old version is unchanged, and runs if it ran. Or it did, and the
             new daemon ended after the commit: the message says which.
         ConfigError: the configuration cannot be used.
     """

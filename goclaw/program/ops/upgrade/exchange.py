@@ -1,4 +1,4 @@
-"""Exchange of two folders in one step, so that there is no moment in which a path leads nowhere.
+"""Exchange of two folders in one step, so that a path never leads nowhere.
 
 Linux has renameat2 with RENAME_EXCHANGE, macOS renamex_np with RENAME_SWAP (their manual pages; the numbers are of
 <linux/fs.h> and <sys/stdio.h>). Network file systems and some layered ones refuse it.
@@ -20,7 +20,7 @@ _RENAME_SWAP = 2
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Give each of two entries of one file system the place of the other, at once; on disk when this returns.
+    """Give each of two entries of one file system the place of the other, in one step; on disk when this returns.
 
     Raises:
         OSError: the file system cannot do it, or one of them is not there. Nothing has changed.
@@ -42,7 +42,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def check_exchange(home: Path, beside: Path) -> None:
-    """Try out whether an entry beside `home` and one beside `beside` can exchange their places.
+    """Try out whether an entry next to `home` and one next to `beside` can exchange their places.
 
     Raises:
         StateError: they cannot, or nothing can be written there.

@@ -40,7 +40,7 @@ class Release:
 
 
 class Installation(Protocol):
-    """A way in which GoClaw is installed."""
+    """A way of installing GoClaw."""
 
     @property
     def home(self) -> Path:
@@ -96,7 +96,7 @@ def command(
     variables: Mapping[str, str] | None = None,
     is_ours: bool = False,
 ) -> str:
-    """Run a program to its end and return what it printed.
+    """Run a program to its end and return its output.
 
     Args:
         words: the program and its arguments.

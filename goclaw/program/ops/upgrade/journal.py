@@ -1,4 +1,4 @@
-"""Journal of an upgrade, in the state folder: replaced at once and flushed, read by the next command after a kill."""
+"""Journal of an upgrade, in the state folder: replaced atomically, flushed, read by the next command after a kill."""
 
 import fcntl
 import os

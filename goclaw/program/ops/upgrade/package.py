@@ -1,6 +1,6 @@
 """An installed package: by pip into a virtual environment, by `uv tool install`, or by pipx.
 
-The environment is copied beside itself, so that all else that was installed into it stays, the new version is
+The environment is copied to a sibling folder, so that all else that was installed into it stays, the new version is
 installed into the copy by the same installer, and the copy takes the place of the original.
 """
 
@@ -40,7 +40,7 @@ _VERSION = re.compile(r'^__version__ = "(?P<version>[^"]+)"', re.MULTILINE)
 
 @record
 class Tool:
-    """A way in which packages come into an environment."""
+    """A way of installing packages into an environment."""
 
     name: str
     """For people: pip, uv tool, pipx."""
@@ -169,7 +169,7 @@ def _newest_tag(url: str) -> str:
 
 
 def _extras() -> Iterator[str]:
-    """Yield the extras of which every package is installed; pip does not write down which were asked for."""
+    """Yield the extras with all their packages installed; pip does not write down which were asked for."""
     found = installed()
     wanted: dict[str, list[str]] = {}
     for line in (found.requires if found else None) or ():

@@ -45,7 +45,7 @@ def environment() -> Path:
 
 
 def checkout_root() -> Path | None:
-    """Return the checkout whose `.venv` this process runs from; None: it runs from another environment."""
+    """Return the checkout that has the `.venv` this process runs from; None: it runs from another environment."""
     prefix = environment()
     root = prefix.parent
     is_ours = prefix.name == ENVIRONMENT and (root / "scripts" / "_bootstrap.py").exists() and (root / ".git").exists()

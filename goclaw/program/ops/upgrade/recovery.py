@@ -26,7 +26,7 @@ class Recovered:
 
 
 def recover(config: Config) -> Recovered | None:
-    """Undo or finish an upgrade whose process is gone. None: there is nothing to do, or another process is at it.
+    """Undo or finish an upgrade after its process has gone. None: there is nothing to do, or another process is at it.
 
     Raises:
         StateError: it cannot be undone now; the message says why.
@@ -95,7 +95,7 @@ def undo(config: Config, found: Journal) -> None:
 
 
 def discard(config: Config, found: Journal) -> None:
-    """Remove what was made for an upgrade that does not take place."""
+    """Remove everything made for an upgrade that does not take place."""
     journal.unmark(config.state_dir)
     journal.remove(config.state_dir)
     snapshot.drop(config.state_dir)

@@ -1,8 +1,8 @@
 """The state as the old version left it, kept from its end until the new version has taken over.
 
-Kept is what a start may change: databases with their logs, small files, private notes, approved prompt files. Not kept
-is what only grows or is not touched before the commit: media, logs, secrets, workspaces. Needs the lock of the state
-folder in both directions.
+It keeps the things that a start may change: databases with their logs, small files, private notes, approved prompt
+files. It does not keep things that only grow or are not touched before the commit: media, logs, secrets, workspaces.
+Needs the lock of the state folder in both directions.
 """
 
 import os
@@ -42,7 +42,7 @@ def take(state_dir: Path) -> None:
 
 
 def put_back(state_dir: Path) -> bool:
-    """Put the files of the snapshot back; what it does not have stays, but for the logs of databases.
+    """Put the files of the snapshot back; files that it does not have stay, but for the logs of databases.
 
     May be cut anywhere and done again. Returns whether there was a snapshot.
 

@@ -25,7 +25,7 @@ DATABASE = "goclaw.db"
 
 
 def copy_state(config: Config) -> Path:
-    """Copy what a start reads and changes, beside a daemon that goes on; returns the folder of the copy.
+    """Copy the files that a start reads and changes, while a daemon goes on; returns the folder of the copy.
 
     Raises:
         StateError: the database is damaged, or of a newer version.

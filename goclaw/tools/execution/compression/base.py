@@ -34,7 +34,7 @@ def essence(line: str) -> str:
 
 @record
 class Family:
-    """Commands whose output has one form."""
+    """Commands with output of one form."""
 
     about: str
     """A description of the compression, in two or three words for the model."""
@@ -52,7 +52,7 @@ def signals(line: str) -> bool:
 
 
 def shortened(text: str, most: int = CUT) -> str:
-    """Return the beginning of a long text; the whole of one whose end may speak of an error."""
+    """Return the beginning of a long text; the whole text if its end may speak of an error."""
     more = len(text) - most
     if more <= len(" … (+9,999)") or signals(text[most - len("traceback") :]):
         return text

@@ -108,11 +108,11 @@ class Sandbox(Protocol):
 
     @property
     def tier(self) -> str:
-        """`bubblewrap`, `broker` or `off`, as `/status` and doctor show it; see `select` for what is before those."""
+        """`bubblewrap`, `broker` or `off`, as `/status` and doctor show it; see `select` for earlier values."""
         ...
 
     def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        """Start a command; leaving the block kills what is left of its tree.
+        """Start a command; leaving the block kills the rest of its tree.
 
         Raises:
             SandboxUnavailable: it could not be started contained. It never runs uncontained instead.
@@ -142,7 +142,7 @@ Part = tuple[tuple[str, ...], ...]
 
 
 class Unclear(Exception):
-    """It cannot be known what a line would run; the message says why."""
+    """The commands of a line cannot be known; the message says why."""
 
 
 @record

@@ -80,7 +80,7 @@ class BrokerProcess:
             raise SandboxUnavailable(f"the command could not be started: {message.get('error', 'the broker ended')}")
 
     async def follow(self) -> None:
-        """Take in what the supervisor says until the whole tree is dead."""
+        """Process the supervisor's messages until the whole tree is dead."""
         while message := await self._receive():
             self._note = message.get("note", self._note)
             if "exit" in message:

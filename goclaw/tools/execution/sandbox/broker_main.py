@@ -12,7 +12,7 @@ of standard input, output and error. Supervisor to daemon, in JSON, one message 
 `{"error": text}`, then `{"exit": code}`, then end of file when the whole tree is dead. A packet, or end of file, from
 the daemon: kill it.
 
-A process whose parent ends is handed to the nearest ancestor that asked for orphans (PR_SET_CHILD_SUBREAPER, or the
+When its parent ends, a process is handed to the nearest ancestor that asked for orphans (PR_SET_CHILD_SUBREAPER, or the
 first process of a namespace), so from such an ancestor on nothing can leave the tree of `descendants`.
 """
 
@@ -142,7 +142,7 @@ def _turn_away(descriptors: list[int], error: Exception) -> None:
 def _look_after(supervisors: dict[int, _Supervisor]) -> bool:
     """Forget supervisors that ended, alarm those with too many processes, end orphaned processes.
 
-    Returns whether a child is left: a supervisor, or what one that was killed left behind, which may fork meanwhile.
+    Returns whether a child is left: a supervisor, or a leftover of a killed one, which may fork meanwhile.
     """
     ended, has_children = reap_all()
     for pid in ended.keys() & supervisors.keys():
@@ -363,8 +363,8 @@ def be_nice(pid: int) -> None:
 def limits_of(cpu_seconds: int, memory: int, file_bytes: int) -> list[tuple[int, int]]:
     """Return the resource limits of one process, as (number, value).
 
-    RLIMIT_DATA counts what a process can really fill; address space is bounded more widely, because runtimes such as
-    Node's reserve far more of it than they use.
+    RLIMIT_DATA counts the memory that a process can really fill; address space is bounded more widely, because runtimes
+    such as Node's reserve far more of it than they use.
     """
     return [
         (resource.RLIMIT_CPU, cpu_seconds),

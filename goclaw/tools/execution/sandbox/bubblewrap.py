@@ -1,7 +1,7 @@
 """Tier A: commands in namespaces of their own, made by bubblewrap: files, processes, network and users apart.
 
 The command sees the system's programs read-only, an empty /tmp of its own and the workspace. The first process of its
-process namespace is ours; when that dies, the kernel kills everything in the namespace at once.
+process namespace is ours; when that dies, the kernel immediately kills everything in the namespace.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ class BubblewrapProcess:
             broker_main.kill(pid)
 
     async def born(self, status: asyncio.StreamReader, output: asyncio.StreamReader) -> None:
-        """Return when the namespaces are there and limits are set; SandboxUnavailable when not. The command waits."""
+        """Return when the namespaces exist and limits are set; SandboxUnavailable when not. The command waits."""
         try:
             async with asyncio.timeout(_START):
                 first_line = await status.readline()
@@ -136,7 +136,7 @@ class BubblewrapProcess:
             raise SandboxUnavailable(_with_cause(await output.read())) from error
 
     def inlet(self, serve: Serve) -> AbstractAsyncContextManager[None]:
-        """Answer what the command connects to at the proxy's port."""
+        """Answer the command's connections to the proxy's port."""
         return proxy_port.inlet(self._first_pid, self._first, serve)
 
     async def follow(self, status: asyncio.StreamReader) -> None:
@@ -213,7 +213,7 @@ class Bubblewrap:
             yield process
 
     async def shown(self, command: SandboxCommand, policy: Policy) -> Hashable:
-        """Return what the mounts of a command would be now: another folder of the same name is another mount."""
+        """Return the mounts that a command would have now: another folder of the same name is another mount."""
         places = (command.cwd, *policy.workspaces, *policy.readable)
         async with self._configuration.shown() as copy:
             return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))
@@ -322,7 +322,7 @@ def _mounts(policy: Policy, configuration: Path | None, devices: Path | None) ->
 
 @cache
 def _system_mounts() -> tuple[str, ...]:
-    """Return the options for the system's folders, which are where they are for as long as the system runs."""
+    """Return the options for the system's folders, which stay in place while the system runs."""
     mounts: list[str] = []
     for path in SYSTEM:
         mounts += (

@@ -1,7 +1,7 @@
 """A copy of the machine's configuration files for commands in bubblewrap: one mount shows all of them.
 
 A mount of each costs a command 3 of the 9 ms that `true` takes. The copy is made again when one of
-the files has changed; a command that runs goes on with what it had.
+the files has changed; a running command goes on with its copy.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ def _copy_configuration(machine: Path, folder: Path, old: list[_Copy]) -> _Copy:
 
 
 def _take(source: str, target: Path, stamps: dict[str, _Stamp | None]) -> None:
-    """Copy a file, or a folder with all in it, and note the stamps of what was copied as they were before.
+    """Copy a file, or a folder with all in it, and note the stamps of the copied files as they were before.
 
     Of links in a folder the words are copied: the folder's own stamp changes with them.
     """

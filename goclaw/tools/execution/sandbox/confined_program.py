@@ -1,8 +1,8 @@
 """A program of our own that may read some places and nothing else, however names are exchanged while it runs.
 
-Not for commands of a model: those run in the sandbox. It is for a program that we trust and whose surroundings we do
+Not for commands of a model: those run in the sandbox. It is for a program that we trust in surroundings that we do
 not: ripgrep opens files by their names, and a folder that becomes a link meanwhile would lead it out of the
-workspace. Landlock binds what it reads to the folders as they are when it starts.
+workspace. Landlock binds its reading to the folders as they are when it starts.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _CHUNK = 1 << 18
 
 @cache
 def can_confine() -> bool:
-    """Whether this kernel can hold a program to what it was granted."""
+    """Whether this kernel can restrict a program to its granted access."""
     return landlock.abi() > 0
 
 

@@ -1,7 +1,7 @@
 """A program of one task: open a listening socket in the network of a sandbox and hand it back to the daemon.
 
 Started as a process of its own because a namespace is entered by a whole process, or by one that has a single thread.
-It ends at once; nothing of ours stays inside. It imports nothing but the standard library.
+It ends immediately; nothing of ours stays inside. It imports nothing but the standard library.
 """
 
 import ctypes

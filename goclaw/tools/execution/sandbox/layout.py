@@ -91,7 +91,7 @@ def shell() -> str:
 
 
 def refuse_system(workspace: Path) -> None:
-    """Raise SandboxUnavailable for a workspace in which the system, or the kernel's view of it, would be open."""
+    """Raise SandboxUnavailable for a workspace that would expose the system, or the kernel's view of it."""
     real = workspace.resolve()
     inside = [path for path in (*SYSTEM, "/etc") if Path(path).is_relative_to(real)]
     if inside:
@@ -101,7 +101,7 @@ def refuse_system(workspace: Path) -> None:
 
 
 def visible(paths: Iterable[str], hidden: Sequence[Path]) -> Iterator[str]:
-    """Yield those of `paths` that exist; of one in which something of `hidden` lies, all that is in it but that.
+    """Yield those of `paths` that exist; for one that contains something of `hidden`, its other contents instead.
 
     `hidden` are real paths.
     """
@@ -116,7 +116,7 @@ def visible(paths: Iterable[str], hidden: Sequence[Path]) -> Iterator[str]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Return device and number of what a path leads to; None where there is nothing."""
+    """Return device and inode number of the target of a path; None where there is nothing."""
     try:
         found = os.stat(path)  # noqa: PTH116 -- a path object costs as much again
     except OSError:

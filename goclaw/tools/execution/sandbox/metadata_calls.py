@@ -75,7 +75,7 @@ class _Caller:
         return self.arguments[index] & 0xFFFFFFFF
 
     def memory(self, address: int, length: int) -> bytes:
-        """Copy from the caller's memory. It may change at once: what is used must be read once."""
+        """Copy from the caller's memory. It may change any moment: read each used value only once."""
         _theirs[0] = address
         _ours[1] = _theirs[1] = length
         read = _libc.process_vm_readv(self.thread, _ours, 1, _theirs, 1, 0)
@@ -183,7 +183,7 @@ def _owner(index: int) -> _Read:
 
 
 def _times(index: int, size: int = 32, timespecs: Callable[[bytes], bytes] = bytes) -> _Read:
-    """Of a call whose argument `index` points to two times of `size` bytes, of which `timespecs` makes other two."""
+    """Of a call with argument `index` pointing to two times of `size` bytes, which `timespecs` converts."""
 
     def read(call: _Caller) -> _Change:
         address = call.arguments[index]

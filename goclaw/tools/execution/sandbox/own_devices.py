@@ -1,4 +1,4 @@
-"""Device nodes for commands of root's: bubblewrap shows the machine's own, whose modes root's user id may change."""
+"""Device nodes for commands of root's: bubblewrap shows the machine's, and root's user id may change their modes."""
 
 import os
 import stat

@@ -44,7 +44,7 @@ class Syntax:
     """By subcommand (empty: any), options behind it by which it runs a program that they or a file name."""
 
     def takes_next(self, option: str) -> bool:
-        """Whether the word behind an option is its value.
+        """Whether the word after an option is its value.
 
         Raises:
             Unclear: the option is not known.
@@ -69,7 +69,7 @@ class Syntax:
         return not self.steering.isdisjoint((option.partition("=")[0], *letters))
 
     def dangers(self, subcommand: str, words: Sequence[str | None]) -> str | None:
-        """Return the first word by which a subcommand runs another program; `…` for an unknown word."""
+        """Return the first word that makes a subcommand run another program; `…` for an unknown word."""
         if self.runs is None:
             return None
         listed = f"{self.runs.get('', '')} {self.runs.get(subcommand, '')}".split()

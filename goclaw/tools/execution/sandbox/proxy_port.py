@@ -42,7 +42,7 @@ _BUFFER = 1 << 15
 
 @asynccontextmanager
 async def inlet(pid: int, process: int, serve: Serve) -> AsyncIterator[None]:
-    """Answer what connects to `PORT` in the network namespace of the process `pid`, of which `process` is the pidfd.
+    """Answer connections to `PORT` in the network namespace of the process `pid`, with the pidfd `process`.
 
     Raises:
         SandboxUnavailable: the socket cannot be made there.
@@ -94,7 +94,7 @@ def _handed_back(network: int) -> socket.socket:
 
 @asynccontextmanager
 async def _answering(listener: socket.socket, serve: Serve) -> AsyncIterator[None]:
-    """Serve what connects, beside the block, and end it with the block."""
+    """Serve connections while the block runs; end them with the block."""
     serving: set[asyncio.Task[None]] = set()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

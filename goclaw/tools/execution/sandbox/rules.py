@@ -1,6 +1,6 @@
 """Rules for commands: which of them `exec` may run (`tools.exec.allowed` and `tools.exec.blocked`).
 
-A fence for honest mistakes and a second line behind the sandbox, which is what contains. A rule is one or more words:
+A fence for honest mistakes and a second line of defence; the sandbox does the containing. A rule is one or more words:
 `git` is that command with any arguments, `git status` only with these first, whatever options stand between them. With
 rules in force a line that cannot be judged is refused.
 """

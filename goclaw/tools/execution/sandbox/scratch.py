@@ -42,7 +42,7 @@ async def scratch_folder() -> AsyncIterator[Path]:
 
 
 def sweep() -> None:
-    """Remove the folders of this user whose daemons are gone."""
+    """Remove this user's folders that belong to daemons that are gone."""
     swept = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*"):
         with suppress(OSError):  # of another user, in use, or just gone

@@ -213,7 +213,7 @@ def build(
         families: address families that `socket` may be called with.
         among_strangers: the command sees processes that are not its own (no namespace around it): it may then not
             touch their priorities, limits, shared memory and queues, nor the metadata of files (`METADATA`).
-        protected: process ids that must not be signalled, nor all at once (-1), where Landlock cannot ensure it.
+        protected: process ids that must not be signalled, nor all together (-1), where Landlock cannot ensure it.
         listened: calls of `METADATA` are not refused but wait for the listener of the filter to answer them.
         machine: `x86_64` or `aarch64`; this machine's by default.
 

@@ -1,6 +1,6 @@
 """The choice of the tier on this machine: the first of the configured ones that passes the self-test.
 
-Nothing is proven while the daemon starts: that happens beside it, and the first command waits for it. When nothing
+Nothing is proven while the daemon starts: that happens in parallel, and the first command waits for it. When nothing
 contains commands here, every `run` is refused with the cause and the remedy; it never runs uncontained instead.
 """
 
@@ -97,7 +97,7 @@ class SelectedSandbox:
         )  # fmt: skip
 
     async def close(self) -> None:
-        """End what the tier keeps running."""
+        """End the processes that the tier keeps running."""
         await self._stack.aclose()
 
 
@@ -117,7 +117,7 @@ async def settle(sandbox: Sandbox) -> None:
 
 @asynccontextmanager
 async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
-    """Open the sandbox for `settings`, at once; its tier is determined in the background."""
+    """Open the sandbox for `settings`, immediately; its tier is determined in the background."""
     sandbox = SelectedSandbox(settings, clock or RealClock())
     looking = asyncio.create_task(_look(sandbox), name="exec sandbox")
     try:
@@ -153,7 +153,7 @@ async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
 
 
 def _evidence(tier: Tier, proof: Proof) -> str:
-    """`0.8.0 OK (files, pids, network isolated; 6 ms)`, and after it what a tier says about its weaknesses."""
+    """`0.8.0 OK (files, pids, network isolated; 6 ms)`, followed by a tier's notes about its weaknesses."""
     version, _, weaknesses = tier.describe().partition("; ")
     more = "".join(f"; {one}" for one in (weaknesses, metadata_note() if proof.metadata_fixed else "") if one)
     return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"

@@ -109,7 +109,7 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 @contextmanager
 def _stage() -> Iterator[tuple[Path, Path, int]]:
-    """Make a workspace, a folder beside it to hide, and a port on loopback that would answer."""
+    """Make a workspace, a sibling folder to hide, and a port on loopback that would answer."""
     with tempfile.TemporaryDirectory(prefix="goclaw-canary-") as folder, socket.socket() as listener:
         workspace, hidden = Path(folder, "workspace"), Path(folder, "hidden")
         workspace.mkdir()

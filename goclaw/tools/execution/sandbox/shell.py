@@ -1,7 +1,7 @@
 """The commands that a shell line would run, as far as that can be known without running it.
 
 The line is parsed with bash's whole grammar. Every command in it is found, wherever it stands: after `;`, `&&`, `|`, in
-substitutions, loops, functions and here-documents, and behind wrappers that run another command (`env`, `xargs`, `sh
+substitutions, loops, functions and here-documents, and after wrappers that run another command (`env`, `xargs`, `sh
 -c` …). What cannot be known makes the line unclear, and rules for commands refuse it.
 """
 
@@ -173,13 +173,13 @@ def _check_kind(node: Node, text: str) -> None:
 
 
 def _is_indirect(expansion: str) -> bool:
-    """Whether `${…}` takes a text for a name or a prompt, both of which bash expands once more."""
+    """Whether `${…}` takes a text for a name or a prompt; bash expands both once more."""
     expansion = _FIXED_INDEX.sub("", expansion, count=1)
     return bool(expansion.startswith("${!") or _SUBSTRING.match(expansion)) or any(sign in expansion for sign in "@[`")
 
 
 def _is_quoted_document(node: Node) -> bool:
-    """Whether it is the body of a here-document in which nothing is expanded (`<<'E'`)."""
+    """Whether it is the body of a here-document without expansion (`<<'E'`)."""
     starts = [child for child in node.parent.children if child.type == "heredoc_start"] if node.parent else []
     return node.type == "heredoc_body" and any(_text(start).startswith(("'", '"', "\\")) for start in starts)
 
@@ -346,7 +346,7 @@ def _env(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _as_other(words: Words, depth: int) -> list[ResolvedCommand]:
-    """`sudo`, of which some options start a shell or an editor."""
+    """`sudo`: some of its options start a shell or an editor."""
     rest = _rest(words, syntax := OPTIONS[_base(words)])
     before = words[1 : len(words) - len(rest)]
     if any(syntax.steers(word) for word in before if word is not None and is_option(word)):

@@ -1,9 +1,9 @@
 """A warm sandbox: namespaces and mounts that were made before the command that runs in them came.
 
-They are most of a short command's time. After a command that others are likely to follow, one sandbox like its own
-is started, in which a shell waits for one line at its standard input: the next command, which takes that shell's
-place. It runs one command, as any sandbox does, and only one that would be shown the very same files. Without the
-daemon the line never comes, the input ends, and so does the shell.
+They are most of a short command's time. After a command that others are likely to follow, one sandbox like its own is
+started. In it, a shell waits for one line at its standard input: the next command, which takes that shell's place. It
+runs one command, as any sandbox does, and only one that would be shown the very same files. Without the daemon the line
+never comes, the input ends, and so does the shell.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class WarmBubblewrap:
                 self._warm = None
 
     async def _key(self, command: SandboxCommand, policy: Policy) -> Hashable:
-        """Return what is equal for two commands that may run in one and the same sandbox, one or the other."""
+        """Return a key that is equal for two commands if either may run in one and the same sandbox."""
         files = await self._bubblewrap.shown(command, policy)
         return command.cwd, tuple(command.env.items()), policy, files
 

@@ -31,7 +31,7 @@ class TaskState(StrEnum):
 
 @record
 class Owner:
-    """Whose a task is."""
+    """The owner of a task."""
 
     session: str
     person: str
@@ -117,7 +117,7 @@ class UnknownTask(ToolError):
 
 
 class TaskRecord(Protocol):
-    """Where tasks are written down, so that a restart can tell of them. Raises DiskError."""
+    """Where tasks are written down, so that a restart can report them. Raises DiskError."""
 
     async def add(self, info: TaskInfo) -> None: ...
 

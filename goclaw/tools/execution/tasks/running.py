@@ -39,7 +39,7 @@ class Output:
         return not self._spill.truncated
 
     async def add(self, chunk: bytes) -> None:
-        """Take in what the task wrote."""
+        """Add output of the task."""
         await self._keep(await self._screen.write(chunk))
 
     async def end(self) -> None:
@@ -106,7 +106,7 @@ class RunningTask(ABC):
     async def run(self, blobs: Blobs, record: TaskRecord, bound: int, memory: int) -> None:
         """Do it to its end; of its output `bound` bytes are kept in a file, the last `memory` at hand.
 
-        What it said outlives a cancellation, which leaves the record as it is: of a task that was running.
+        Its output outlives a cancellation, which leaves the record as it is: of a task that was running.
         """
         cut: asyncio.CancelledError | None = None
         try:
