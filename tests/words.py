@@ -8,14 +8,15 @@ hardly occur.
 
 import ast
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
 from tests import house
 
 _PARTICIPLE = re.compile(
-    r"_?(\w+ed|told|said|heard|known|shown|kept|held|sent|found|begun|given|taken|written|made|done|lost|seen|chosen|drawn"
-    r"|left|met|paid|read|wanted|got|gone|forgotten|spoken|bound)"
+    r"_?(\w+ed|told|said|heard|known|shown|kept|held|sent|found|begun|given|taken|written|made|done|lost|seen|chosen"
+    r"|drawn|left|met|paid|read|wanted|got|gone|forgotten|spoken|bound)"
 )
 _OWN_VERB = re.compile(
     r"(^|_)(take|tell|told|keep|kept|look|see|hold|held|give|given|begin|go|goes|come|let|have|mind|settle|settled|say|said"
@@ -80,8 +81,8 @@ def main() -> None:
         ("verbs of our own, %", found.share_of_own_verbs, found.own_verbs),
         ("odd words of 1,000", found.odd_per_thousand, found.odd),
     ):
-        print(f"{name}: {figure:.1f}")
-        print("   ", ", ".join(f"{word} {number}" for word, number in words.most_common(40)))
+        common = ", ".join(f"{word} {number}" for word, number in words.most_common(40))
+        sys.stdout.write(f"{name}: {figure:.1f}\n    {common}\n")
 
 
 if __name__ == "__main__":
