@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "goclaw"
+LASTING = {"cli", "declare", "hooks", "toolkit"}
+"""Packages and modules of lasting paths, whose contents are in a room."""
 NO_GENERATORS = (".iter_any",)
 """Calls that return an iterator with nothing to close."""
 

@@ -24,8 +24,8 @@ _OWN_VERB = re.compile(
 )
 _ODD = re.compile(
     r"\b(for naught|whoever|whose|thereof|Take it that|is told|are told|be told|tells? (of|what|which)"
-    r"|what (it|is|was|has|they|he|comes?|a|an|the|this|runs?|stands?) \w+|of which|in which|by which|beside|anew|behind"
-    r"|amiss|who (asks|asked|waits|writes|reads|comes|has)|at once|as ever|as long as|are there|is there)\b",
+    r"|what (it|is|was|has|they|he|comes?|a|an|the|this|runs?|stands?) \w+|of which|in which|by which|beside|anew"
+    r"|behind|amiss|who (asks|asked|waits|writes|reads|comes|has)|at once|as ever|as long as|are there|is there)\b",
     re.IGNORECASE,
 )
 
