@@ -45,6 +45,8 @@ class RecordingGateway:
         """What becomes of messages that are not known yet."""
         self.gates: dict[str, asyncio.Event] = {}
         """Messages with this text are not durable until the event is set."""
+        self.late_errors: dict[str, Exception] = {}
+        """Raised once for the message with this text, after its gate."""
         self.chosen: list[tuple[str, str, int]] = []
         """Presses of buttons: who, which question, which option."""
         self.begun: list[str] = []
@@ -60,6 +62,8 @@ class RecordingGateway:
             raise self.errors.pop(0)
         if gate := self.gates.get(inbound.text):
             await gate.wait()
+        if error := self.late_errors.pop(inbound.text, None):
+            raise error
         known = any(inbound.id == other.id for other in self.accepted)
         self.accepted.append(inbound)
         await self._notify()

@@ -6,6 +6,24 @@ _WORDING = "goclaw/conversation/approvals/question_messages.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a message is taken past one of its chat that could not be kept",
+        "class order: the later one is answered first, as the earlier one comes again",
+        "goclaw/channels/telegram/chat_order.py",
+        "            self._error = error\n",
+        "            del error\n",
+        "tests/channels/telegram/test_update_handler.py"
+        "::test_what_waits_for_a_message_that_cannot_be_kept_is_not_taken_before_it",
+    ),
+    bug(
+        "while the store is away, what follows is taken as soon as it is back",
+        "class order: the later one is answered first, as the earlier one comes again",
+        "goclaw/channels/telegram/listening.py",
+        "                    waiting.add(chat)\n",
+        "                    del chat\n",
+        "tests/channels/telegram/test_listening.py"
+        "::test_what_follows_a_message_that_waits_for_the_store_is_not_taken_before_it",
+    ),
+    bug(
         "a run of tildes is tried at each of its lengths",
         "GoClaw before 2026-11: 10,000 tildes stopped the daemon",
         "goclaw/channels/telegram/render.py",

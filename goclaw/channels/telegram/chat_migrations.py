@@ -3,13 +3,13 @@
 It is in the store because Telegram reports a migration once. Senders use `current`, names of sessions use `origin`.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 from goclaw.channels.state import ChannelState
+from goclaw.channels.telegram.chat_order import ChatOrder
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.common.core.records import BoundedDict
 from goclaw.errors import StateError
@@ -32,7 +32,7 @@ class ChatMigrations:
         self._after: dict[int, int] = {}
         self._before: dict[int, int] = {}
         self._unmoved: BoundedDict[int, None] = BoundedDict(MANY_CHATS)
-        self._looks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._looks: WeakValueDictionary[int, ChatOrder] = WeakValueDictionary()
         """Held while the store is asked for a chat; acquired in order."""
 
     async def load(self) -> None:
@@ -68,7 +68,7 @@ class ChatMigrations:
         if self._is_alone:
             return
         # One after the other: the answers of the store keep no order.
-        async with self._looks.setdefault(chat, asyncio.Lock()):
+        async with self._looks.setdefault(chat, ChatOrder()):
             await self._ask(chat, is_message=is_message)
 
     async def remember(self, old: int, new: int) -> None:

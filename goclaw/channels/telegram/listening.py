@@ -18,6 +18,7 @@ from goclaw.channels.telegram.poll_lock import BotInUse
 from goclaw.channels.telegram.polling import Poller
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.update_handler import UpdateHandler
+from goclaw.channels.telegram.updates import chat_of
 from goclaw.channels.telegram.webhook import Webhook
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.supervise import background, keep_running
@@ -130,13 +131,19 @@ class ListeningAmongOthers:
 
         Ends when the store can be reached, or another process polls: that one can reach it.
         """
+        waiting = set[int | None]()
 
         async def take(update: Any) -> None:
-            try:
-                await intake.take(update)
-            except StateError:
-                # Its sender was told. It is not acknowledged, and comes again when the store is back.
-                await asyncio.Event().wait()
+            chat = chat_of(update)
+            if chat not in waiting:
+                try:
+                    await intake.take(update)
+                    return
+                except StateError:
+                    # Its sender was told. It is not acknowledged, and comes again when the store is back.
+                    waiting.add(chat)
+            # Nor is what follows in this chat taken before it.
+            await asyncio.Event().wait()
 
         polling = keep_running("polling without the store", partial(poller.run, take), self._clock)
         async with background(polling, "polling without the store"):

@@ -19,6 +19,7 @@ from telegram.error import InvalidToken, TelegramError
 
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
+from goclaw.channels.telegram.chat_order import ChatOrder
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_ended_by, is_of, text_of
 from goclaw.channels.telegram.message_content import body_of, covered
@@ -32,9 +33,11 @@ from goclaw.channels.telegram.updates import (
     Membership,
     Terms,
     album_of,
+    chat_of,
     is_group,
     is_open,
     membership_of,
+    message_in,
     move_of,
     number,
     person_of,
@@ -154,7 +157,7 @@ class UpdateHandler:
     group: asyncio.TaskGroup
     """Has the tasks that live as long as the channel runs."""
     _groups: Mapping[int, int] = field(init=False)
-    _chats: WeakValueDictionary[int, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _chats: WeakValueDictionary[int, ChatOrder] = field(default_factory=WeakValueDictionary)
     _courtesies: set[asyncio.Task[None]] = field(default_factory=set)
     _gathering: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     """By group: it is handed over when it is whole."""
@@ -394,19 +397,13 @@ class UpdateHandler:
     def _terms_of(self, me: Me) -> Terms:
         return Terms(me, self.clock.now(), self._groups, self.migrations.origin)
 
-    def _order_of(self, chat: int) -> asyncio.Lock:
+    def _order_of(self, chat: int) -> ChatOrder:
         """Held while a message of a chat is being taken; acquired in order."""
-        return self._chats.setdefault(chat, asyncio.Lock())
+        return self._chats.setdefault(chat, ChatOrder())
 
 
 def _group_of(update: Json) -> int | None:
     """Return the group that an update comes from; None for persons, and for the message about a migration itself."""
-    content: Json = next((each for each in update.values() if isinstance(each, dict)), {})
-    message = content.get("message", content)
-    try:
-        if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message:
-            return None
-        chat = number(message["chat"]["id"])
-    except UNREADABLE:
-        return None  # whatever reads it says so
-    return chat if chat < 0 else None
+    message, chat = message_in(update), chat_of(update)
+    is_migration = chat is not None and ("migrate_to_chat_id" in message or "migrate_from_chat_id" in message)
+    return None if chat is None or chat > 0 or is_migration else chat

@@ -187,6 +187,21 @@ def number(value: Any) -> int:
     return value
 
 
+def message_in(update: Json) -> Json:
+    """Return the message that an update is about, or the part of it that names its chat."""
+    content: Json = next((each for each in update.values() if isinstance(each, dict)), {})
+    message: Json = content.get("message", content)
+    return message
+
+
+def chat_of(update: Json) -> int | None:
+    """Return the chat that an update comes from; None: it names none."""
+    try:
+        return number(message_in(update)["chat"]["id"])
+    except UNREADABLE:
+        return None  # whatever reads it says so
+
+
 def person_of(message: Json) -> Json | None:
     """Return the human who wrote; None for bots and for messages in the name of a chat."""
     sender: Json | None = message.get("from")

@@ -116,3 +116,23 @@ async def test_while_the_store_is_away_each_person_is_told_why_they_wait(tmp_pat
                 server.start()
                 gateway.errors = []
                 await eventually(lambda: len({each.id for each in gateway.accepted}) == 3, SECONDS)
+
+
+@pytest.mark.promise("P-order")
+async def test_what_follows_a_message_that_waits_for_the_store_is_not_taken_before_it(tmp_path: Path) -> None:
+    gateway = RecordingGateway()
+    away = DiskError("Postgres cannot be reached", DiskFault.UNREACHABLE)
+    with running() as server:
+        async with FakeTelegram() as telegram:
+            async with open_replica(fresh_place(server), telegram, tmp_path / "one", gateway) as one:
+                await eventually(lambda: one.channel.health().startswith("polling"), SECONDS)
+                gateway.errors = [away] * 2  # to the poll that ends by it, and to the first one without the store
+                server.stop()
+                await telegram.world.say("m1", user=1)
+                await eventually(lambda: not gateway.errors, SECONDS)
+                await telegram.world.say("m2", user=1)
+                await telegram.world.say("from Ben", user=2)
+                await eventually(lambda: len(gateway.accepted) == 1, SECONDS)
+                server.start()
+                await eventually(lambda: len({each.id for each in gateway.accepted}) == 3, SECONDS)
+    assert list(dict.fromkeys(each.text for each in gateway.accepted)) == ["from Ben", "m1", "m2"]

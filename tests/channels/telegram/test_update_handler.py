@@ -1,15 +1,17 @@
 """Everything beside plain messages: edits, moved groups, chats that close, the Stop button, topics, our own name."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from goclaw.channels.telegram.update_handler import DOUBT_SECONDS
-from goclaw.common.core.clock import SteppedClock
+from goclaw.common.core.clock import RealClock, SteppedClock
 from goclaw.common.core.events import AcceptKind, Address, TextStreamed, TurnStarted
-from goclaw.errors import DeliveryError
+from goclaw.common.core.supervise import background, keep_running
+from goclaw.errors import DeliveryError, DiskError, DiskFault
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram import methods
 from tests.fake_telegram.server import FakeTelegram
@@ -45,6 +47,22 @@ async def test_an_edit_waits_for_the_message_that_it_changes() -> None:
         assert stage.gateway.begun == ["hello", "me too"]
         gate.set()
         assert [inbound.text for inbound in await stage.gateway.wait_accepted(3)] == ["me too", "hello", "hello there"]
+
+
+@pytest.mark.promise("P-order")
+async def test_what_waits_for_a_message_that_cannot_be_kept_is_not_taken_before_it() -> None:
+    async with open_stage(running=False) as stage:
+        gate = stage.gateway.gates["m1"] = asyncio.Event()
+        stage.gateway.late_errors["m1"] = DiskError("the disk is full", DiskFault.FULL)
+        listening = keep_running("telegram", partial(stage.channel.run, stage.gateway), RealClock())
+        async with background(listening, "telegram"):
+            for number in range(1, 4):
+                await stage.telegram.world.say(f"m{number}")
+            await stage.telegram.world.say("from Ben", user=6)
+            await stage.gateway.wait_accepted(1)
+            gate.set()
+            await settled(stage)
+    assert list(dict.fromkeys(each.text for each in stage.gateway.accepted)) == ["from Ben", "m1", "m2", "m3"]
 
 
 @pytest.mark.promise("P-telegram-nobody")
