@@ -17,11 +17,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 from scripts._bootstrap import environment
@@ -113,10 +113,25 @@ def temporary_folder() -> Iterator[None]:
     if "TMPDIR" in os.environ or not fits_in_memory():
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="goclaw-", dir=MEMORY, ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o711)  # Postgres runs as another user
-        os.environ["TMPDIR"] = folder
+    folder = short_folder()
+    os.environ["TMPDIR"] = str(folder)
+    try:
         yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def short_folder() -> Path:
+    """Make a folder with a short name: tests have sockets in it, whose paths have 107 bytes at most."""
+    for number in count():
+        folder = MEMORY / f"t{number}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        folder.chmod(0o711)  # Postgres runs as another user
+        return folder
+    raise AssertionError("there are more numbers")
 
 
 def fits_in_memory() -> bool:
