@@ -15,13 +15,23 @@ class ChatOrder:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
+        self._users = 0
+        """Messages that are being taken, or wait for that."""
         self._error: StateError | None = None
+        """Set while there are messages that waited for one that failed."""
 
     async def __aenter__(self) -> None:
-        await self._lock.acquire()
+        self._users += 1
+        try:
+            await self._lock.acquire()
+        except asyncio.CancelledError:
+            self._leave()
+            raise
         if self._error is not None:
+            error = self._error
             self._lock.release()
-            raise self._error
+            self._leave()
+            raise error
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -29,3 +39,9 @@ class ChatOrder:
         if isinstance(error, StateError):
             self._error = error
         self._lock.release()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._error = None  # Telegram sends them again, in their order
