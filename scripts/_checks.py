@@ -10,6 +10,7 @@
 Runs inside .venv-dev. Exits 0 when nothing failed, else 1.
 """
 
+import fcntl
 import hashlib
 import os
 import re
@@ -21,7 +22,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 
 from scripts._bootstrap import environment
@@ -70,6 +70,8 @@ QUICK = ("-m", "not long and not slow")
 MEMORY = Path("/dev/shm")  # noqa: S108  # a folder of our own is made in it
 MEMORY_BYTES = 8_000_000_000
 """Free memory from which temporary files are kept there; those of all tests are a quarter of it."""
+MANY_RUNS = 10
+"""Runs at once on one machine."""
 DYING_SECONDS = 10
 """Between showing where a program stands and killing it."""
 
@@ -113,25 +115,36 @@ def temporary_folder() -> Iterator[None]:
     if "TMPDIR" in os.environ or not fits_in_memory():
         yield
         return
-    folder = short_folder()
-    os.environ["TMPDIR"] = str(folder)
-    try:
+    with short_folder() as folder:
+        os.environ["TMPDIR"] = str(folder)
         yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def short_folder() -> Path:
-    """Make a folder with a short name: tests have sockets in it, whose paths have 107 bytes at most."""
-    for number in count():
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """Make a folder with a short name: tests have sockets in it, whose paths have 107 bytes at most.
+
+    It is locked while it is used. The kernel releases the lock of a run that was killed, and the next one removes what
+    that has left in memory.
+    """
+    for number in range(MANY_RUNS):
         folder = MEMORY / f"t{number}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        folder.chmod(0o711)  # Postgres runs as another user
-        return folder
-    raise AssertionError("there are more numbers")
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # another run uses it
+            for left in folder.iterdir():
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+            folder.chmod(0o711)  # Postgres runs as another user
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+    raise SystemExit(f"{MEMORY}: {MANY_RUNS} runs of the tests use it")
 
 
 def fits_in_memory() -> bool:

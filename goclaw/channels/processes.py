@@ -43,7 +43,7 @@ class Processes(Protocol):
 
 
 class SoleProcess:
-    """The one process of its store: it has every session and every duty, and nobody hears it."""
+    """The one process of its store: it has every session and every duty, and messages to others go nowhere."""
 
     is_alone = True
 

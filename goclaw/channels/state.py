@@ -1,7 +1,18 @@
 """The rows that channels keep in the store: a protocol, which `store.channel_state` implements."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
+
+
+class Gathered(StrEnum):
+    """What became of a message that is part of a group."""
+
+    KEPT = "gathered"
+    HANDED_OVER = "known"
+    """Its group has been handed over with it."""
+    APART = "apart"
+    """Its group has ended without it: it is a message of its own."""
 
 
 class ChannelState(Protocol):
@@ -23,11 +34,10 @@ class ChannelState(Protocol):
         """Keep values that JSON can express, all or none; their names are listed in `store.settings`."""
         ...
 
-    async def gather(self, name: str, chat: int, sender: int, part: int, message: bytes) -> tuple[str, int]:
+    async def gather(self, name: str, chat: int, sender: int, part: int, message: bytes) -> tuple[Gathered, int]:
         """Keep a message, as JSON, that is part of a group; on disk when this returns.
 
-        Returns `gathered`; `known`, where it was handed over; `apart`, where the group has ended without it. And the
-        number of messages that are kept of the group.
+        Returns what became of it, and the number of messages that are kept of the group.
         """
         ...
 

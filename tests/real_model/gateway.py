@@ -36,9 +36,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, server: RealServer, **options: Any) -> AsyncIterator[Stage]:
+async def stage(
+    folder: Path, server: RealServer, *, hides_window: bool = False, **options: Any
+) -> AsyncIterator[Stage]:
     """Run a daemon on this server; `options` are those of the model."""
-    async with recorder(server.url) as line:
+    async with recorder(server.url, hides_window=hides_window) as line:
         models = {"agent": SPEC, "options": {SPEC: options}, "summary": [SPEC]}
         providers = {"llamacpp": {"base_url": f"{line.url}/v1"}}
         async with installation(folder, models=models, providers=providers) as home:

@@ -70,8 +70,10 @@ class Exchange:
 class Recorder:
     """Made by `recorder`; `exchanges` are all requests, oldest first."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, hides_window: bool = False) -> None:
+        """`hides_window`: answer nothing but chats, as a server that does not say how much its model reads."""
         self.target = target
+        self.hides_window = hides_window
         self.url = ""
         self.exchanges: list[Exchange] = []
         self.began = asyncio.Event()
@@ -98,6 +100,8 @@ class Recorder:
         """Answer one request with what the target says."""
         exchange = Exchange(request.path, await request.read(), clock.monotonic())
         self.exchanges.append(exchange)
+        if self.hides_window and request.path != CHAT:
+            return web.Response(status=404)
         headers = {name: request.headers[name] for name in SENT_ON if name in request.headers}
         asked = session.request(request.method, f"{self.target}{request.path}", data=exchange.request, headers=headers)
         try:
@@ -130,9 +134,9 @@ class Recorder:
 
 
 @asynccontextmanager
-async def recorder(target: str) -> AsyncIterator[Recorder]:
+async def recorder(target: str, *, hides_window: bool = False) -> AsyncIterator[Recorder]:
     """Listen on a free port in front of `target`, an address without a path."""
-    made = Recorder(target)
+    made = Recorder(target, hides_window=hides_window)
     # A connection for each request: llama-server closes those that it has kept open, also when one is on its way.
     connector, timeout = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:

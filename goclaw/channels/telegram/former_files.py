@@ -92,7 +92,7 @@ async def _import_groups(groups: _Groups, state: ChannelState) -> None:
 
 
 def _chat_of(name: str) -> int | None:
-    """Return the chat in the name of a group; None: it is none of ours."""
+    """Return the chat in the name of a group; None: the name is not one of ours."""
     prefix = next((each for each in (ALBUMS, TEXTS) if name.startswith(each)), None)
     try:
         return int(name.removeprefix(prefix).partition(":")[0]) if prefix else None

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.channels.state import ChannelState
+from goclaw.channels.state import ChannelState, Gathered
 from goclaw.channels.telegram.render import units
 from goclaw.channels.telegram.updates import CHANNEL, Json, number
 from goclaw.common.core.clock import Clock
@@ -87,10 +87,10 @@ class MediaGroups:
         """Return the names and chats of those that this process is to hand over."""
         return [(name, group.chat) for name, group in self._open.items()]
 
-    async def gather(self, name: str, chat: int, sender: int, message: Json) -> str:
+    async def gather(self, name: str, chat: int, sender: int, message: Json) -> Gathered:
         """Keep a part; on disk when this returns.
 
-        Returns the outcome as `ChannelState.gather` does.
+        Returns what became of it.
 
         Raises:
             DiskError: it cannot be written; the part must come again.
@@ -99,7 +99,7 @@ class MediaGroups:
         group = self._expect(name, chat)
         self._parts[chat, part] = None
         outcome, count = await self._state.gather(name, chat, sender, part, orjson.dumps(message))
-        if outcome != "gathered":
+        if outcome is not Gathered.KEPT:
             if is_new:
                 self._open.pop(name, None)
             return outcome

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from telegram import Bot
 from telegram.error import InvalidToken, TelegramError
 
+from goclaw.channels.state import Gathered
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.chat_order import ChatOrder
@@ -255,9 +256,9 @@ class UpdateHandler:
     async def _gather(self, name: str, chat: int, sender: int, message: Json) -> bool:
         """Keep a part, and have its group handed over. False: the part is a message of its own."""
         outcome = await self.albums.gather(name, chat, sender, message)
-        if outcome == "gathered":
+        if outcome is Gathered.KEPT:
             self._hand_over_soon(name, chat)
-        return outcome != "apart"
+        return outcome is not Gathered.APART
 
     def _hand_over_soon(self, name: str, chat: int) -> None:
         """Have a group handed over when it is whole, which is not waited for."""

@@ -34,6 +34,6 @@ def users_within(config: Config, users: Sequence[User], folder: Path) -> list[Us
 
 
 def is_shared(config: Config, users: Sequence[User], folder: Path) -> bool:
-    """Whether somebody who is no admin writes in a folder with others; for the arguments see `users_within`."""
+    """Whether a person without admin rights shares a folder with others; for the arguments see `users_within`."""
     found = users_within(config, users, folder)
     return len(found) > 1 and any(ADMIN not in user.roles for user in found)

@@ -265,7 +265,7 @@ def put_users(path: Path, entries: Mapping[str, Mapping[str, Any]], expected: Ma
     Args:
         path: the file, which is made when missing, mode 0600.
         entries: what to write, by key.
-        expected: what each entry is until now, as somebody was shown it; None: there is none.
+        expected: what each entry is until now, as the person saw it; None: no entry.
 
     Raises:
         ConfigError: a key or an entry is not valid, an entry is not as expected any more, or the file is broken or

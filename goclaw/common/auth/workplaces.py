@@ -42,7 +42,7 @@ def place_of(config: Config, user: User | None, session: str = "") -> WorkspaceP
 
     Args:
         config: the configuration.
-        user: the person's entry of users.json; None: there is none, and the workspace is the configured one.
+        user: the person's entry of users.json; None: no entry, so the workspace is the configured one.
         session: the key of the conversation, which may be a group's.
     """
     configured = config.workspace_path.expanduser().absolute()

@@ -99,7 +99,7 @@ def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def malformed(selection: Sequence[str]) -> str | None:
-    """Describe the fault in the form of a selection; None: there is none."""
+    """Describe the fault in the form of a selection; None: the form is right."""
     for part in selection:
         rest = part.removeprefix(NOT)
         if not rest or rest in (TAG, SET) or rest != rest.strip() or rest.startswith(NOT):

@@ -1,8 +1,8 @@
 """Approved texts of the prompt files of workspaces: `prompt-files/` of the state folder has a file for each workspace.
 
 A prompt file is an order to the agents of all users who work there. Where several people share a workspace, a change
-counts once somebody with the right to has approved it; until then the text approved last is used, whatever lies on the
-disk. Elsewhere, and the first time that a workspace is seen, the present text counts, and is kept.
+counts once a person with the right to do so has approved it; until then the text approved last is used, whatever lies
+on the disk. Elsewhere, and the first time that a workspace is seen, the present text counts, and is kept.
 
 The texts themselves are kept and compared: the text shown, approved and used is one and the same. All processes that
 write here (the daemon, `goclaw tool run`, `goclaw prompt-files`) take turns, and each reads the others' changes.

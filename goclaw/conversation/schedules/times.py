@@ -46,7 +46,7 @@ def parse_moment(text: str, now: float, zone: tzinfo) -> float:
         zone: where the person is; an ISO text with an offset of its own does not need it.
 
     Raises:
-        NoTime: it is none of the forms, or a moment that has passed or is more than ten years away.
+        NoTime: the text has another form, or its moment has passed or is more than ten years away.
     """
     text = text.strip()
     if (seconds := duration(text)) is not None:

@@ -1,6 +1,6 @@
 """The end of turns for which no person waits (schedules, heartbeat, webhooks), and texts that are said word for word.
 
-What such a turn has to say is delivered at its end, with the calls that were refused because nobody was there to ask.
+What such a turn has to say is delivered at its end, with the calls that were refused because no person could be asked.
 An answer of `HEARTBEAT_OK` is not delivered. A terminal reads transcripts, so the result of a turn in a session of its
 own is said in the session that it was made in.
 """

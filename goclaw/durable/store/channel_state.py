@@ -27,6 +27,7 @@ from sqlalchemy import (
     update,
 )
 
+from goclaw.channels.state import Gathered
 from goclaw.durable.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.durable.store.dialect import OnConflict, age_of, has_number, numbers_of, store_time
 from goclaw.durable.store.fencing import Fence, fenced
@@ -44,6 +45,7 @@ MAX_PREVIEWS = 200
 MAX_GROUPS = 1_000
 """Groups that are read at a start, the latest: Telegram can repeat far fewer."""
 
+_KEPT = Gathered.KEPT.value
 _part = bindparam("part", type_=BigInteger)
 _named = media_groups.c.name == bindparam("name")
 _is_undecided = and_(_named, media_groups.c.members.is_(None))
@@ -68,9 +70,9 @@ _ADD = Statement(
 _OUTCOME = Statement(
     select(
         case(
-            (or_(media_groups.c.members.is_(None), and_(_is_member, not_(media_groups.c.is_handed_over))), "gathered"),
-            (_is_member, "known"),
-            else_="apart",
+            (or_(media_groups.c.members.is_(None), and_(_is_member, not_(media_groups.c.is_handed_over))), _KEPT),
+            (_is_member, Gathered.HANDED_OVER.value),
+            else_=Gathered.APART.value,
         ).label("outcome"),
         _count.label("parts"),
     ).where(_named)
@@ -197,7 +199,7 @@ class ChannelRows:
     async def learn(self, facts: Mapping[str, Any]) -> None:
         await self._database.write(*(Settings.learning(name, value) for name, value in facts.items()), durable=True)
 
-    async def gather(self, name: str, chat: int, sender: int, part: int, message: bytes) -> tuple[str, int]:
+    async def gather(self, name: str, chat: int, sender: int, part: int, message: bytes) -> tuple[Gathered, int]:
         [*_, result] = await self._database.write(
             _OPEN(name=name, chat=chat, sender=sender),
             _TOUCH(name=name, part=part),
@@ -205,7 +207,7 @@ class ChannelRows:
             _OUTCOME(name=name, part=part),
             durable=True,
         )
-        return str(result.rows[0]["outcome"]), int(result.rows[0]["parts"])
+        return Gathered(result.rows[0]["outcome"]), int(result.rows[0]["parts"])
 
     async def around(self, chat: int, part: int) -> Sequence[Mapping[str, Any]]:
         rows = await self._database.read(_AROUND(chat=chat, part=part))

@@ -199,7 +199,7 @@ def is_text(kind: str) -> bool:
 
 
 def is_page(kind: str, body: bytes) -> bool:
-    """Whether it is HTML: by the server's word, or by its first bytes where there is none."""
+    """Whether it is HTML: by the server's word, or by its first bytes where the server says nothing."""
     return kind in PAGES or (kind in ("", "application/octet-stream") and _HTML.match(body[:_HEAD]) is not None)
 
 

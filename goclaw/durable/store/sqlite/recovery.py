@@ -358,7 +358,7 @@ class _Reading:
                 last = self._next_readable(last or 0)
 
     def _next_readable(self, last: int) -> int | None:
-        """Return the lowest id with a readable row after it; None when there is none."""
+        """Return the lowest id with a readable row after `last`; None: no row can be read."""
         step = 1
         while not self._can_read(last + step):
             step *= 2

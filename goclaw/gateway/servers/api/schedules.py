@@ -160,7 +160,7 @@ async def _find(call: Call, name: str) -> StoredJob:
     """Return a schedule that the caller may see.
 
     Raises:
-        Problem: 404, there is none, or it is another user's: one answer for both.
+        Problem: 404, no such schedule, or another user's: one answer for both.
     """
     found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
     if found is None:
