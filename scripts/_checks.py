@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 from scripts._bootstrap import environment
 
@@ -129,22 +130,30 @@ def short_folder() -> Iterator[Path]:
     """
     for number in range(MANY_RUNS):
         folder = MEMORY / f"t{number}"
-        folder.mkdir(exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # another run uses it
+        if (lock := locked(folder)) is None:
+            continue
+        with lock:
             for left in folder.iterdir():
                 if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
-            folder.chmod(0o711)  # Postgres runs as another user
             try:
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-            return
+        return
     raise SystemExit(f"{MEMORY}: {MANY_RUNS} runs of the tests use it")
+
+
+def locked(folder: Path) -> IO[str] | None:
+    """Make a folder and lock it, until the file is closed; None: another run or another user has it."""
+    try:
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o711)  # Postgres runs as another user
+        lock = (folder / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return lock
 
 
 def fits_in_memory() -> bool:
