@@ -51,7 +51,7 @@ def sweep() -> None:
                     shutil.rmtree(folder)
                     swept += 1
     if swept:
-        log.info("%d temporary folders of commands were left by a daemon that was killed; they are removed", swept)
+        log.info("removed the temporary folders of a daemon that was killed: %d", swept)
 
 
 def _make() -> tuple[Path, int]:
