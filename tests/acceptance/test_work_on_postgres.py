@@ -57,8 +57,7 @@ def since_message(server: Server, before: int) -> str:
 async def test_a_plain_turn_on_postgres_does_no_more_than_the_bounds_say(
     folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> None:
-    turns = list[Counter[str]]()
-    log = ""
+    turns = list[tuple[Counter[str], str]]()
     async with installation(folder / "one", telegram, model.url, store=server.url) as home:
         home.write_users({f"telegram:{ANN}": {"name": "Ann"}})
         await home.start(telegram)
@@ -67,9 +66,11 @@ async def test_a_plain_turn_on_postgres_does_no_more_than_the_bounds_say(
             await telegram.world.say(f"m{number} plain", user=ANN)
             await telegram.wait_sent(ANN, number + 1)
             log = await eventually(partial(since_message, server, before))
-            turns.append(counted(log))
+            turns.append((counted(log), log))
         assert await home.stop() == 0
-    least = {kind: min(turn[kind] for turn in turns[WARMING:]) for kind in PLAIN}
+    least = {kind: min(turn[kind] for turn, _ in turns[WARMING:]) for kind in PLAIN}
+    # Where the machine stood still meanwhile, the conversation was let go, and there is more in the log.
+    log = next(log for turn, log in turns[WARMING:] if turn["transactions"] == least["transactions"])
     done = "\n".join(" ; ".join(text[:60] for text in each) for each in transactions(sent(log)))
     assert all(least[kind] <= bound for kind, bound in PLAIN.items()), f"{least} of {PLAIN}:\n{done}"
     assert all("pg_notify" not in text for each in transactions(sent(log)) if len(each) > 1 for text in each), (
