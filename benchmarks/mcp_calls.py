@@ -1,7 +1,7 @@
 """What a call of an MCP server's tool costs beyond the library's bare call, to two programs of the same kind.
 
 Both calls are made by turns, so that whatever else the machine does concerns both. Beyond the bare call are: who may do
-that, arguments checked against the server's schema, hooks, consent, order, the answer's form, masking, the audit log.
+that, arguments checked against the server's schema, hooks, approval, order, the answer's form, masking, the audit log.
 """
 
 import sys

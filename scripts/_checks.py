@@ -57,7 +57,7 @@ ON_OLDEST_POSTGRES = ("--store", "postgres-oldest")
 ON_THE_STORE = [
     f"tests/{name}"
     for name in (
-        *("durable", "conversation/schedules", "conversation/approvals", "conversation/compaction"),
+        *("durable", "conversation/schedules", "conversation/questions", "conversation/compaction"),
         *("conversation/sessions", "conversation/turns", "gateway", "program/app", "channels", "acceptance"),
     )
 ]

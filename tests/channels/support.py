@@ -21,7 +21,7 @@ from goclaw.common.core.events import (
     SessionPlace,
     TurnEvent,
 )
-from goclaw.conversation.approvals.question_messages import answered
+from goclaw.conversation.questions.question_messages import answered
 from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.durable.store.open import open_database
 

@@ -2,25 +2,25 @@
 
 from tests.mutations.bug import Bug, bug
 
-_QUESTIONS = "goclaw/conversation/approvals/questions.py"
+_QUESTIONS = "goclaw/conversation/questions/questions.py"
 _DISPATCHER = "goclaw/tools/toolkit/dispatcher.py"
 
 BUGS: list[Bug] = [
     bug(
         "the ends of lines in a script are not to be seen",
         "class approval: a text that passes for another argument",
-        "goclaw/conversation/approvals/question_messages.py",
+        "goclaw/conversation/questions/question_messages.py",
         'r"\\g<0>\\n"',
         '"\\n"',
-        "tests/conversation/approvals/test_question_messages_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
+        "tests/conversation/questions/test_question_messages_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
     ),
     bug(
         "a question promises a command without sandbox that it has no network",
         "class approval: a person agrees to something else",
-        "goclaw/tools/builtin/exec_grounds.py",
+        "goclaw/tools/builtin/command_approval.py",
         "    if ctx.sandbox.tier == OFF:\n",
         "    if False:\n",
-        "tests/conversation/approvals/test_approvals.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
+        "tests/conversation/questions/test_turn_questions.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
     ),
     bug(
         "ids of approvals are counted",
@@ -28,10 +28,10 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))',
         "name = str(len(self._open) + 1)",
-        "tests/conversation/approvals/test_approvals.py::test_no_id_ever_reaches_the_model",
-        "tests/conversation/approvals/test_questions.py::test_an_approval_shows_the_call_and_lets_it_run_once",
-        "tests/conversation/approvals/test_approvals_fuzz.py",
-        "tests/conversation/approvals/test_questions.py",
+        "tests/conversation/questions/test_turn_questions.py::test_no_id_ever_reaches_the_model",
+        "tests/conversation/questions/test_questions.py::test_an_approval_shows_the_call_and_lets_it_run_once",
+        "tests/conversation/questions/test_turn_questions_fuzz.py",
+        "tests/conversation/questions/test_questions.py",
     ),
     bug(
         "an approval waits for ever",
@@ -39,7 +39,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'until = now + self._approval_seconds if question.kind == "approval" else None',
         "until = None",
-        "tests/conversation/approvals/test_questions.py::test_nobody_s_answer_is_no",
+        "tests/conversation/questions/test_questions.py::test_nobody_s_answer_is_no",
     ),
     bug(
         "an approval that is over can still be answered",
@@ -47,7 +47,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "if self._is_over(item) or not self.may_answer(",
         "if not self.may_answer(",
-        "tests/conversation/approvals/test_questions.py::test_a_machine_that_slept_allows_nothing_late",
+        "tests/conversation/questions/test_questions.py::test_a_machine_that_slept_allows_nothing_late",
     ),
     bug(
         "a plain message approves",
@@ -55,7 +55,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'if item.session == session and question.kind == "question" and question.asker == actor.key:',
         "if item.session == session and question.asker == actor.key:",
-        "tests/conversation/approvals/test_questions.py::test_plain_words_never_approve_anything",
+        "tests/conversation/questions/test_questions.py::test_plain_words_never_approve_anything",
     ),
     bug(
         "whoever knows the id may approve",
@@ -63,7 +63,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)",
         "return not actor.behalf and bool(rights)",
-        "tests/conversation/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/conversation/questions/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "what acts for others approves in their name",
@@ -71,23 +71,23 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "return not actor.behalf and all(",
         "return all(",
-        "tests/conversation/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/conversation/questions/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "an approval holds for a call that has changed",
         "GHSA-2j8v: the script is rewritten while the approval waits",
         _DISPATCHER,
-        "        if changed or now.digest != consent.digest:",
+        "        if changed or now.digest != approval.digest:",
         "        if False:",
-        "tests/conversation/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
+        "tests/conversation/questions/test_turn_questions.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
     ),
     bug(
         "files that a call rests on are no part of what is approved",
         "GHSA-2j8v: the script is rewritten while the approval waits",
-        "goclaw/tools/toolkit/approval_request.py",
+        "goclaw/tools/approval/requests.py",
         '"facts": dict(grounds.facts),',
         '"facts": {},',
-        "tests/conversation/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
+        "tests/conversation/questions/test_turn_questions.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
     ),
     bug(
         "rights taken away while an approval waits do not matter",
@@ -101,17 +101,17 @@ BUGS: list[Bug] = [
         "an approval that was given holds for ever",
         "class approval: a restart days later",
         _DISPATCHER,
-        "        if lapsed := consent.lapsed():",
-        "        if False and (lapsed := consent.lapsed()):",
-        "tests/conversation/approvals/test_approvals.py::test_an_approval_that_was_given_before_a_crash_expires_like_every_other",
+        "        if lapsed := approval.find_lapse():",
+        "        if False and (lapsed := approval.find_lapse()):",
+        "tests/conversation/questions/test_turn_questions.py::test_an_approval_that_was_given_before_a_crash_expires_like_every_other",
     ),
     bug(
         "what is critical can be allowed for good",
         "class approval: always without a sandbox",
-        "goclaw/tools/toolkit/approval_request.py",
+        "goclaw/tools/approval/requests.py",
         "pattern = () if every_time else grounds.pattern",
         "pattern = grounds.pattern",
-        "tests/conversation/approvals/test_approvals.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
+        "tests/conversation/questions/test_turn_questions.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
     ),
     bug(
         "what one person allowed for good holds for everybody",
@@ -119,7 +119,7 @@ BUGS: list[Bug] = [
         "goclaw/durable/store/approvals.py",
         '        approval_rules.c.holder == bindparam("holder"),\n',
         "",
-        "tests/conversation/approvals/test_approvals.py::test_a_rule_is_for_one_person_and_a_script_in_it_for_what_it_was",
+        "tests/conversation/questions/test_turn_questions.py::test_a_rule_is_for_one_person_and_a_script_in_it_for_what_it_was",
     ),
     bug(
         "an approval can be answered twice",
@@ -128,7 +128,7 @@ BUGS: list[Bug] = [
         "        if results[0].rowcount != 1:\n            return False\n        # After a restart",
         "        # After a restart",
         "tests/durable/engine/test_journal.py",
-        "tests/conversation/approvals/test_approvals.py::test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answer_wins",
+        "tests/conversation/questions/test_turn_questions.py::test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answer_wins",
     ),
     bug(
         "a press counts wherever it was forwarded to",
@@ -150,8 +150,8 @@ BUGS: list[Bug] = [
     bug(
         "`policy.stricter` is not looked at",
         "class permission: a rule of the operator without effect",
-        "goclaw/common/auth/access.py",
-        "            stricter=policy.stricter,\n",
+        "goclaw/tools/approval/policy.py",
+        "        stricter=policy.stricter,\n",
         "",
         "tests/tools/toolkit/test_dispatcher.py::test_a_plan_changes_nothing_and_config_can_only_tighten",
     ),

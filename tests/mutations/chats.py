@@ -2,7 +2,7 @@
 
 from tests.mutations.bug import Bug, bug
 
-_WORDING = "goclaw/conversation/approvals/question_messages.py"
+_WORDING = "goclaw/conversation/questions/question_messages.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -69,7 +69,7 @@ BUGS: list[Bug] = [
         "goclaw/common/core/events/turns.py",
         r'    r"^(?:[^\w\n]|_){0,20}(?:',
         r'    r"^(?:[\s>*+-]){0,20}(?:',
-        "tests/conversation/approvals/test_question_messages_wording.py",
+        "tests/conversation/questions/test_question_messages_wording.py",
     ),
     bug(
         "an option that begins with a number gets another one",
@@ -77,7 +77,7 @@ BUGS: list[Bug] = [
         "goclaw/common/core/events/turns.py",
         "any(map(_NUMBERED.match, self.options))",
         "False",
-        "tests/conversation/approvals/test_question_messages_wording.py",
+        "tests/conversation/questions/test_question_messages_wording.py",
     ),
     bug(
         "a number chooses an option beside which it does not stand",
@@ -85,7 +85,7 @@ BUGS: list[Bug] = [
         _WORDING,
         "return question.is_numbered and (channel == LOCAL or not buttons(question))",
         "return True",
-        "tests/conversation/approvals/test_question_messages_wording.py::test_what_is_typed_means_what_stands_there",
+        "tests/conversation/questions/test_question_messages_wording.py::test_what_is_typed_means_what_stands_there",
     ),
     bug(
         "options are a list of Markdown, which goes on counting",
@@ -93,7 +93,7 @@ BUGS: list[Bug] = [
         _WORDING,
         'f"({number}) {option}" if numbered',
         'f"{number}. {option}" if numbered',
-        "tests/conversation/approvals/test_question_messages_wording.py::"
+        "tests/conversation/questions/test_question_messages_wording.py::"
         "test_in_a_chat_each_number_stands_beside_one_option_whatever_markdown_comes_before",
     ),
     bug(

@@ -277,7 +277,7 @@ BUGS: list[Bug] = [
     bug(
         "questions of all users are listed",
         "a list without the right to answer",
-        "goclaw/conversation/approvals/questions.py",
+        "goclaw/conversation/questions/questions.py",
         "            and self.may_answer(actor, item.question, item.session)\n        ]",
         "        ]",
         f"{_API_TESTS}/test_turns.py::test_another_user_s_question_is_not_found_in_the_words_of_an_unknown_one",

@@ -38,10 +38,10 @@ BUGS: list[Bug] = [
     bug(
         "an answer that came second counts as the answer",
         "issue 44: the API answers 200 to a question that somebody else has answered",
-        "goclaw/conversation/approvals/questions.py",
+        "goclaw/conversation/questions/questions.py",
         ", AnswerRefusal.DECIDED)",
         ")",
-        "tests/conversation/approvals/test_approvals_fuzz.py",
+        "tests/conversation/questions/test_turn_questions_fuzz.py",
         "tests/gateway/servers/api/test_turns.py",
     ),
     bug(

@@ -141,7 +141,7 @@ BUGS: list[Bug] = [
         '    if asked != person.user.key:\n        return Decision(False, f"users.json {person.user.key} roles")\n',
         "",
         "tests/common/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
-        "tests/conversation/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/conversation/questions/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "a forbidden tool answers otherwise than one that does not exist",
@@ -357,10 +357,10 @@ BUGS: list[Bug] = [
     bug(
         "anybody who is listed approves a prompt file",
         "2026.3.28 batch: /pair approve ignores the caller's rights",
-        "goclaw/conversation/approvals/prompt_files.py",
+        "goclaw/conversation/questions/prompt_files.py",
         "        if actor.behalf or not self._may(actor):",
         "        if actor.behalf:",
-        "tests/conversation/approvals/test_prompt_files.py",
+        "tests/conversation/questions/test_prompt_files.py",
     ),
     bug(
         "a new text of a prompt file hides behind the card of the one before",

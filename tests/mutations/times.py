@@ -11,7 +11,7 @@ _HEARTBEAT = "goclaw/conversation/schedules/heartbeat.py"
 _BEATS = "tests/conversation/schedules/test_heartbeat.py"
 _QUIET = "goclaw/conversation/schedules/quiet_hours.py"
 _QUIETS = "tests/conversation/schedules/test_quiet_hours.py"
-_UNATTENDED = "goclaw/conversation/approvals/approvals.py"
+_UNATTENDED = "goclaw/conversation/questions/turn_questions.py"
 _RECEIVING = "goclaw/gateway/servers/webhooks/receiving.py"
 _CALLS = "tests/gateway/servers/webhooks/test_receiving.py"
 

@@ -18,12 +18,12 @@ from goclaw.common.auth.daily_budget import UNLIMITED, DailyBudget
 from goclaw.common.auth.users import User, Users
 from goclaw.common.config.policies import ADMIN, USER, RoleSettings
 from goclaw.common.config.schema import Config
-from goclaw.common.config.values import Answer, Mode, Row
+from goclaw.common.config.values import Mode
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.events import AGENT_MARK, Actor, Decision, root_session
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import Toolsets
-from goclaw.common.specs import MCP, Risk, ToolSpec
+from goclaw.common.specs import MCP, ToolSpec
 
 Action = Literal[
     "tool.use",
@@ -45,51 +45,8 @@ what is the actor's own: no other user has the session for theirs, and it is no 
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _TOPIC = re.compile(r"(telegram:[0-9]+):[0-9]+")
-_STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
-_CONSENT: Mapping[Row, Mapping[Mode, Answer]] = {
-    "low": {"default": "run", "accept-edits": "run", "plan": "run", "bypass": "run"},
-    "medium": {"default": "run", "accept-edits": "run", "plan": "refuse", "bypass": "run"},
-    "contained": {"default": "run", "accept-edits": "run", "plan": "refuse", "bypass": "run"},
-    "high": {"default": "ask", "accept-edits": "ask", "plan": "refuse", "bypass": "run"},
-    "critical": {"default": "ask", "accept-edits": "ask", "plan": "refuse", "bypass": "run"},
-}
-"""The table "What runs, what asks" of docs/configuration.md."""
-_ROW: Mapping[Risk, Row] = {
-    Risk.NONE: "low",
-    Risk.LOW: "low",
-    Risk.MEDIUM: "medium",
-    Risk.CONTAINED: "contained",
-    Risk.HIGH: "high",
-    Risk.CRITICAL: "critical",
-}
-
 _EVERYTHING = RoleSettings.model_construct(sessions="all", approves="all")
 _NOTHING_SAID = RoleSettings.model_construct()
-
-
-def consent(
-    mode: Mode,
-    risk: Risk,
-    *,
-    confirm: bool = False,
-    stricter: Mapping[Row, Literal["ask", "refuse"]] | None = None,
-    auto_allow: bool = False,
-    always_ask: bool = False,
-) -> Answer:
-    """Decide whether an authorized tool call runs, asks a person first, or is refused.
-
-    `mode` is the actor's (`Access.mode`), `risk` that of this very call, `confirm` a tool that wants to be asked for
-    always, `stricter` the configuration's `policy.stricter`, which can only tighten the table, as `always_ask` does.
-    `auto_allow` runs calls that the table would ask for; it overrides no refusal.
-    """
-    row: Row = "critical" if confirm else _ROW[risk]
-    by_table = _CONSENT[row][mode]
-    answers: tuple[Answer, ...] = (
-        "run" if auto_allow and by_table == "ask" else by_table,
-        (stricter or {}).get(row, "run"),
-        "ask" if always_ask else "run",
-    )
-    return max(answers, key=_STRICTNESS.index)
 
 
 @record
@@ -185,20 +142,6 @@ class Access:
                     break
         decision = decision or Decision(False, "nobody acts")
         return self._about_call(actor, object, given, decision) if action == "tool.use" else decision
-
-    def consent(self, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: ChosenMode | None = None) -> Answer:
-        """Decide whether an authorized call of the tool, with `risk` this time, runs, asks or is refused."""
-        policy, exactly = self.config.policy, spec.name in self.config.policy.auto_allow
-        risk = spec.at_least(risk)
-        critical = risk is Risk.CRITICAL or spec.confirm is not None
-        return consent(
-            self.mode(actor, chosen),
-            risk,
-            confirm=spec.confirm is not None,
-            stricter=policy.stricter,
-            auto_allow=self._picks(policy.auto_allow, spec) and (exactly or not critical),
-            always_ask=self.always_asks(actor, spec),
-        )
 
     def always_asks(self, actor: Actor, spec: ToolSpec) -> bool:
         """Whether every call of the tool is asked for, each by itself: by the policy or a role that applies."""

@@ -209,7 +209,7 @@ GRAMMARS = {
 }
 
 TEMPLATES = {
-    "jinja": "goclaw.tools.toolkit.jinja:ENGINE",
+    "jinja": "goclaw.tools.jinja_templates:ENGINE",
 }
 
 NOTEBOOKS = {

@@ -27,6 +27,7 @@ from goclaw.durable.store.settings import Settings
 from goclaw.errors import GoclawError, ToolError
 from goclaw.llm.base import is_small
 from goclaw.memory.base import notes_folder
+from goclaw.tools.approval.policy import decide
 from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class Flush:
         """Whether the actor's agent may write a file without asking; in the background there is no one to ask."""
         allowed = self._access.authorize(actor, "tool.use", WRITE.name).allowed
         spec = replace(WRITE, tags=self._access.tags(WRITE.name))
-        return allowed and self._access.consent(actor, spec, spec.risk, chosen=chosen) == "run"
+        return allowed and decide(self._access, actor, spec, spec.risk, chosen=chosen) == "run"
 
 
 def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) -> bool:

@@ -16,7 +16,7 @@ from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.workspace import Workspace
 from goclaw.conversation.agent.limits import RunPolicy
-from goclaw.conversation.approvals.approvals import ExternalCaller
+from goclaw.conversation.questions.turn_questions import ExternalCaller
 from goclaw.conversation.sessions.pausing import Gate
 from goclaw.conversation.sessions.state import Session
 from goclaw.durable.engine.base import Step, Turn, TurnKind, never

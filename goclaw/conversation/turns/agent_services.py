@@ -26,8 +26,8 @@ from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.kinds import ABOUT
 from goclaw.conversation.agent.limits import Planning
-from goclaw.conversation.approvals.approvals import CallerQuestions, TurnQuestions, UnattendedQuestions
-from goclaw.conversation.approvals.missing_arguments import Clarifier
+from goclaw.conversation.questions.missing_arguments import Clarifier
+from goclaw.conversation.questions.turn_questions import CallerQuestions, TurnQuestions, UnattendedQuestions
 from goclaw.conversation.sessions.modes import SessionOptions
 from goclaw.conversation.sessions.overheard import Carrying
 from goclaw.conversation.sessions.queueing import burst
@@ -48,11 +48,11 @@ from goclaw.llm.open import is_local
 from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.execution.compression.shortening import wants_compression
 from goclaw.tools.execution.tasks.base import Owner
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.agent_tasks import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE, AgentReport, AgentTask, Forward
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import Sample, Sampled, TurnServices
@@ -339,7 +339,7 @@ class AgentServices(TurnServices):
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         return await self._clarifier.completed(spec, call, step)
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         return await self._questions.approve(wanted)
 
     async def ask(self, question: Question, step: str) -> str | None:

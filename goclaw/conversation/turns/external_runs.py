@@ -18,7 +18,7 @@ from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.supervise import background
 from goclaw.conversation.agent.kinds import AGENT_TOOL
 from goclaw.conversation.agent.limits import RunPolicy, TurnRules
-from goclaw.conversation.approvals.approvals import ExternalCaller
+from goclaw.conversation.questions.turn_questions import ExternalCaller
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agents import Agents

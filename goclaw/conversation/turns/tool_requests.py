@@ -28,8 +28,8 @@ from goclaw.durable.engine.base import Turn
 from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
 from goclaw.llm.base import DECLINED, UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.token_counts import estimate_request
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import Dispatcher, outcome_unknown
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scope import CallScope
@@ -123,7 +123,7 @@ class ForwardedServices(TurnServices):
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         return await self._services.complete(spec, call, step)
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         return await self._services.approve(wanted)
 
     async def intend(self, step: str) -> None:

@@ -20,9 +20,8 @@ from goclaw.conversation.agent.context.budget import ContextBudget
 from goclaw.conversation.agent.context.window import Calibration
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
-from goclaw.conversation.approvals.approvals import StandingApprovals
-from goclaw.conversation.approvals.questions import Questions
 from goclaw.conversation.compaction.compacting import Compactor
+from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
 from goclaw.conversation.sessions.queueing import QueueModes
@@ -46,6 +45,7 @@ from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import StateError
 from goclaw.llm.base import ChatModel
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
+from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.execution.tasks.base import Owner
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goclaw.common.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
-from goclaw.tools.toolkit.consent import about_refused
+from goclaw.tools.approval.requests import about_refused
 
 SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""

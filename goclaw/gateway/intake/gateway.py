@@ -39,7 +39,7 @@ from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
-from goclaw.conversation.approvals.question_messages import chosen, fenced
+from goclaw.conversation.questions.question_messages import chosen, fenced
 from goclaw.conversation.schedules.overview import overview
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.turns.status import Details, SessionStatus

@@ -18,7 +18,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Acceptance, Actor, Inbound, QuestionAsked
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import storable
-from goclaw.conversation.approvals.question_messages import answered
+from goclaw.conversation.questions.question_messages import answered
 from goclaw.conversation.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.conversation.sessions.state import QUEUE_MODE
 from goclaw.conversation.turns.status import Details, SessionStatus

@@ -148,7 +148,7 @@ class OllamaEmbedder:
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
         """See `base.Embedder`."""
         if self._clock.monotonic() - self._looked >= LOOKED_AT_EVERY:
-            await self._look_again()
+            await self._check_approval()
         before = self._prefixes.query if query else self._prefixes.document
         found: list[bytes] = []
         for batch in in_batches(texts, OLLAMA_BATCH):
@@ -158,7 +158,7 @@ class OllamaEmbedder:
             found += await as_bytes(self._server.name, vectors, len(batch))
         return found
 
-    async def _look_again(self) -> None:
+    async def _check_approval(self) -> None:
         try:
             await self.look()
         except ConfigError as error:

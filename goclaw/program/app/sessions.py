@@ -17,13 +17,12 @@ from goclaw.conversation.agent.context.window import Calibration
 from goclaw.conversation.agent.kinds import Kinds
 from goclaw.conversation.agent.limits import rules_of
 from goclaw.conversation.agent.prompt import SystemPrompt
-from goclaw.conversation.approvals.approvals import StandingApprovals
-from goclaw.conversation.approvals.questions import Questions
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.compaction.flush import Flush
 from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQueue
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
+from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
@@ -57,6 +56,7 @@ from goclaw.durable.store.spending import Spending, reservations_of
 from goclaw.durable.store.transcripts import Transcripts
 from goclaw.gateway.intake.commands.base import CommandPorts
 from goclaw.llm.transcription import Transcriber
+from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.dispatcher import Dispatcher

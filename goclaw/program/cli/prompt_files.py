@@ -20,7 +20,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.workspace import PROMPT_FILES, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import said
 from goclaw.conversation.agent.prompt import found_files
-from goclaw.conversation.approvals.prompt_files import diff_lines, record_answer
+from goclaw.conversation.questions.prompt_files import diff_lines, record_answer
 from goclaw.errors import StateError, ToolError
 from goclaw.program.cli.base import say, show
 from goclaw.program.cli.options import load

@@ -40,9 +40,9 @@ from goclaw.program.app import Environment, open_environment
 from goclaw.program.cli.base import show
 from goclaw.program.cli.options import load
 from goclaw.program.cli.process import listens
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.open import open_hooks
 from goclaw.tools.toolkit.arguments import json_type
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.tools.toolkit.parts import PackageParts, parts_of
 from goclaw.tools.toolkit.registry import BuiltIn, Registry
@@ -162,10 +162,10 @@ class OwnerServices(CommandLineServices):
         self._owner = owner
         self._agreed = agreed
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         if not self._agreed:
             raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
-        return Consent(wanted.digest, by=self._owner)
+        return Approval(wanted.digest, by=self._owner)
 
 
 class Toolbox:

@@ -9,7 +9,8 @@ from pydantic import Field
 from goclaw.common.core.redact import mask
 from goclaw.common.specs import Example, Risk, SideEffect
 from goclaw.errors import InvalidInput
-from goclaw.tools.builtin.exec_run import command_risk, environment, policy_of
+from goclaw.tools.builtin.command_approval import command_risk
+from goclaw.tools.builtin.exec_run import environment, policy_of
 from goclaw.tools.builtin.text import encoded, last_lines
 from goclaw.tools.execution.sandbox.base import SandboxCommand
 from goclaw.tools.execution.tasks.base import Owner, TaskInfo, TaskWork

@@ -15,12 +15,11 @@ from goclaw.common.config.tools import CliToolSettings
 from goclaw.common.core.redact import mask
 from goclaw.common.specs import Annotations, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.exec_grounds import grounds_of_line
+from goclaw.tools.approval.requests import Grounds
+from goclaw.tools.builtin.command_approval import command_risk, configured_risk, grounds_of_line
 from goclaw.tools.builtin.exec_run import (
     MAX_COMMAND,
     Ran,
-    command_risk,
-    configured_risk,
     environment,
     run_command,
     shorten_words,
@@ -29,7 +28,6 @@ from goclaw.tools.builtin.text import encoded
 from goclaw.tools.execution.sandbox.layout import find_program
 from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.toolkit.base import CallRisk, Tool, ToolContext, ToolSource, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.scheduling import ResourceUse
 from goclaw.tools.toolkit.sources import Fixed, SourcePart, SourcePorts
 

@@ -15,6 +15,7 @@ from goclaw.common.core.supervise import goes_on
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileChanged
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.file_changes import (
     DIFF,
     Difference,
@@ -31,7 +32,6 @@ from goclaw.tools.builtin.matching import MatchTier
 from goclaw.tools.builtin.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.builtin.text import MAX_BYTES, Text
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

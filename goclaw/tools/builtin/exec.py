@@ -15,6 +15,7 @@ from pydantic import AliasChoices, Field
 
 from goclaw.common.specs import Example, SideEffect
 from goclaw.errors import InvalidInput
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.background_tasks import (
     TaskResult,
     TaskSeconds,
@@ -23,14 +24,13 @@ from goclaw.tools.builtin.background_tasks import (
     started_text,
     task_fields,
 )
-from goclaw.tools.builtin.exec_grounds import exec_grounds, grounds_of_line
-from goclaw.tools.builtin.exec_run import MAX_COMMAND, command_risk, environment, run_command, shorten_line
+from goclaw.tools.builtin.command_approval import command_risk, exec_grounds, grounds_of_line
+from goclaw.tools.builtin.exec_run import MAX_COMMAND, environment, run_command, shorten_line
 from goclaw.tools.builtin.text import encoded
 from goclaw.tools.execution.sandbox.layout import find_program, shell
 from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.execution.sandbox.shell import STEERING
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

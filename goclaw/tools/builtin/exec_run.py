@@ -17,12 +17,10 @@ from typing import Annotated
 from pydantic import Field
 
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.config.schema import Config
 from goclaw.common.config.tools import ExecSettings
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
 from goclaw.common.core.redact import mask
-from goclaw.common.specs import Risk
 from goclaw.durable.store.blobs import Blobs, Spill
 from goclaw.errors import DiskError, ToolError
 from goclaw.tools.builtin.text import first_lines, last_lines
@@ -32,7 +30,7 @@ from goclaw.tools.execution.sandbox.base import Grammar, Policy, Process, Sandbo
 from goclaw.tools.execution.sandbox.policy import policy_for
 from goclaw.tools.execution.sandbox.select import explain_refusal
 from goclaw.tools.execution.terminal import Screen
-from goclaw.tools.toolkit.base import CallRisk, ToolContext
+from goclaw.tools.toolkit.base import ToolContext
 from goclaw.tools.toolkit.results import Result
 
 log = logging.getLogger(__name__)
@@ -53,24 +51,6 @@ class Ran(Result):
 
     def text(self) -> str:
         return f"{self.output}exit code: {self.code}"
-
-
-def configured_risk(config: Config) -> Risk:
-    """Return the risk of commands: uncontained is critical, with network high, else contained."""
-    return _risk(config, is_contained=config.tools.exec.sandbox != "off")
-
-
-def _risk(config: Config, *, is_contained: bool) -> Risk:
-    if not is_contained:
-        return Risk.CRITICAL
-    return Risk.CONTAINED if config.tools.exec.network == "none" else Risk.HIGH
-
-
-command_risk = CallRisk(
-    Risk.CRITICAL,
-    lambda arguments, ctx: _risk(ctx.config, is_contained=ctx.sandbox.tier != "off"),
-    configured_risk,
-)
 
 
 async def run_command(

@@ -17,15 +17,15 @@ from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.approval.requests import DENIED
+from goclaw.tools.templates import check, rendered
 from goclaw.tools.toolkit.agent_tasks import AgentTask, Forward
 from goclaw.tools.toolkit.arguments import validate
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolSource, tool
-from goclaw.tools.toolkit.consent import DENIED
 from goclaw.tools.toolkit.json_schema import model_of, result_of, without_titles
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 from goclaw.tools.toolkit.sources import Fixed, SourcePart, SourcePorts
-from goclaw.tools.toolkit.templates import check, rendered
 
 MAX_PROMPT = 50_000
 """Characters of a template for a task, as of a task that the tool `agent` takes."""

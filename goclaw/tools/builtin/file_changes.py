@@ -19,10 +19,10 @@ from goclaw.common.core.redact import mask, revealed
 from goclaw.common.specs import Risk
 from goclaw.common.workspace import PROMPT_FILES, again_when_changed
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.listing import with_suggestion
 from goclaw.tools.builtin.text import Text, as_code, shown, text_of
 from goclaw.tools.toolkit.base import CallRisk, ToolContext
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import FileForm
 
 DIFF = "diff"

@@ -11,9 +11,9 @@ from goclaw.common.config.document import plain_value, shown
 from goclaw.common.core.container import daemon_command
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.text import encoded
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

@@ -17,6 +17,7 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.core.messages import Piece, Provenance, SourceKind
 from goclaw.common.specs import Annotations, Confirmation, Risk, SideEffect, ToolSpec
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.mcp_answers import McpAnswer, answer_of, origin_of, pieces_of
 from goclaw.tools.builtin.mcp_calling import calling
 from goclaw.tools.builtin.mcp_schemas import Checked, SchemaArguments, UnusableSchema, arguments_by, in_words
@@ -27,7 +28,6 @@ from goclaw.tools.mcp.servers import McpServers, ServerState
 from goclaw.tools.mcp.untrusted import hides, quoted, shown
 from goclaw.tools.mcp.validation import OfferedTool, full_name, is_wanted
 from goclaw.tools.toolkit.base import LivePrompt, Tool, ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.json_schema import Takes
 from goclaw.tools.toolkit.results import BoundedResult, ResultType
 from goclaw.tools.toolkit.scheduling import ResourceUse

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from goclaw.common.core.events import LOCAL, Address, Delivery
 from goclaw.common.specs import Example, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

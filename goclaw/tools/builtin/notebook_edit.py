@@ -16,11 +16,11 @@ from goclaw.common.core.records import record
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileStamp, Opened
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.file_changes import Proposed, again_unless_approved, grounds_of, review_risk
 from goclaw.tools.builtin.listing import with_suggestion
 from goclaw.tools.builtin.text import MAX_BYTES, encoded
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

@@ -18,6 +18,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.tools import SshHost
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.exec_run import MAX_COMMAND, Ran, shorten_line, take_output
 from goclaw.tools.builtin.text import encoded
 from goclaw.tools.execution.compression.shortening import Shorten
@@ -25,7 +26,6 @@ from goclaw.tools.execution.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_off
 from goclaw.tools.execution.sandbox.layout import environment
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

@@ -11,11 +11,11 @@ from pydantic import Field
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace.paths import CLOSE
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.file_changes import Proposed, grounds_of, note_change, now_in, review_risk
 from goclaw.tools.builtin.listing import FilePath
 from goclaw.tools.builtin.text import Text, encoded, text_of
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 

@@ -18,6 +18,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.selection import BUILT_IN
 from goclaw.common.specs import Confirmation, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import DENIED
 from goclaw.tools.declare.options import ToolOption, ToolsetOption, collected, refuse_leftovers
 from goclaw.tools.declare.registries import FromRegistry, told_of
 from goclaw.tools.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
@@ -25,7 +26,6 @@ from goclaw.tools.toolkit.base import Tool, ToolContext
 from goclaw.tools.toolkit.base import tool as declared_tool
 from goclaw.tools.toolkit.binding import Errors, Method, Service, bind, misfit, mistyped
 from goclaw.tools.toolkit.binding import passthrough as forwarded
-from goclaw.tools.toolkit.consent import DENIED
 from goclaw.tools.toolkit.parts import ToolsetPart
 from goclaw.tools.toolkit.results import in_words
 

@@ -118,7 +118,7 @@ class Elicitation:
 
 
 Answered = Mapping[str, Any]
-"""A filled-in form; empty for a consent without one."""
+"""A filled-in form; empty where the person agreed without a form."""
 
 
 @record

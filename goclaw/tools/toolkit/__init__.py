@@ -28,7 +28,6 @@ keep the answer's order, even while they wait for hooks or a person. Between ses
 another write of the same place. Each call has one result; a /stop gives the unfinished ones an error, and
 `goclaw.conversation.agent.context.repair` shows the model all of them in its own order.
 
-Approvals. A question has a digest of the call and of everything that the call depends on (`approval_request`; the tool
-declares it: `Tool.grounds`). `approvals.approvals` answers with a `Consent` for one digest. The dispatcher
-computes the digest again and checks that the consent still holds, before and after the intent is written.
+Approvals: `goclaw.tools.approval`. The dispatcher checks that an approval is still valid before and after the intent is
+written.
 """

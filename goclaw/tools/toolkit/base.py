@@ -30,17 +30,17 @@ from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.durable.store.blobs import Blobs
 from goclaw.errors import InvalidInput
 from goclaw.memory.base import MemoryPort
+from goclaw.tools.approval.requests import DENIED, Grounds
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.tasks.base import Tasks
+from goclaw.tools.templates import check
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.tools.toolkit.arguments import validate
-from goclaw.tools.toolkit.consent import DENIED, Grounds
 from goclaw.tools.toolkit.json_schema import Takes, arguments_of, schema_of, without_titles
 from goclaw.tools.toolkit.results import BOUNDS, ResultType
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scheduling import ResourceUse
 from goclaw.tools.toolkit.services import CallPort, Reminders, Sample, Sampled, SettingsPort
-from goclaw.tools.toolkit.templates import check
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
@@ -265,7 +265,7 @@ class Tool:
     grounds: "GroundsOf | None" = None
     """Finds what a call depends on besides its arguments, for the approval request and again before the run."""
     denied: str = DENIED
-    """The template of the model's result for a denied call (see `consent.DENIED`)."""
+    """The template of the model's result for a denied call (see `tools.approval.requests.DENIED`)."""
     access: "AccessOf | None" = None
     """Finds what a call reads and writes, for the scheduler; None: see `scheduling.access_of`."""
     result: ResultType = field(default_factory=lambda: ResultType(str))

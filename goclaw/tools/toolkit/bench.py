@@ -25,12 +25,12 @@ from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import Tasks
 from goclaw.tools.execution.tasks.room import open_tasks
 from goclaw.tools.toolkit.base import Tool, ToolSource
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.scope import CallScope
@@ -104,9 +104,9 @@ class Bench(TurnServices):
         self.delivered.append(delivery)
         return Receipt(str(len(self.delivered)))
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         self.wanted.append(wanted)
-        return Consent(wanted.digest, by=self.actor) if self.agrees else Consent(refusal="the user did not agree")
+        return Approval(wanted.digest, by=self.actor) if self.agrees else Approval(refusal="the user did not agree")
 
     async def ask(self, question: Question, step: str) -> str | None:
         self.asked.append(question)

@@ -1,6 +1,6 @@
 """Runs one tool call, in this order, each step a function of its own:
 
-known and authorized → validated → hooks before → consent → its turn among the others → begun → run within its time →
+known and authorized → validated → hooks before → approval → its turn among the others → begun → run within its time →
 bounded and masked → hooks after.
 
 Whatever happens, a call gets exactly one `ToolResult`; only a crash of the process and cancellation leave none.
@@ -37,19 +37,19 @@ from goclaw.errors import (
     UnknownTool,
 )
 from goclaw.llm.tool_calls import trimmed_schema
+from goclaw.tools.approval.policy import decide
+from goclaw.tools.approval.requests import Approval, CallDenied, Grounds, build_request, exact_grounds, make_denial
 from goclaw.tools.execution.sandbox.select import settle
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
-from goclaw.tools.toolkit.approval_request import denied, grounds_of, wanted
+from goclaw.tools.templates import engine_ready, hint
 from goclaw.tools.toolkit.argument_repair import near_names
 from goclaw.tools.toolkit.arguments import validate, with_own_names
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
-from goclaw.tools.toolkit.consent import CallDenied, Consent
 from goclaw.tools.toolkit.registry import Registry, unwrapped
 from goclaw.tools.toolkit.results import Result, WrongResult, file_of
 from goclaw.tools.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.tools.toolkit.scope import CallScope, Watch
 from goclaw.tools.toolkit.services import Reminder
-from goclaw.tools.toolkit.templates import engine_ready, hint
 
 log = logging.getLogger(__name__)
 
@@ -247,13 +247,13 @@ class Dispatcher:
         context = await self._context(watch)
         access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
         watch.slot.declare(await resolved(access, context.workspace))
-        consent = await self._obtain_consent(tool, arguments, context, watch)
+        approval = await self._obtain_approval(tool, arguments, context, watch)
         async with self._scheduler.running(watch.slot):
-            await self._look_again(consent, tool, arguments, context, watch)
+            await self._check_approval(approval, tool, arguments, context, watch)
             if not tool.spec.idempotent:
                 await scope.services.intend(scope.step)
             # As late as can be: `intend` waits for the disk.
-            await self._look_again(consent, tool, arguments, context, watch)
+            await self._check_approval(approval, tool, arguments, context, watch)
             value = await self._within_its_time(tool, arguments, context, watch)
         watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
         watch.value, watch.reminds = value, bool(tool.spec.reminder)
@@ -359,9 +359,9 @@ class Dispatcher:
             step=watch.step,
         )
 
-    async def _obtain_consent(
+    async def _obtain_approval(
         self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch
-    ) -> Consent | None:
+    ) -> Approval | None:
         """Ask a person for approval where the call needs it; None: it needs none.
 
         Raises:
@@ -371,19 +371,19 @@ class Dispatcher:
         if not self._must_ask(tool, risk, watch):
             return None
         await settle(context.sandbox)
-        grounds = await grounds_of(tool, arguments, watch.call, context)
-        asked = wanted(tool, arguments, watch.call, risk, context, grounds)
+        grounds = await _find_grounds(tool, arguments, watch.call, context)
+        asked = build_request(tool.spec, arguments, watch.call, risk, context, grounds)
         if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
             asked = replace(asked, pattern=(), labels=())
-        consent = await watch.scope.services.approve(asked)
-        if consent.refusal:
-            raise denied(tool, arguments, consent.refusal)
-        watch.consenter = consent.by
-        return consent
+        approval = await watch.scope.services.approve(asked)
+        if approval.refusal:
+            raise make_denial(tool.spec.name, tool.denied, arguments, approval.refusal)
+        watch.approver = approval.by
+        return approval
 
-    async def _look_again(
+    async def _check_approval(
         self,
-        consent: Consent | None,
+        approval: Approval | None,
         tool: Tool,
         arguments: BaseModel,
         context: ToolContext,
@@ -395,7 +395,7 @@ class Dispatcher:
             ToolError: it is not, or a right was taken away, which the approver cannot give.
         """
         call = watch.call
-        if consent is None:
+        if approval is None:
             if self._must_ask(tool, _risk(tool, arguments, context), watch):
                 raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
             return
@@ -405,11 +405,12 @@ class Dispatcher:
         await settle(context.sandbox)  # after a restart nothing is proven yet
         risk = _risk(tool, arguments, context)
         self._must_ask(tool, risk, watch)
-        now = wanted(tool, arguments, call, risk, context, await grounds_of(tool, arguments, call, context))
+        grounds = await _find_grounds(tool, arguments, call, context)
+        now = build_request(tool.spec, arguments, call, risk, context, grounds)
         # Last, with nothing awaited between this and the run.
-        if lapsed := consent.lapsed():
+        if lapsed := approval.find_lapse():
             raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
-        if changed or now.digest != consent.digest:
+        if changed or now.digest != approval.digest:
             raise ToolError(
                 f"not run: what {call.name} rests on (a file, the configuration) changed after it was shown for "
                 "approval. Call it again to have it asked anew"
@@ -422,7 +423,7 @@ class Dispatcher:
             ToolError: the call is refused, and no approval can allow it.
         """
         scope = watch.scope
-        answer = self._access.consent(scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
+        answer = decide(self._access, scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
         if answer == "refuse":
             watch.refused = True
             rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
@@ -433,6 +434,10 @@ class Dispatcher:
 def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
     """Return the risk of this very call."""
     return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
+
+
+async def _find_grounds(tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext) -> Grounds:
+    return await tool.grounds(arguments, context) if tool.grounds else exact_grounds(call)
 
 
 def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:

@@ -1,7 +1,7 @@
 """The effective rights of a person: for `goclaw users`, `goclaw config check` and `/whoami`, from one place.
 
 Nothing is concluded from roles or lists here: each tool and command is put to `Access.authorize`, and each tool that
-is allowed to `Access.consent`, as a turn does it. So what people read is what happens.
+is allowed to `tools.approval.policy.decide`, as a turn does it. So what people read is what happens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from goclaw.common.core.catalog import COMMANDS
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.common.specs import Risk, SideEffect, ToolSpec
+from goclaw.tools.approval.policy import decide
 from goclaw.tools.toolkit.base import Tool
 from goclaw.tools.toolkit.registry import Registry
 
@@ -114,8 +115,8 @@ def _answer(tool: Tool | None, spec: ToolSpec, access: Access, actor: Actor) -> 
     """
     usual = tool.usual_risk(access.config) if tool else spec.risk
     if tool is None or usual is not None:
-        return access.consent(actor, spec, usual or spec.risk)
-    answers = {access.consent(actor, spec, each) for each in risks_up_to(tool.highest_risk)}
+        return decide(access, actor, spec, usual or spec.risk)
+    answers = {decide(access, actor, spec, each) for each in risks_up_to(tool.highest_risk)}
     if len(answers) == 1:
         return answers.pop()
     return "depends" if "ask" in answers else "run"

@@ -104,7 +104,7 @@ class Watch:
     """The pictures of the result, for the model."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
-    consenter: Actor | None = None
+    approver: Actor | None = None
     """The person who approved the call."""
     questions: Iterator[int] = field(default_factory=lambda: count(1))
     """Numbers of its questions."""
@@ -131,7 +131,7 @@ class Watch:
 
     def agreed_by(self, action: str, target: str) -> Actor | None:
         """Return the approver of the call if authorized for `action` on `target`, else None."""
-        by = self.consenter
+        by = self.approver
         return by if by and self.access.authorize(by, action, target).allowed else None
 
     def attach(self, kind: str, data: BaseModel) -> None:

@@ -19,8 +19,8 @@ from goclaw.common.core.messages import AssistantMessage, ToolCall, ToolResult, 
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import DeliveryError, ToolError
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.results import ResultType
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 
@@ -130,7 +130,7 @@ class TurnServices:
         """Fill in missing required arguments. Raises ToolError if the call shall not run."""
         return call
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         """Ask a person for approval."""
         raise ToolError(f"approval required: {wanted.reason}")
 

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, get_args
 
-from goclaw.common.auth.access import consent
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
@@ -21,6 +20,7 @@ from goclaw.common.core.selection import BUILT_IN, Toolsets
 from goclaw.common.specs import Annotations, Example, ToolSpec
 from goclaw.common.workspace import Workspace
 from goclaw.errors import ToolError
+from goclaw.tools.approval.policy import apply_table
 from goclaw.tools.toolkit.base import CallRisk, Tool
 from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.sources import Sources
@@ -237,7 +237,7 @@ def rights(tool: Tool) -> str:
     spec = tool.spec
     answers: dict[str, list[str]] = {}
     for mode in get_args(Mode):
-        answer = consent(mode, tool.highest_risk, confirm=spec.confirm is not None)
+        answer = apply_table(mode, tool.highest_risk, confirm=spec.confirm is not None)
         answers.setdefault(_ANSWERS[answer], []).append(f"`{mode}`")
     modes = "; ".join(f"{answer} in {', '.join(named)}" for answer, named in answers.items())
     worst = " At its highest risk a call" if tool.risk else " A call"

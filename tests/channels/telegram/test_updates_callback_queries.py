@@ -12,7 +12,7 @@ from goclaw.channels.telegram.updates import UNREADABLE, CallbackQuery, Me, Term
 from goclaw.common.auth.users import User
 from goclaw.common.core.events import Acceptance, Actor, QuestionAsked
 from goclaw.common.core.messages import ToolCall
-from goclaw.conversation.approvals.question_messages import NO_QUESTION, answered
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered
 from goclaw.tools.builtin.ask_user import ask_user
 from tests.channels.telegram.support import Stage, eventually, open_stage
 from tests.fake_telegram.world import Json, chat_of, person

@@ -40,7 +40,7 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.common.core.replay_buffer import Position
-from goclaw.conversation.approvals.question_messages import NO_QUESTION, answered
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered
 from goclaw.errors import AccessDenied, StateError
 from goclaw.gateway.servers.socket_file import open_socket
 from goclaw.memory.memory_queries import MemoryQuery

@@ -7,14 +7,12 @@ from typing import get_args
 
 import pytest
 
-from goclaw.common.auth.access import Access, Action, consent
+from goclaw.common.auth.access import Access, Action
 from goclaw.common.auth.users import User, Users
 from goclaw.common.config.policies import PolicySettings, RoleSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.config.tools import ToolsSettings
-from goclaw.common.config.values import Answer, Mode
 from goclaw.common.core.events import Actor
-from goclaw.common.specs import Risk, ToolSpec
 from tests.tables import table
 
 ALL = User("telegram:1", roles=frozenset({"user"}))
@@ -198,35 +196,6 @@ def test_bypass_is_for_admins_where_the_configuration_allows_it(who: Actor, allo
     assert access(config).mode(who) == mode
 
 
-MODES: tuple[Mode, ...] = ("default", "accept-edits", "plan", "bypass")
-TABLE: dict[Risk, tuple[Answer, Answer, Answer, Answer]] = {
-    Risk.NONE: ("run", "run", "run", "run"),
-    Risk.LOW: ("run", "run", "run", "run"),
-    Risk.MEDIUM: ("run", "run", "refuse", "run"),
-    Risk.CONTAINED: ("run", "run", "refuse", "run"),
-    Risk.HIGH: ("ask", "ask", "refuse", "run"),
-    Risk.CRITICAL: ("ask", "ask", "refuse", "run"),
-}
-
-
-@pytest.mark.promise("P-what-runs-what-asks")
-@table("risk, mode", list(product(Risk, MODES)))
-def test_every_cell_of_the_table(risk: Risk, mode: Mode) -> None:
-    assert consent(mode, risk) == TABLE[risk][MODES.index(mode)]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_tool_that_wants_confirmation_counts_as_critical(mode: Mode) -> None:
-    assert consent(mode, Risk.NONE, confirm=True) == TABLE[Risk.CRITICAL][MODES.index(mode)]
-
-
-def test_configuration_can_make_a_row_stricter_but_never_milder() -> None:
-    assert consent("default", Risk.MEDIUM, stricter={"medium": "ask"}) == "ask"
-    assert consent("bypass", Risk.HIGH, stricter={"high": "refuse"}) == "refuse"
-    assert consent("plan", Risk.MEDIUM, stricter={"medium": "ask"}) == "refuse"
-    assert consent("default", Risk.LOW, stricter={"medium": "ask"}) == "run"
-
-
 GUEST = RoleSettings(tools=("read", "exec"), commands=("help",), agents=("clerk",), approves="none", other_chats=False)
 READER = RoleSettings(tools=(), commands=(), agents=(), sessions="read", approves="all", other_chats=False)
 STEERER = RoleSettings(sessions="all")
@@ -400,31 +369,3 @@ def test_topics_of_a_private_chat_are_its_person_s_own() -> None:
     assert not rules.authorize(actor("telegram:1"), "session.write", "telegram:1:7:8").allowed
     assert rules.session_for(actor("telegram:1"), "telegram:1:7") == "telegram:1:7"
     assert rules.session_for(actor("telegram:2"), "telegram:2:7") == "shared", "users.json names one"
-
-
-@table(
-    "roles, expected",
-    [
-        (("plain",), "run"),
-        (("asking",), "ask"),
-        (("asking", "plain"), "ask"),
-        (("admin", "asking"), "ask"),
-        (("nothing",), "run"),
-    ],
-)
-def test_a_role_asks_for_its_people_alone(roles: tuple[str, ...], expected: Answer) -> None:
-    config = Config(roles={"asking": RoleSettings(always_ask=("set:shell",)), "plain": RoleSettings()})
-    rules = Access(Users([User("tui:ann", roles=frozenset(roles)), User("tui:bob")]), config)
-    spec = ToolSpec("exec", "", {}, risk=Risk.CONTAINED, tags=frozenset({"shell"}))
-    rules.learn(lambda name: spec)
-    assert rules.consent(actor("tui:ann"), spec, Risk.CONTAINED) == expected
-    assert rules.consent(actor("tui:bob"), spec, Risk.CONTAINED) == "run"
-    behalf = actor("tui:bob", behalf=(actor("tui:ann"),))
-    assert rules.consent(behalf, spec, Risk.CONTAINED) == expected, "one who acts for them asks for them"
-
-
-def test_two_roles_that_ask_for_nothing_of_it_leave_a_call_alone() -> None:
-    config = Config(roles={"asking": RoleSettings(always_ask=("tag:network",))})
-    rules = Access(Users([User("tui:ann", roles=frozenset({"asking"}))]), config)
-    spec = ToolSpec("read", "", {}, risk=Risk.LOW, tags=frozenset({"filesystem"}))
-    assert rules.consent(actor("tui:ann"), spec, Risk.LOW) == "run"

@@ -12,8 +12,10 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.tools import ToolsSettings
 from goclaw.common.config.values import Answer, Mode
 from goclaw.common.specs import Annotations, Risk, ToolSpec
-from tests.common.auth.test_access import BOSS, MODES, OWNER, SEVEN, STRANGER, TABLE, actor
+from goclaw.tools.approval.policy import decide
+from tests.common.auth.test_access import BOSS, OWNER, SEVEN, STRANGER, actor
 from tests.tables import table
+from tests.tools.approval.test_policy import MODES, TABLE
 
 MATRIX_ROLES = {
     "guest": RoleSettings(tools=("set:filesystem", "-tag:write")),
@@ -110,7 +112,7 @@ def test_every_cell_of_what_becomes_of_a_call_is_as_declared(roles: tuple[str, .
                 for each in (who, child):
                     if chosen is None:  # in whether it may be used at all, what a session has chosen has no part
                         assert gate.authorize(each, "tool.use", tool).allowed is (tool in MAY_USE[roles]), cell
-                    answer = gate.consent(each, spec, spec.risk, chosen=chosen)
+                    answer = decide(gate, each, spec, spec.risk, chosen=chosen)
                     assert answer == becomes(tool, in_force, auto, always), cell
 
 

@@ -13,9 +13,9 @@ from goclaw.common.config.values import Mode
 from goclaw.common.core.events import LOCAL, Actor, Address
 from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.common.specs import Risk, SideEffect
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import TurnServices
 from tests.conversation.sessions.agents import agents_of, asks_for, results, says
@@ -42,13 +42,13 @@ class Waiting(TurnServices):
 
     agents: AgentPort
 
-    def __init__(self, consents: bool = False) -> None:
-        self.consents = consents
+    def __init__(self, approves: bool = False) -> None:
+        self.approves = approves
         self.asked: list[tuple[str, str]] = []
 
-    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
+    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Approval:
         self.asked.append((wanted.call.name, agent))
-        return Consent(wanted.digest) if self.consents else Consent(refusal="no")
+        return Approval(wanted.digest) if self.approves else Approval(refusal="no")
 
     async def call(self, core: Core, call: ToolCall) -> ToolResult:
         """Make the call as the MCP server does."""
@@ -112,7 +112,7 @@ async def test_an_mcp_client_gets_all_that_the_agent_said(tmp_path: Path) -> Non
 @pytest.mark.promise("P-modes")
 @pytest.mark.parametrize("mode", ["plan", "bypass"])
 async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_path: Path, mode: Mode) -> None:
-    world, waiting = world_of(tmp_path, RISKING, risky, role="admin"), Waiting(consents=True)
+    world, waiting = world_of(tmp_path, RISKING, risky, role="admin"), Waiting(approves=True)
     async with world.running() as core:
         (await core.sessions.contexts.session(ANN)).mode = ChosenMode(mode, "default")
         assert (await waiting.call(core, planning())).content == "cake"
@@ -120,7 +120,7 @@ async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_pa
 
 
 async def test_whoever_waits_is_asked_and_told_which_agent_wants_it(tmp_path: Path) -> None:
-    world, waiting = world_of(tmp_path, RISKING, risky), Waiting(consents=True)
+    world, waiting = world_of(tmp_path, RISKING, risky), Waiting(approves=True)
     async with world.running() as core:
         assert (await waiting.call(core, planning())).content == "cake"
         (theirs,) = await agents_of(core, ANN)

@@ -107,7 +107,7 @@ async def test_a_call_at_the_end_of_an_answer_runs_and_nothing_of_it_is_shown(te
     assert [(call.name, call.input) for call in asked.calls] == [("note", {"text": "buy milk", "count": 2})]
 
 
-async def test_a_call_in_text_needs_the_same_consent(tmp_path: Path) -> None:
+async def test_a_call_in_text_needs_the_same_approval(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [said(CALL), said("Refused.")], policy={"stricter": {"low": "refuse"}})
 
     await talk.say("note two milks")

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import AcceptKind, Actor, AnswerRefusal
-from goclaw.conversation.approvals.question_messages import answered
+from goclaw.conversation.questions.question_messages import answered
 from goclaw.durable.store.database import StatementResult, Transaction
 from goclaw.gateway.intake.owners import PRESS
 from tests.acceptance.model import EchoModel

@@ -12,7 +12,7 @@ from goclaw.errors import GoclawError
 from goclaw.llm.scripted import Answer
 from goclaw.testing import open_bench
 from goclaw.tools.builtin.ask_user import MAX_OPTIONS, ask_user
-from tests.conversation.approvals.test_questions import results, seen
+from tests.conversation.questions.test_questions import results, seen
 from tests.harness import World
 from tests.tools.builtin.memory_support import surroundings
 

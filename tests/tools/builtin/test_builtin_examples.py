@@ -13,16 +13,16 @@ from goclaw.common.core.events import Actor, Delivery, Question, Receipt
 from goclaw.common.core.messages import ToolCall, ToolResult
 from goclaw.common.specs import Example
 from goclaw.errors import SandboxUnavailable
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.execution.sandbox.select import open_sandbox
+from goclaw.tools.templates import HINT_LENGTH, hint
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask
 from goclaw.tools.toolkit.base import Tool, check_templates
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.registry import BuiltIn, Registry
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import TurnServices
-from goclaw.tools.toolkit.templates import HINT_LENGTH, hint
 from tests.tables import table
 from tests.tools.builtin.memory_support import ANNAS_CHAT, Surroundings, surroundings
 from tests.tools.builtin.shell_support import ssh_server, waiting_task, with_tasks
@@ -75,8 +75,8 @@ class Agreeing(TurnServices):
     async def deliver(self, delivery: Delivery) -> Receipt:
         return await self.around.deliver(delivery)
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
-        return Consent(wanted.digest)
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
+        return Approval(wanted.digest)
 
     async def ask(self, question: Question, step: str) -> str | None:
         return question.options[0] if question.options else "yes"

@@ -8,10 +8,10 @@ import pytest
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
 from goclaw.common.specs import Example
+from goclaw.tools.templates import hint
 from goclaw.tools.toolkit.arguments import validate
 from goclaw.tools.toolkit.base import Tool
 from goclaw.tools.toolkit.scheduling import ResourceUse
-from goclaw.tools.toolkit.templates import hint
 from tests.tools.builtin.file_support import around
 from tests.tools.builtin.memory_support import Surroundings
 

@@ -13,6 +13,7 @@ from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor
 from goclaw.common.specs import Annotations, Risk
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.approval.policy import decide
 from goclaw.tools.builtin.cli_source import cli_tool
 from goclaw.tools.builtin.exec import exec_
 from goclaw.tools.execution.sandbox.base import Sandbox
@@ -170,7 +171,7 @@ def test_what_is_said_of_it_decides_what_runs_and_nothing_lowers_what_is_unconta
     shown = made(**said)
     assert around.risk(shown, {}) == risk
     access, plan = Access(Users(), around.config), ChosenMode("plan", "default")
-    assert access.consent(OWNER, shown.spec, around.risk(shown, {}), chosen=plan) == in_plan
+    assert decide(access, OWNER, shown.spec, around.risk(shown, {}), chosen=plan) == in_plan
 
 
 def test_clients_are_told_what_is_said_and_of_the_rest_the_worst() -> None:

@@ -14,7 +14,7 @@ from goclaw.conversation.turns.turn_context import SessionPorts
 from goclaw.errors import GoclawError
 from goclaw.llm.scripted import Answer
 from goclaw.tools.builtin.gateway_control import config
-from tests.conversation.approvals.test_questions import asked
+from tests.conversation.questions.test_questions import asked
 from tests.conversation.sessions.approving import results
 from tests.harness import Core, World
 from tests.tools.builtin.memory_support import surroundings

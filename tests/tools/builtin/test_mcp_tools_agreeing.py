@@ -20,7 +20,7 @@ from goclaw.tools.mcp.base import CallOrigin, CallResult, Definition
 from goclaw.tools.mcp.servers import ServerState
 from goclaw.tools.mcp.validation import validated_tools
 from goclaw.tools.toolkit.base import Tool
-from tests.conversation.approvals.test_approvals import asked
+from tests.conversation.questions.test_turn_questions import asked
 from tests.harness import Answer, World
 
 ANNA, CHEF, DESK = (Actor(f"memory:{name}", "memory") for name in ("anna", "chef", "desk"))

@@ -13,7 +13,7 @@ from goclaw.errors import GoclawError
 from goclaw.llm.scripted import Answer
 from goclaw.tools.builtin.planning import MAX_PLAN, exit_plan_mode
 from goclaw.tools.toolkit.base import ToolContext, tool
-from tests.conversation.approvals.test_questions import asked, results
+from tests.conversation.questions.test_questions import asked, results
 from tests.harness import Core, World
 from tests.tools.builtin.memory_support import surroundings
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from goclaw.common.auth.access import consent
 from goclaw.common.specs import Risk
 from goclaw.testing import open_bench
+from goclaw.tools.approval.policy import apply_table
 from goclaw.tools.builtin.web import web_fetch
 from tests.common.net.pages.pages import ARTICLE, serving
 from tests.tools.builtin.memory_support import surroundings
@@ -95,4 +95,4 @@ async def test_bad_input_is_refused_with_what_is_wrong(
 
 def test_it_runs_without_asking_in_every_mode() -> None:
     assert web_fetch.spec.risk is Risk.LOW
-    assert {consent(mode, Risk.LOW) for mode in ("default", "accept-edits", "plan", "bypass")} == {"run"}
+    assert {apply_table(mode, Risk.LOW) for mode in ("default", "accept-edits", "plan", "bypass")} == {"run"}

@@ -32,9 +32,9 @@ from goclaw.common.specs import Risk, SideEffect
 from goclaw.common.workspace import Workspace
 from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.errors import DeliveryError, ToolError
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.scheduling import Slot
@@ -112,7 +112,7 @@ class Bench(TurnServices):
     dispatcher: Dispatcher
     blobs: Blobs
     approves: bool = True
-    asking: Callable[[ApprovalRequest], Awaitable[Consent]] | None = None
+    asking: Callable[[ApprovalRequest], Awaitable[Approval]] | None = None
     """What happens while a person thinks."""
     asked: list[str] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
@@ -148,11 +148,11 @@ class Bench(TurnServices):
     async def deliver(self, delivery: Delivery) -> Receipt:
         raise DeliveryError("bot was blocked by the user", permanent=True)
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         self.asked.append(wanted.reason)
         if self.asking:
             return await self.asking(wanted)
-        return Consent(wanted.digest) if self.approves else Consent(refusal=f"nobody approved {wanted.call.name}")
+        return Approval(wanted.digest) if self.approves else Approval(refusal=f"nobody approved {wanted.call.name}")
 
     async def ask(self, question: Question, step: str) -> str | None:
         self.asked.append(f"{step} {question.text}")
@@ -311,10 +311,10 @@ async def test_a_right_taken_away_while_somebody_is_asked_counts(tmp_path: Path,
     file.write_bytes(orjson.dumps({"users": {"telegram:1": {}}}))
     users, settings = Users.read(file), Config()
 
-    async def takes_it_away(wanted: ApprovalRequest) -> Consent:
+    async def takes_it_away(wanted: ApprovalRequest) -> Approval:
         file.write_bytes(orjson.dumps({"users": {"telegram:1": {"allowedTools": left}} if left else {}}))
         await users.refresh()
-        return Consent(wanted.digest)
+        return Approval(wanted.digest)
 
     async with bench(tmp_path) as at:
         access = Access(users, settings)

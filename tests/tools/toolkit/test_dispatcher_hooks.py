@@ -19,9 +19,9 @@ from goclaw.common.specs import Risk, SideEffect
 from goclaw.common.workspace import Workspace
 from goclaw.durable.store.blobs import open_blobs
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.base import Hook, HookAnswer, HookEvent, Hooks, Point, Registered
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.json_schema import Injected
 from goclaw.tools.toolkit.registry import Registry
@@ -89,9 +89,9 @@ class Bench(TurnServices, Reminders):
     def remove(self, id: str) -> None:
         raise AssertionError("nobody removes one here")
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         self.asked.append(wanted.call.input)
-        return Consent(wanted.digest) if self.agrees else Consent(refusal="nobody approved it")
+        return Approval(wanted.digest) if self.agrees else Approval(refusal="nobody approved it")
 
 
 def at(

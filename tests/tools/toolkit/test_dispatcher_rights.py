@@ -21,9 +21,9 @@ from goclaw.common.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.common.workspace import Workspace
 from goclaw.durable.store.blobs import open_blobs
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.scope import CallScope
@@ -137,11 +137,11 @@ class Bench(TurnServices):
     def chosen_mode(self) -> ChosenMode | None:
         return self.chosen
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         self.asked.append(wanted)
         if self.while_asked:
             self.while_asked()
-        return Consent(refusal=self.answer) if self.answer else Consent(wanted.digest)
+        return Approval(refusal=self.answer) if self.answer else Approval(wanted.digest)
 
     async def intend(self, step: str) -> None:
         if self.while_begun:

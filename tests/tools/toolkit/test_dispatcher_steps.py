@@ -12,9 +12,9 @@ from goclaw.common.core.events import ToolFinished, ToolStarted
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.specs import Confirmation, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.tools.toolkit.base import ToolContext, tool
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.json_schema import Injected
 from goclaw.tools.toolkit.results import BoundedResult, Result, ResultType
 from goclaw.tools.toolkit.scheduling import ResourceUse, slots
@@ -148,9 +148,9 @@ async def set_value(ctx: ToolContext, key: str, value: str, names: tuple[str, ..
 async def test_a_tool_with_a_confirmation_asks_every_time_whatever_its_risk(tmp_path: Path) -> None:
     asked: list[ApprovalRequest] = []
 
-    async def answer(wanted: ApprovalRequest) -> Consent:
+    async def answer(wanted: ApprovalRequest) -> Approval:
         asked.append(wanted)
-        return Consent(wanted.digest) if len(asked) == 1 else Consent(refusal='not "now"')
+        return Approval(wanted.digest) if len(asked) == 1 else Approval(refusal='not "now"')
 
     given = {"key": "a", "value": 'say "hi"'}
     async with bench(tmp_path, policy={"mode": "accept-edits"}) as at:

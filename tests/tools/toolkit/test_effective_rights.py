@@ -1,4 +1,4 @@
-"""The texts about rights: each says what `authorize` and `consent` answer, and all of them the same."""
+"""The texts about rights: each says what `authorize` and `decide` answer, and all of them the same."""
 
 import json
 import re
@@ -22,6 +22,7 @@ from goclaw.common.specs import Risk
 from goclaw.program.cli import config as config_commands
 from goclaw.program.cli import users as users_commands
 from goclaw.program.cli.rights import actor_of
+from goclaw.tools.approval.policy import decide
 from goclaw.tools.toolkit.effective_rights import effective_rights
 from goclaw.tools.toolkit.registry import BuiltIn, Registry
 from tests.tables import table
@@ -157,7 +158,7 @@ def test_every_text_says_what_authorize_answers(
             )
             others = [{**each[user.key], "Writes files": ""} for each in (listed, checked)]
             assert [{**chat, "Writes files": ""}] * 2 == others
-            _agrees_with_consent(access, registry, actor, chat)
+            _agrees_with_policy(access, registry, actor, chat)
             writing = {"write", "edit", "multi_edit", "notebook_edit", "exec", "bg_exec", "task_input"} & {*allowed}
             assert {each["Writes files"] != "nowhere" for each in (chat, listed[user.key], checked[user.key])} == {
                 bool(writing)
@@ -165,7 +166,7 @@ def test_every_text_says_what_authorize_answers(
             assert in_words(loaded.config, place_of(loaded.config, user))
 
 
-def _agrees_with_consent(access: Access, registry: Registry, actor: Actor, chat: Mapping[str, str]) -> None:
+def _agrees_with_policy(access: Access, registry: Registry, actor: Actor, chat: Mapping[str, str]) -> None:
     """Every tool that is said to ask asks, at every risk that its calls can have; what is not named runs."""
     said = {name: _names(chat.get(name, "none")) for name in ("Asks first", "Asks by call", "Refused now")}
     for name in _names(chat["Tools"]):
@@ -173,7 +174,7 @@ def _agrees_with_consent(access: Access, registry: Registry, actor: Actor, chat:
         assert tool
         usual = tool.usual_risk(access.config)
         risks = [usual] if usual is not None else [risk for risk in Risk if _can_be(risk, tool.highest_risk)]
-        answers = {access.consent(actor, tool.spec, risk) for risk in risks}
+        answers = {decide(access, actor, tool.spec, risk) for risk in risks}
         if name in said["Asks first"]:
             assert answers == {"ask"}
         elif name in said["Refused now"]:

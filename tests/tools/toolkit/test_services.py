@@ -10,10 +10,10 @@ from goclaw.common.core.events import Address, Delivery, Question
 from goclaw.common.core.messages import AssistantMessage, ToolCall
 from goclaw.common.specs import SideEffect
 from goclaw.errors import DeliveryError, ToolError
+from goclaw.tools.approval.requests import ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import NO_TEAM, AgentTask, Forward
 from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.bench import open_bench
-from goclaw.tools.toolkit.consent import ApprovalRequest
 from goclaw.tools.toolkit.services import Sample, TurnServices
 from tests.tables import table
 

@@ -11,8 +11,8 @@ from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Acceptance, Actor, AnswerRefusal, CommandInfo, Inbound, SessionInfo
 from goclaw.common.core.records import record
-from goclaw.conversation.approvals.questions import Questions
 from goclaw.conversation.compaction.compacting import Compactor
+from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models

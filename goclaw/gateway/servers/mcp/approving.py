@@ -27,10 +27,10 @@ from goclaw.common.auth.tokens import digest_of
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.approvals.question_messages import asking_text
+from goclaw.conversation.questions.question_messages import asking_text
 from goclaw.errors import ToolError
 from goclaw.gateway.servers.mcp.backend import McpBackend
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 
 KEY = "approval"
 NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -101,8 +101,8 @@ class Approvals:
         return PendingApproval(row["digest"], frozenset(row["agreed"]))
 
 
-class Approval:
-    """The approval of one call."""
+class ClientQuestion:
+    """Asks the client's person about one call."""
 
     def __init__(
         self,
@@ -123,8 +123,8 @@ class Approval:
         self._answered: PendingApproval | None = None
         """The question put to the client before this call; looked up once."""
 
-    async def decide(self, wanted: ApprovalRequest, agent: str = "") -> Consent:
-        """Return the consent to a call.
+    async def decide(self, wanted: ApprovalRequest, agent: str = "") -> Approval:
+        """Return the approval of a call.
 
         Raises:
             ToolError: no person can be asked, or the answer comes with the next call.
@@ -137,11 +137,11 @@ class Approval:
             answer = await self._ask(wanted, agent)
         self._record(wanted, answer)
         if answer != "accept":
-            return Consent(refusal=f"the user did not approve {wanted.call.name}")
-        return Consent(wanted.digest, lapsed=self._find_lapse)
+            return Approval(refusal=f"the user did not approve {wanted.call.name}")
+        return Approval(wanted.digest, find_lapse=self._find_lapse)
 
-    async def decide_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
-        """Return the consent to a call of the agent with this name, which works for the client's call.
+    async def decide_for_agent(self, wanted: ApprovalRequest, agent: str) -> Approval:
+        """Return the approval of a call of the agent with this name, which works for the client's call.
 
         Newer clients are asked between two calls, and called again the agent would start over: they are not asked.
 

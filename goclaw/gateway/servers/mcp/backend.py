@@ -16,7 +16,7 @@ from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.common.workspace import Workspace
-from goclaw.conversation.approvals.approvals import ExternalCaller
+from goclaw.conversation.questions.turn_questions import ExternalCaller
 from goclaw.durable.store.blobs import Blobs
 from goclaw.errors import ToolError
 from goclaw.tools.mcp.declared import Declared

@@ -33,11 +33,11 @@ from goclaw.common.core.redact import mask
 from goclaw.common.core.supervise import background
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import DeliveryError, StateError, ToolError
-from goclaw.gateway.servers.mcp.approving import Approval, Approvals
+from goclaw.gateway.servers.mcp.approving import Approvals, ClientQuestion
 from goclaw.gateway.servers.mcp.backend import McpBackend
 from goclaw.gateway.servers.mcp.resources_and_prompts import page
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, Forward
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
 from goclaw.tools.toolkit.results import ResultType
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import TurnServices
@@ -127,18 +127,18 @@ class CallServices(ClientServices):
     agents: AgentPort
     """Runs agents for the call; set before it is made."""
 
-    def __init__(self, approval: Approval, progress: Progress) -> None:
-        self._approval = approval
+    def __init__(self, question: ClientQuestion, progress: Progress) -> None:
+        self._question = question
         self._progress = progress
 
     def emit(self, event: TurnEvent) -> None:
         self._progress.tell(event)
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
-        return await self._approval.decide(wanted)
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
+        return await self._question.decide(wanted)
 
-    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
-        return await self._approval.decide_for_agent(wanted, agent)
+    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Approval:
+        return await self._question.decide_for_agent(wanted, agent)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         return await self.agents.spawn(task, step, call_id)
@@ -180,10 +180,10 @@ class ToolOffer:
         It ends when the client is `gone`, which the library does not report for every transport.
         """
         await self._backend.dispatcher.registry.ready()
-        approval = Approval(self._approvals, self._backend, actor, ctx, params)
+        question = ClientQuestion(self._approvals, self._backend, actor, ctx, params)
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
         async with self._count_call(), open_progress(ctx, self._backend.clock) as progress:
-            services = CallServices(approval, progress)
+            services = CallServices(question, progress)
             work = self._run(call, actor, services)
             try:
                 result = await _apart(work, f"tool {params.name[:64]} over MCP", gone)
@@ -192,8 +192,8 @@ class ToolOffer:
             except StateError as error:
                 log.warning("a call over MCP was cut: %s", error)
                 return _failure_of(f"{params.name[:64]} was cut, for nothing can be kept on the disk: {error}")
-        if approval.asks is not None:
-            return approval.asks
+        if question.asks is not None:
+            return question.asks
         return await self._answer(result, services.given)
 
     async def _run(self, call: ToolCall, actor: Actor, services: CallServices) -> ToolResult:

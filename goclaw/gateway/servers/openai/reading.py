@@ -20,8 +20,8 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.common.core.records import record
-from goclaw.conversation.approvals.question_messages import in_words
-from goclaw.tools.toolkit.consent import about_refused
+from goclaw.conversation.questions.question_messages import in_words
+from goclaw.tools.approval.requests import about_refused
 
 BEGINS_ANEW = "(The answer was cut off, and begins anew.)"
 

@@ -32,7 +32,7 @@ from goclaw.common.core.redact import mask_order, printable, revealed
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.blobs import Blobs
-from goclaw.tools.toolkit.consent import ApprovalRequest
+from goclaw.tools.approval.requests import ApprovalRequest
 
 NOBODY = "You may not answer this, and nobody who may can be written to: an admin has to, in a terminal."
 OTHERS = "You may not answer this. Asked instead: {names}."

@@ -1,4 +1,4 @@
-"""The grounds of a command for its approval: its folder, and the content of every file that its line names.
+"""The risk of a command, and the grounds of its approval: its folder and the content of every file that its line names.
 
 A line may run a script that is rewritten between the approval and the run, so the script is part of the approval. The
 search for files errs on the side of too many: every word that could be a path counts, in any quotes and after any
@@ -16,16 +16,17 @@ from typing import Any
 
 import orjson
 
+from goclaw.common.config.schema import Config
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
+from goclaw.common.specs import Risk
 from goclaw.common.workspace import FOLDER, Workspace
 from goclaw.errors import ToolError
+from goclaw.tools.approval.requests import OFF, Grounds
 from goclaw.tools.builtin.text import as_code
 from goclaw.tools.execution.sandbox.base import Grammar, Part, Unclear
 from goclaw.tools.execution.sandbox.shell_grammar import INTERPRETERS
-from goclaw.tools.toolkit.approval_request import OFF
-from goclaw.tools.toolkit.base import ToolContext
-from goclaw.tools.toolkit.consent import Grounds
+from goclaw.tools.toolkit.base import CallRisk, ToolContext
 
 HASHED = "sha256:"
 SHOWN = 16
@@ -35,6 +36,24 @@ MAX_LABEL = 300
 ROUNDABOUT = (
     "**A part of this is settled only when it runs** (a variable, a pattern or another command's output): it may run a "
     "file that is not named here, and that may change until then."
+)
+
+
+def configured_risk(config: Config) -> Risk:
+    """Return the risk of commands: uncontained is critical, with network high, else contained."""
+    return _risk(config, is_contained=config.tools.exec.sandbox != "off")
+
+
+def _risk(config: Config, *, is_contained: bool) -> Risk:
+    if not is_contained:
+        return Risk.CRITICAL
+    return Risk.CONTAINED if config.tools.exec.network == "none" else Risk.HIGH
+
+
+command_risk = CallRisk(
+    Risk.CRITICAL,
+    lambda arguments, ctx: _risk(ctx.config, is_contained=ctx.sandbox.tier != "off"),
+    configured_risk,
 )
 
 
@@ -167,7 +186,7 @@ def paths_of(line: str, folders: Iterable[str] = ()) -> list[str]:
     """Return the paths that the words may name, relative to the line's folder or to one of `folders` it may change to.
 
     Raises:
-        TooMany: it names more than `MAX_PATHS`.
+        TooManyPaths: it names more than `MAX_PATHS`.
     """
     words = list(dict.fromkeys(_words(line)))
     found = dict.fromkeys(normpath(join(folder, word)) for folder in ("", *folders) for word in words)

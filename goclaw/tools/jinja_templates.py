@@ -5,7 +5,7 @@ import json
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from goclaw.tools.toolkit.templates import Rendered, TemplateEngine
+from goclaw.tools.templates import Rendered, TemplateEngine
 
 
 def _quote(value: object) -> str:

@@ -1,86 +1,28 @@
 """Approval of tool calls: by a stored rule, or by a person's answer now.
 
-One object per turn. A consent holds for exactly the call that was shown (`Consent.digest`); the dispatcher checks it
-again right before running the call (`Consent.lapsed`).
+One object per turn. An approval is valid for exactly the call that was shown (`Approval.digest`); the dispatcher
+checks it again right before the call runs (`Approval.find_lapse`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from goclaw.common.auth.access import Access
-from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.core.clock import Clock
-from goclaw.common.core.events import ALLOW, ALWAYS, DENY, Actor, Question, TurnEvent
+from goclaw.common.core.events import ALLOW, ALWAYS, DENY, Question, TurnEvent
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
-from goclaw.conversation.approvals.question_messages import SHOWN_INPUT, asking_text, is_long, whole_call
-from goclaw.conversation.approvals.questions import Questions, RecordedAnswer
+from goclaw.conversation.questions.question_messages import SHOWN_INPUT, asking_text, is_long, whole_call
+from goclaw.conversation.questions.questions import Questions, RecordedAnswer
 from goclaw.durable.engine.base import Turn
-from goclaw.durable.store.approvals import ApprovalRule, ApprovalRules
 from goclaw.errors import ToolError
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
+from goclaw.tools.approval.rules import StandingApprovals
 
 PauseBudget = Callable[[], AbstractContextManager[None]]
 """Stops the turn's clock while waiting for a person."""
 AGAIN = "a call like it was denied in this turn already, and nobody was asked again"
-
-
-@record
-class StandingApprovals:
-    """The stored rules, which count as far as the people who made them may still approve."""
-
-    access: Access
-    audit: Callable[[AuditEntry], None]
-    clock: Clock
-    rules: ApprovalRules
-
-    async def matching(self, wanted: ApprovalRequest, holder: str) -> list[ApprovalRule]:
-        """Return the rules of a person that together allow every part of the call; none where one part has none."""
-        if not wanted.pattern:
-            return []
-        kept = await self.rules.matching(holder, wanted.call.name, wanted.place)
-        found = {rule.pattern: rule for rule in kept if self.hold([rule])}
-        return [found[part] for part in wanted.pattern] if set(wanted.pattern) <= found.keys() else []
-
-    def hold(self, rules: Sequence[ApprovalRule]) -> bool:
-        """Whether the makers of all rules may still approve such calls."""
-        return all(
-            self.access.authorize(maker, "question.answer", rule.holder).allowed
-            and self.access.authorize(maker, "tool.use", rule.tool).allowed
-            for rule in rules
-            for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
-        )
-
-    async def remember(self, wanted: ApprovalRequest, holder: str, asked: Question, answer: RecordedAnswer) -> None:
-        """Make rules of an answer that allows such calls for good."""
-        tool, place, now = wanted.call.name, wanted.place, self.clock.now()
-        await self.rules.add(
-            [
-                ApprovalRule(asked.id, holder, tool, place, part, label, answer.by, answer.owner, now)
-                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
-            ]
-        )
-
-    def record_use(self, turn: Turn, tool: str, rules: Sequence[ApprovalRule]) -> None:
-        """Audit that rules allow a call of a turn."""
-        numbers = ", ".join(str(rule.id) for rule in rules)
-        makers = ", ".join(sorted({rule.made_by for rule in rules}))
-        inbound = turn.inbound
-        self.audit(
-            AuditEntry(
-                "tool.approval",
-                tool,
-                inbound.actor,
-                inbound.session,
-                rule=f"approval rule {numbers}, made by {makers}",
-                result="rule",
-                turn=turn.id,
-                tags=self.access.tags(tool),
-            )
-        )
 
 
 @record
@@ -98,17 +40,12 @@ class TurnQuestions:
     prefix: str = ""
     """Begins the names of that agent's steps."""
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         """Return whether this call may run: by a stored rule, or by the person's answer."""
-        # An actor on behalf of others has none of their rules.
-        rules = [] if self.turn.inbound.actor.behalf else await self.standing.matching(wanted, self._asker)
-        if rules:
-            self.standing.record_use(self.turn, wanted.call.name, rules)
-            return Consent(
-                wanted.digest, lapsed=lambda: "" if self.standing.hold(rules) else "the rule that allowed it is void"
-            )
+        if by_rule := await self.standing.approve(wanted, self.turn):
+            return by_rule
         if self.was_denied(wanted.call):
-            return Consent(refusal=AGAIN)
+            return Approval(refusal=AGAIN)
         question = Question(
             id="",
             kind="approval",
@@ -129,10 +66,10 @@ class TurnQuestions:
             asked, answer = await self.questions.ask(self.turn, step, identified, text, whole)
         if answer.text not in (ALLOW, ALWAYS):
             in_time = "" if answer.by else " in time"
-            return Consent(refusal=f"the user did not approve {wanted.call.name}{in_time}")
+            return Approval(refusal=f"the user did not approve {wanted.call.name}{in_time}")
         if answer.text == ALWAYS and asked.digest == wanted.digest:
-            await self.standing.remember(wanted, self._asker, asked, answer)
-        return Consent(asked.digest, by=answer.actor, lapsed=lambda: self._find_lapse(asked, answer))
+            await self.standing.add(wanted, self._asker, asked.id, answer.actor)
+        return Approval(asked.digest, by=answer.actor, find_lapse=lambda: self._find_lapse(asked, answer))
 
     async def ask(self, question: Question, step: str) -> str | None:
         """Ask the person, and return the answer; None when the person declines.
@@ -179,16 +116,10 @@ class UnattendedQuestions:
     standing: StandingApprovals
     turn: Turn
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
-        """Return the consent of a standing rule, or a refusal."""
-        actor = self.turn.inbound.actor
-        rules = [] if actor.behalf else await self.standing.matching(wanted, actor.key)
-        if not rules:
-            return Consent(refusal=f"{wanted.call.name} needs approval, and {NO_PERSON}")
-        self.standing.record_use(self.turn, wanted.call.name, rules)
-        return Consent(
-            wanted.digest, lapsed=lambda: "" if self.standing.hold(rules) else "the rule that allowed it is void"
-        )
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
+        """Return the approval of a standing rule, or a refusal."""
+        by_rule = await self.standing.approve(wanted, self.turn)
+        return by_rule or Approval(refusal=f"{wanted.call.name} needs approval, and {NO_PERSON}")
 
     async def ask(self, question: Question, step: str) -> str | None:
         """Return None for a question that may be declined. Raises ToolError for any other."""
@@ -200,7 +131,7 @@ class UnattendedQuestions:
 class ExternalCaller(Protocol):
     """A caller outside any session, such as an MCP client (see `turns.external_runs`)."""
 
-    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
+    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Approval:
         """Ask it whether a call of the agent with this name may run. Raises ToolError where it cannot be asked."""
 
     async def ask(self, question: Question, step: str) -> str | None:
@@ -219,10 +150,10 @@ class CallerQuestions:
     was_denied: Callable[[ToolCall], bool]
     agent: str
 
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Approval:
         """Ask the caller whether this call may run. Raises ToolError where the caller cannot be asked."""
         if self.was_denied(wanted.call):
-            return Consent(refusal=AGAIN)
+            return Approval(refusal=AGAIN)
         with self.pause():
             return await self.caller.approve_for_agent(wanted, self.agent)
 

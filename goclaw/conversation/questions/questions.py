@@ -31,8 +31,8 @@ from goclaw.common.core.events import (
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.supervise import background
 from goclaw.common.workspace import ApprovedFiles
-from goclaw.conversation.approvals.prompt_files import ANSWERS, PromptFileQuestions
-from goclaw.conversation.approvals.question_messages import (
+from goclaw.conversation.questions.prompt_files import ANSWERS, PromptFileQuestions
+from goclaw.conversation.questions.question_messages import (
     NO_QUESTION,
     QuestionMessages,
     answered,

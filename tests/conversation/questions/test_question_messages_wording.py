@@ -5,7 +5,7 @@ import pytest
 from goclaw.channels.telegram.render import render
 from goclaw.common.core.events import LOCAL, Acceptance, AnswerRefusal, Question
 from goclaw.common.core.messages import ToolCall
-from goclaw.conversation.approvals.question_messages import answered, buttons, chosen, in_words, shown_call
+from goclaw.conversation.questions.question_messages import answered, buttons, chosen, in_words, shown_call
 from tests.tables import table
 
 CHAT = "telegram"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.tools.toolkit.templates import HINT_LENGTH, check, hint, rendered
+from goclaw.tools.templates import HINT_LENGTH, check, hint, rendered
 
 
 @pytest.mark.parametrize(

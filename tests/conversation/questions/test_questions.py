@@ -20,7 +20,7 @@ from goclaw.common.core.events import (
 from goclaw.common.core.messages import ToolCall, ToolResult
 from goclaw.common.core.redact import remember
 from goclaw.common.specs import Risk, SideEffect
-from goclaw.conversation.approvals.question_messages import NO_QUESTION, SHOWN_INPUT, shown_call
+from goclaw.conversation.questions.question_messages import NO_QUESTION, SHOWN_INPUT, shown_call
 from goclaw.tools.builtin.ask_user import ask_user
 from goclaw.tools.builtin.planning import todo_write
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool

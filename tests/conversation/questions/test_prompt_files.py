@@ -9,8 +9,8 @@ from goclaw.common.auth.users import User
 from goclaw.common.core.events import Actor, Delivery, Notice
 from goclaw.common.core.redact import remember
 from goclaw.common.workspace import ApprovedFiles, FileChange
-from goclaw.conversation.approvals.prompt_files import MAX_LINES, NO_ALWAYS, diff_lines, shown_diff
-from goclaw.conversation.approvals.question_messages import NO_QUESTION
+from goclaw.conversation.questions.prompt_files import MAX_LINES, NO_ALWAYS, diff_lines, shown_diff
+from goclaw.conversation.questions.question_messages import NO_QUESTION
 from goclaw.llm.scripted import Answer
 from tests.harness import Core, World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.tools.builtin.exec_grounds import MAX_PATHS, TooManyPaths, folders_of, is_roundabout, paths_of
+from goclaw.tools.builtin.command_approval import MAX_PATHS, TooManyPaths, folders_of, is_roundabout, paths_of
 from tests.tables import table
 
 

@@ -13,7 +13,7 @@ from goclaw.channels.memory import Heard
 from goclaw.common.auth.users import User
 from goclaw.common.core.events import ALWAYS, Actor, Delivery, Question
 from goclaw.common.core.messages import ToolCall
-from goclaw.conversation.approvals.question_messages import NO_QUESTION
+from goclaw.conversation.questions.question_messages import NO_QUESTION
 from goclaw.tools.builtin.exec import exec_
 from goclaw.tools.builtin.message import message
 from tests.conversation.sessions.approving import (

@@ -18,7 +18,7 @@ from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, A
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, revealed
 from goclaw.common.workspace import ApprovedFiles, FileChange
-from goclaw.conversation.approvals.question_messages import NO_QUESTION, answered, fenced
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
 

@@ -11,9 +11,9 @@ import pytest
 from goclaw.common.config.tools import ExecSettings
 from goclaw.common.specs import Risk, SideEffect
 from goclaw.errors import SandboxUnavailable
+from goclaw.tools.approval.requests import Approval, ApprovalRequest, Grounds
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
-from goclaw.tools.toolkit.consent import ApprovalRequest, Consent, Grounds
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.registry import Registry
 from tests.parts import Tools
@@ -65,20 +65,20 @@ async def test_what_changes_while_somebody_thinks_is_not_run(
         source, environment = Tools([dig]), at.dispatcher._environment
         at.dispatcher = Dispatcher(Registry([source], at.dispatcher._access), at.dispatcher._access, environment)
 
-        async def meanwhile(wanted: ApprovalRequest) -> Consent:
+        async def meanwhile(wanted: ApprovalRequest) -> Approval:
             change(source, environment)
-            return Consent(wanted.digest)
+            return Approval(wanted.digest)
 
         at.asking = meanwhile
         result = await at.call(dig, {"where": "here"})
         assert (told in result.content and result.is_error) if told else result.content == "dug here"
 
 
-async def test_a_consent_that_lapsed_does_not_run(tmp_path: Path) -> None:
+async def test_an_approval_that_lapsed_does_not_run(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
 
-        async def late(wanted: ApprovalRequest) -> Consent:
-            return Consent(wanted.digest, lapsed=lambda: "its approval is too old")
+        async def late(wanted: ApprovalRequest) -> Approval:
+            return Approval(wanted.digest, find_lapse=lambda: "its approval is too old")
 
         at.asking = late
         assert (await at.error("reach")).startswith("not run: its approval is too old.")
@@ -92,9 +92,9 @@ async def test_one_part_of_the_arguments_more_is_another_call(tmp_path: Path) ->
             Registry([Tools([dig])], at.dispatcher._access), at.dispatcher._access, at.dispatcher._environment
         )
 
-        async def note(wanted: ApprovalRequest) -> Consent:
+        async def note(wanted: ApprovalRequest) -> Approval:
             digests.append(wanted.digest)
-            return Consent(refusal="no")
+            return Approval(refusal="no")
 
         at.asking = note
         for given in ({"where": "a"}, {"where": "b"}, {"where": "a", "depth": 1}, {"depth": 2, "where": "a"}):
@@ -117,10 +117,10 @@ async def test_a_sandbox_that_is_only_proven_meanwhile_has_not_changed(tmp_path:
         object.__setattr__(environment, "sandbox", sandbox)
         at.dispatcher = Dispatcher(Registry([Tools([dig])], at.dispatcher._access), at.dispatcher._access, environment)
 
-        async def when_it_is_proven(wanted: ApprovalRequest) -> Consent:
+        async def when_it_is_proven(wanted: ApprovalRequest) -> Approval:
             with suppress(SandboxUnavailable):
                 await sandbox.ready()
-            return Consent(wanted.digest)
+            return Approval(wanted.digest)
 
         at.asking = when_it_is_proven
         assert (await at.call(dig, {"where": "here"})).content == "dug here"

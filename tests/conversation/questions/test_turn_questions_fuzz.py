@@ -12,7 +12,7 @@ import pytest
 from goclaw.channels.telegram.updates import Me, Terms, press_of
 from goclaw.common.auth.users import User
 from goclaw.common.core.events import Actor, Question
-from tests.conversation.approvals.test_approvals import asked
+from tests.conversation.questions.test_turn_questions import asked
 from tests.conversation.sessions.approving import commands, hashes_in, world_of
 from tests.fake_telegram.world import chat_of, person
 from tests.harness import Core, World

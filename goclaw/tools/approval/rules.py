@@ -1,0 +1,74 @@
+"""Standing approvals: stored rules that let calls run without asking, while their makers may still approve."""
+
+from collections.abc import Callable, Sequence
+
+from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
+from goclaw.common.core.clock import Clock
+from goclaw.common.core.events import Actor
+from goclaw.common.core.records import record
+from goclaw.durable.engine.base import Turn
+from goclaw.durable.store.approvals import ApprovalRule, ApprovalRules
+from goclaw.tools.approval.requests import Approval, ApprovalRequest
+
+
+@record
+class StandingApprovals:
+    """The stored rules, which count as far as the people who made them may still approve."""
+
+    access: Access
+    audit: Callable[[AuditEntry], None]
+    clock: Clock
+    rules: ApprovalRules
+
+    async def approve(self, wanted: ApprovalRequest, turn: Turn) -> Approval | None:
+        """Approve a call of the turn where rules of its actor allow every part of it, and audit that; else None."""
+        actor = turn.inbound.actor
+        if actor.behalf or not wanted.pattern:  # an actor on behalf of others has none of their rules
+            return None
+        stored = await self.rules.matching(actor.key, wanted.call.name, wanted.place)
+        valid = {rule.pattern: rule for rule in stored if self._are_valid([rule])}
+        if not set(wanted.pattern) <= valid.keys():
+            return None
+        rules = [valid[part] for part in wanted.pattern]
+        self._record_use(turn, wanted.call.name, rules)
+        return Approval(
+            wanted.digest, find_lapse=lambda: "" if self._are_valid(rules) else "the rule that allowed it is void"
+        )
+
+    async def add(self, wanted: ApprovalRequest, holder: str, question: str, maker: Actor) -> None:
+        """Store rules for the parts of a call that `maker` allowed for good in answer to `question` (its id)."""
+        tool, place, now = wanted.call.name, wanted.place, self.clock.now()
+        await self.rules.add(
+            [
+                ApprovalRule(question, holder, tool, place, part, label, maker.key, maker.owner, now)
+                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
+            ]
+        )
+
+    def _are_valid(self, rules: Sequence[ApprovalRule]) -> bool:
+        """Whether the makers of all rules may still approve such calls."""
+        return all(
+            self.access.authorize(maker, "question.answer", rule.holder).allowed
+            and self.access.authorize(maker, "tool.use", rule.tool).allowed
+            for rule in rules
+            for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
+        )
+
+    def _record_use(self, turn: Turn, tool: str, rules: Sequence[ApprovalRule]) -> None:
+        """Audit that rules allow a call of a turn."""
+        numbers = ", ".join(str(rule.id) for rule in rules)
+        makers = ", ".join(sorted({rule.made_by for rule in rules}))
+        inbound = turn.inbound
+        self.audit(
+            AuditEntry(
+                "tool.approval",
+                tool,
+                inbound.actor,
+                inbound.session,
+                rule=f"approval rule {numbers}, made by {makers}",
+                result="rule",
+                turn=turn.id,
+                tags=self.access.tags(tool),
+            )
+        )
