@@ -49,12 +49,12 @@ BUGS: list[Bug] = [
         "tests/common/health/test_logs.py::test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole",
     ),
     bug(
-        "connections to the listener for MCP clients are not counted",
-        "issue 21: half-open connections shut out every MCP client",
-        "goclaw/gateway/servers/mcp/http.py",
-        "        self._connections.came(self, self._address)\n",
-        "",
-        "tests/gateway/servers/mcp/test_http.py::test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client",
+        "a token of an MCP client that is revoked leaves its streams open",
+        "class mcp: a client that goes on with a token that is no more",
+        "goclaw/gateway/servers/mcp/guard.py",
+        "                    each.cut()\n",
+        "                    pass\n",
+        "tests/gateway/servers/mcp/test_guard.py::test_a_token_that_is_revoked_ends_what_is_open",
     ),
     bug(
         "refused publishes are not counted",

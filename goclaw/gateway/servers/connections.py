@@ -42,7 +42,7 @@ class ConnectionLimits:
 
 
 class Connection(Protocol):
-    """A connection of either library: aiohttp's or uvicorn's."""
+    """A connection of the HTTP library."""
 
     @property
     def transport(self) -> asyncio.Transport | None:

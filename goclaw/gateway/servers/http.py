@@ -194,11 +194,12 @@ def _concerns(rule: PathRule, request: web.BaseRequest) -> bool:
 class _Connection(web.RequestHandler):
     """A connection of aiohttp that is counted, answers unreadable requests without details, and logs no stack."""
 
-    __slots__ = ("_connections",)
+    __slots__ = ("_connections", "lost")
 
     def __init__(self, manager: web.Server, connections: Connections, **options: Any) -> None:
         super().__init__(manager, **options)
         self._connections = connections
+        self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -207,6 +208,7 @@ class _Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._connections.left(self)
+        self.lost.set()
         super().connection_lost(exc)
 
     def handle_error(
@@ -229,6 +231,13 @@ class _Connection(web.RequestHandler):
         response = web.Response(status=status, headers={"Server": SERVER_NAME})
         response.force_close()
         return response
+
+
+async def wait_until_lost(request: web.Request) -> None:
+    """Return when the connection of a request is closed. Raises TypeError where no listener of ours has it."""
+    if not isinstance(request.protocol, _Connection):
+        raise TypeError(f"{type(request.protocol).__name__} is no connection of a listener")
+    await request.protocol.lost.wait()
 
 
 @asynccontextmanager

@@ -79,7 +79,7 @@ async def monitor(listener: Listener, name: str, user: str) -> AsyncIterator[Tol
     async with httpx2.AsyncClient(timeout=20) as http:
         async with http.stream("GET", f"{listener.url}/monitor", headers=headers) as answer:
             lines = answer.aiter_lines()
-            assert await anext(lines) == ": watching"
+            assert await anext(lines) == ": still at work"
 
             async def follow() -> None:
                 async for line in lines:

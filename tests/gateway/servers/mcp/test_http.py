@@ -165,7 +165,7 @@ async def test_whose_token_is_revoked_is_cut_off(tmp_path: Path) -> None:
             headers = {"Authorization": f"Bearer {token}"}
             async with http.stream("GET", f"{listener.url}/monitor", headers=headers) as answer:
                 lines = answer.aiter_lines()
-                assert await anext(lines) == ": watching"
+                assert await anext(lines) == ": still at work"
                 await listener.revoke("ann")
                 ending = asyncio.ensure_future(_rest(lines))
                 await until(ending.done, home)
