@@ -87,8 +87,8 @@ ENDING = web.AppKey("ending", asyncio.Event)
 
 def bare(refusal: web.HTTPException) -> web.Response:
     """Return a refusal without a body: nothing of the request is echoed."""
-    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else None
-    return web.Response(status=refusal.status, headers=allow)
+    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
+    return web.Response(status=refusal.status, headers={**HEADERS, **allow})
 
 
 def guarded(
