@@ -25,7 +25,7 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.redact import printable
 from goclaw.program.cli import registry_requests
 from goclaw.program.cli.base import FAILED, say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.registry_requests import fetch, gaps, settings_of
 from goclaw.tools.registries.base import Entry, EntryKind, RegistryError, RemoteServer, ToolEntry
 from goclaw.tools.registries.catalog_store import FILE, OWN, CatalogStore, StoredEntry
@@ -123,7 +123,7 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=TITLE)
+app = command_group(TITLE)
 
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Kind = Annotated[EntryKind | None, typer.Option(help="Only entries of this kind.")]
