@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from goclaw.memory.embedders.worker.protocol import LENGTHS, frame, lengths, read_frame
+from goclaw.extensions.local_embedders.worker.protocol import LENGTHS, frame, lengths, read_frame
 
 
 class Dripping(io.RawIOBase):

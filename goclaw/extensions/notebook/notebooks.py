@@ -10,7 +10,8 @@ import nbformat.v4.rwbase
 from nbformat import NBFormatError, ValidationError
 
 from goclaw.errors import ToolError
-from goclaw.tools.builtin.notebook_edit import CellAction, CellChange, CellChanged, CellKind, NotebookPart
+from goclaw.extensions.notebook.cells import CellAction, CellChange, CellChanged, CellKind
+from goclaw.tools.builtin.read import NotebookPart
 
 _library: Any = nbformat  # it has no types
 _new = _library.v4
@@ -158,4 +159,4 @@ def _indent(data: bytes) -> int | None:
     return (len(second[0]) - len(second[0].lstrip(b" "))) or None if second else None
 
 
-NOTEBOOKS = NotebookPart(shown, changed)
+NOTEBOOKS = NotebookPart(shown)

@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
 
-from goclaw.memory.embedders.worker.model import Model, as_bytes
-from goclaw.memory.embedders.worker.protocol import EmbeddingRequest, Head, Waiting, frame, read_frame
+from goclaw.extensions.local_embedders.worker.model import Model, as_bytes
+from goclaw.extensions.local_embedders.worker.protocol import EmbeddingRequest, Head, Waiting, frame, read_frame
 
 NICENESS = 10
 OOM_SCORE = 800
@@ -84,7 +84,7 @@ def _listen(source: FileIO, waiting: Waiting) -> None:
 
 
 def _export(setup: Head) -> Head:
-    from goclaw.memory.embedders.worker.exporting import NotExported, export
+    from goclaw.extensions.local_embedders.worker.exporting import NotExported, export
 
     try:
         return {"closeness": export(Path(setup["model"]), Path(setup["export"]), setup["prefixes"])}
@@ -94,11 +94,11 @@ def _export(setup: Head) -> Head:
 
 def _serve(setup: Head, waiting: Waiting, sink: BinaryIO) -> None:
     if setup["export"]:
-        from goclaw.memory.embedders.worker.onnx_model import OnnxModel
+        from goclaw.extensions.local_embedders.worker.onnx_model import OnnxModel
 
         model: Model = OnnxModel(Path(setup["export"]))
     else:
-        from goclaw.memory.embedders.worker.torch_model import TorchModel
+        from goclaw.extensions.local_embedders.worker.torch_model import TorchModel
 
         model = TorchModel(setup["model"], setup["prefixes"])
     _say(sink, {"engine": model.engine, "used": used_megabytes()})

@@ -1,21 +1,17 @@
 """The `notebook_edit` tool: one cell of a Jupyter notebook is replaced, inserted or deleted; the rest stays.
 
-The notebook library underlying `NotebookPart` (`notebooks`) is loaded at the first notebook.
+The library for notebooks (`notebooks`) is loaded at the first one.
 """
 
 import asyncio
-from collections.abc import Callable
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from goclaw.common.core import catalog
-from goclaw.common.core.plugins import load
-from goclaw.common.core.records import record
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileStamp, Opened
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.extensions.notebook.cells import CellAction, CellChange, CellChanged, CellKind
 from goclaw.tools.builtin.file_changes import Proposed, again_unless_approved, grounds_of, review_risk
 from goclaw.tools.builtin.listing import with_suggestion
 from goclaw.tools.builtin.text import MAX_BYTES, encoded
@@ -23,56 +19,6 @@ from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.consent import Grounds
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
-
-
-class CellKind(StrEnum):
-    """The kinds of a cell."""
-
-    CODE = "code"
-    MARKDOWN = "markdown"
-    RAW = "raw"
-
-
-class CellAction(StrEnum):
-    """The actions on a cell."""
-
-    REPLACE = "replace"
-    INSERT = "insert"
-    DELETE = "delete"
-
-
-@record
-class CellChange:
-    """One change of a notebook."""
-
-    action: CellAction
-    cell: str | int | None = None
-    """An id, or a place (0-based; -1 is the last). To insert: the cell behind which; None: at the beginning."""
-    source: str = ""
-    kind: CellKind | None = None
-    """None: as it is; of a new cell, code."""
-
-
-@record
-class CellChanged:
-    """The outcome of a change to a notebook."""
-
-    content: bytes
-    cell_id: str
-    """Of the cell that was changed, made or taken away; empty: notebooks of that version have no ids."""
-    place: int
-    cells: int
-
-
-@record
-class NotebookPart:
-    """A line of the catalogue: reads and changes notebooks. Both raise ToolError; neither is for the event loop."""
-
-    shown: Callable[[bytes], str]
-    """The cells as text."""
-    changed: Callable[[bytes, CellChange], CellChanged]
-    """The notebook with one change made, as bytes in the form that it had."""
-
 
 Path = Annotated[
     str,
@@ -182,8 +128,10 @@ async def _plan(ctx: ToolContext, path: str, change: CellChange) -> tuple[bytes,
 
 
 def _apply(path: str, data: bytes, change: CellChange) -> CellChanged:
+    from goclaw.extensions.notebook import notebooks  # its library takes a tenth of a second to load
+
     try:
-        return load(catalog.NOTEBOOKS["nbformat"], NotebookPart).changed(data, change)
+        return notebooks.changed(data, change)
     except ToolError as error:
         raise ToolError(f"{path}: {error}") from error
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from goclaw.errors import ConfigError
-from goclaw.memory.embedders.local_runtime import interpreter
-from tests.memory.embedders.fake_python import fake_python
+from goclaw.extensions.local_embedders.local_runtime import interpreter
+from tests.extensions.local_embedders.fake_python import fake_python
 
 
 async def test_packages_of_another_python_are_found_with_their_folders(tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from goclaw.errors import ConfigError
-from goclaw.memory.embedders.local_runtime import PACKAGED_MODEL, USUAL_MODEL, locate_model, module_of, usual_model
+from goclaw.extensions.local_embedders.local_runtime import (
+    PACKAGED_MODEL,
+    USUAL_MODEL,
+    locate_model,
+    module_of,
+    usual_model,
+)
 
 
 def lay_down(folder: Path, weights: str = "1") -> Path:

@@ -15,8 +15,8 @@ import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from sentence_transformers import SentenceTransformer
 
-from goclaw.memory.embedders.worker.onnx_model import ABOUT, MODEL, TOKENIZER, OnnxModel
-from goclaw.memory.embedders.worker.torch_model import USUAL_LENGTH, load, prompts
+from goclaw.extensions.local_embedders.worker.onnx_model import ABOUT, MODEL, TOKENIZER, OnnxModel
+from goclaw.extensions.local_embedders.worker.torch_model import USUAL_LENGTH, load, prompts
 
 OPSET = 17
 LEAST_COSINE = 0.95

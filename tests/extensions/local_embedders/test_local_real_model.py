@@ -11,8 +11,8 @@ import pytest
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import RealClock
-from goclaw.memory.embedders.local import LIBRARY, TO_EXPORT, open_local
-from goclaw.memory.embedders.local_runtime import PACKAGED_MODEL, Interpreter, interpreter, module_of
+from goclaw.extensions.local_embedders.local import LIBRARY, TO_EXPORT, open_local
+from goclaw.extensions.local_embedders.local_runtime import PACKAGED_MODEL, Interpreter, interpreter, module_of
 from goclaw.memory.embedding import open_embedder
 
 PYTHON = "EMBEDDING_PYTHON"

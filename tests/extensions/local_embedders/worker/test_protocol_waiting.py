@@ -2,7 +2,7 @@
 
 import threading
 
-from goclaw.memory.embedders.worker.protocol import EmbeddingRequest, Waiting
+from goclaw.extensions.local_embedders.worker.protocol import EmbeddingRequest, Waiting
 
 
 def texts_done(waiting: Waiting, portion: int, requests: int, arrives: dict[int, EmbeddingRequest]) -> list[str]:

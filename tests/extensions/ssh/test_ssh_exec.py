@@ -14,8 +14,8 @@ import pytest
 from goclaw.common.config.schema import Config
 from goclaw.common.specs import Risk
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.extensions.ssh.ssh_exec import _argv, ssh_exec
 from goclaw.tools.builtin.read import read
-from goclaw.tools.builtin.ssh_exec import _argv, ssh_exec
 from tests.together import together
 from tests.tools.builtin.file_support import around
 from tests.tools.builtin.memory_support import Surroundings

@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from goclaw.memory.embedders.local_runtime import Interpreter
+from goclaw.extensions.local_embedders.local_runtime import Interpreter
 
 TORCH = """
 def set_num_threads(count): pass

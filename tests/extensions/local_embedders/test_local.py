@@ -16,18 +16,18 @@ import pytest
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
+from goclaw.extensions.local_embedders.local import ANSWER_SECONDS, LIBRARY, MAX_PAUSE, TO_EXPORT, TO_RUN, open_local
+from goclaw.extensions.local_embedders.local_runtime import Interpreter
 from goclaw.memory.embedders.base import Embedder, quantised
-from goclaw.memory.embedders.local import ANSWER_SECONDS, LIBRARY, MAX_PAUSE, TO_EXPORT, TO_RUN, open_local
-from goclaw.memory.embedders.local_runtime import Interpreter
 from tests import house
-from tests.memory.embedders.fake_python import FakeModel, fake_python
+from tests.extensions.local_embedders.fake_python import FakeModel, fake_python
 
 SECRET = "canary-environment-secret-0815"
 DAEMON = """
 import asyncio, sys
 from goclaw.common.core.clock import RealClock
 from goclaw.common.config.schema import Config
-from goclaw.memory.embedders.local import open_local
+from goclaw.extensions.local_embedders.local import open_local
 
 async def main(python, spec, state_dir):
     config = Config.model_validate({"state_dir": state_dir, "memory": {"embedder_python": python}})
@@ -186,7 +186,7 @@ async def test_one_that_hangs_is_ended(model: FakeModel, clock: SteppedClock, py
 async def test_one_that_grows_too_large_answers_and_is_begun_anew_which_is_told_once(
     model: FakeModel, clock: SteppedClock, python: Interpreter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "goclaw.memory.embedders.local")
+    caplog.set_level(logging.INFO, "goclaw.extensions.local_embedders.local")
     async with opened(model, clock, python, embedder_memory=200) as embedder:
         for _ in range(2):
             assert await embedder.embed(["grow"])
@@ -246,7 +246,7 @@ async def test_a_models_own_words_for_questions_stand_before_them(
 async def test_where_the_small_form_cannot_be_made_the_original_serves(
     model: FakeModel, clock: SteppedClock, python: Interpreter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "goclaw.memory.embedders.local")
+    caplog.set_level(logging.INFO, "goclaw.extensions.local_embedders.local")
     claimed = replace(python, packages=dict.fromkeys((LIBRARY, *TO_EXPORT), ""))
     async with opened(model, clock, claimed) as embedder:
         assert await embedder.embed(["one"])

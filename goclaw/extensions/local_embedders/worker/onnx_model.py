@@ -9,7 +9,7 @@ import numpy as np
 from onnxruntime import InferenceSession, SessionOptions
 from tokenizers import Tokenizer
 
-from goclaw.memory.embedders.worker.model import CHARACTERS_PER_TOKEN, THREADS
+from goclaw.extensions.local_embedders.worker.model import CHARACTERS_PER_TOKEN, THREADS
 
 MODEL, TOKENIZER, ABOUT = "model.onnx", "tokenizer.json", "about.json"
 

@@ -19,8 +19,7 @@ from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.supervise import background, ends_within, keep_running
 from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, EmbeddingError
-from goclaw.memory.embedders.base import Embedder, EmbedderPart, prefixes, prepared
-from goclaw.memory.embedders.local_runtime import (
+from goclaw.extensions.local_embedders.local_runtime import (
     GaveUp,
     Interpreter,
     LocalModel,
@@ -31,7 +30,8 @@ from goclaw.memory.embedders.local_runtime import (
     open_worker,
     usual_model,
 )
-from goclaw.memory.embedders.worker.protocol import Head
+from goclaw.extensions.local_embedders.worker.protocol import Head
+from goclaw.memory.embedders.base import Embedder, EmbedderPart, prefixes, prepared
 
 log = logging.getLogger(__name__)
 

