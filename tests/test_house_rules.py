@@ -47,6 +47,7 @@ MAY_IMPORT_LATE = {
     "goclaw/program/cli/*": "--help must not pay for the daemon",
     "goclaw/__main__.py": "--help must not pay for the daemon",
     "goclaw/extensions/local_embedders/worker/__main__.py": "a process of its own with one of several ways to embed",
+    "goclaw/extensions/registries/cli/*": "--help must not pay for the daemon",
     "goclaw/extensions/notebook/notebook_edit.py": "the library for notebooks takes a tenth of a second",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",

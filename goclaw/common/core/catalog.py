@@ -140,10 +140,16 @@ SHARING = "goclaw.program.app.sharing:SHARING"
 """The daemon beside others on one store."""
 
 REGISTRIES = {
-    "syncing": "goclaw.tools.registries.syncing:SYNCING",
-    "publishing": "goclaw.tools.registries.publishing:PUBLISHER",
+    "syncing": "goclaw.extensions.registries.syncing:SYNCING",
+    "publishing": "goclaw.extensions.registries.publishing:PUBLISHER",
+    "file": "goclaw.extensions.registries.backup:PART",
 }
-"""Modules loaded when there are `registries`."""
+"""Modules loaded when there are `registries`; the last one by backups."""
+
+DOCTOR_CHECKS = {
+    "registries": "goclaw.extensions.registries.doctor:CHECK",
+}
+"""Checks of `goclaw doctor` that extensions bring."""
 
 TOOL_SOURCES = {
     "cli": "goclaw.tools.builtin.cli_source:SOURCE",
@@ -161,7 +167,7 @@ MADE_OF = {
 MCP = {
     "client": "goclaw.tools.mcp.connection:CLIENT",
     "workshop": "goclaw.tools.builtin.mcp_tools:WORKSHOP",
-    "finders": "goclaw.tools.toolkit.from_registry:FINDERS",
+    "finders": "goclaw.extensions.registries.finder:FINDERS",
 }
 """Modules loaded when MCP servers are configured: their libraries take seconds."""
 
