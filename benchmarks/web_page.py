@@ -20,6 +20,7 @@ from benchmarks.history import write_history
 from benchmarks.stage import PEOPLE, START_SECONDS, open_daemon, open_stage_in, open_world, prepare, state_folder
 from goclaw.common.auth.tokens import add_token
 from goclaw.gateway.servers.web.assets import PAGE_HEADERS
+from tests.http_server import serve
 from tests.ports import free_port
 
 PERSON = f"telegram:{PEOPLE[0]}"
@@ -132,13 +133,6 @@ async def open_copy(html: str) -> AsyncIterator[str]:
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=html, content_type="text/html", headers=PAGE_HEADERS)
 
-    app = web.Application()
-    app.router.add_get("/", index)
-    app.router.add_static("/web", Path(str(files("goclaw") / "clients" / "web_ui")))
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    static = web.static("/web", Path(str(files("goclaw") / "clients" / "web_ui")))
+    async with serve(web.get("/", index), static) as address:
+        yield address

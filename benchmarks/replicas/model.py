@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from benchmarks.fake_models import chat_chunk
-from benchmarks.figures import Json
+from tests.http_server import DONE, Json, frame, serve, stream, tool_call, usage
 
 PATIENCE = 60.0
 """Seconds that anything may take."""
@@ -65,34 +64,29 @@ class Model:
         self.asked.append(asked)
         await self._tell()
         try:
-            return await self._stream(request, asked)
+            return await stream(request, self._events(asked))
         finally:
             asked.left_at = time.monotonic()
             asked.left.set()
 
-    async def _stream(self, request: web.Request, asked: Asked) -> web.StreamResponse:
+    async def _events(self, asked: Asked) -> AsyncIterator[bytes]:
         await asyncio.sleep(self.think)
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
-        await response.write(chat_chunk({"role": "assistant", "content": ""}))
+        yield frame({"role": "assistant", "content": ""})
         calls = CALL in asked.said and not asked.answers_tool
         if calls:
-            await response.write(chat_chunk({"tool_calls": [_call()]}))
+            yield frame({"tool_calls": [tool_call(f"call_{uuid.uuid4().hex}", "exec", {"command": "true"})]})
         for piece in [] if calls else self.pieces:
-            await response.write(chat_chunk({"content": piece}))
+            yield frame({"content": piece})
             asked.written.append(time.monotonic())
             await self._tell()
             if HOLD in asked.said and not self.released.is_set():
                 await self.released.wait()
             if self.pause:
                 await asyncio.sleep(self.pause)
-        await response.write(chat_chunk({}, finish="tool_calls" if calls else "stop"))
+        yield frame({}, "tool_calls" if calls else "stop")
         asked.ended_at = time.monotonic()
-        await response.write(
-            chat_chunk(None, usage={"prompt_tokens": 100, "completion_tokens": 4}) + b"data: [DONE]\n\n"
-        )
-        await response.write_eof()
-        return response
+        yield usage(100, 4)
+        yield DONE
 
     async def asked_for(self, name: str, after: int = 0, *, tool: bool = False) -> Asked:
         """Wait for a request that answers a message with `name` in it, behind the first `after` ones."""
@@ -116,22 +110,9 @@ class Model:
             self.news.notify_all()
 
 
-def _call() -> Json:
-    function = {"name": "exec", "arguments": json.dumps({"command": "true"})}
-    return {"index": 0, "id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function}
-
-
 @asynccontextmanager
 async def open_model() -> AsyncIterator[Model]:
     """Serve on a free port of this machine."""
     model = Model()
-    application = web.Application(client_max_size=2**26)
-    application.router.add_post("/chat/completions", model.answer)
-    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        model.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serve(web.post("/chat/completions", model.answer)) as model.url:
         yield model
-    finally:
-        await runner.cleanup()

@@ -14,10 +14,10 @@ from random import Random
 import orjson
 from aiohttp import web
 
-from benchmarks.figures import Json
 from benchmarks.soak.script import PEOPLE
-from tests.acceptance.model import END, QUESTION, SUMMARISE, SUMMARY, frame, last_words, since_last_answer
+from tests.acceptance.model import END, QUESTION, SUMMARISE, SUMMARY, last_words, since_last_answer
 from tests.acceptance.waiting import clock
+from tests.http_server import DONE, Json, frame, serve, stream, tool_call, usage
 
 IDENTITY = re.compile(r"\b(m\d+\w+) (\w+)")
 WORDS = ("the report", "is ready", "on Friday", "and its colour", "is blue", "as we said", "when everybody was here")
@@ -56,39 +56,34 @@ class SoakModel:
         try:
             if kind == "wrong" or (kind == "shaky" and self.requests[name] == 1):
                 return await self._fail(request, name)
-            return await self._stream(request, name, kind, body)
+            return await stream(request, self._events(name, kind, body))
         finally:
             self.seconds[name] += clock.monotonic() - began
 
-    async def _stream(self, request: web.Request, name: str, kind: str, body: Json) -> web.StreamResponse:
+    async def _events(self, name: str, kind: str, body: Json) -> AsyncIterator[bytes]:
         random = Random(f"{self.seed}:{name}:{self.requests[name]}")
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        with suppress(ConnectionError):
-            await response.prepare(request)
-            call = self._call(name, kind, body)
-            if name == "summary":
-                await response.write(frame({"role": "assistant", "content": SUMMARY}))
-            elif call:
-                await clock.sleep(random.uniform(0.02, 0.2))
-                await response.write(frame({"role": "assistant", "tool_calls": [call]}))
-            else:
-                await self._talk(response, random, name, kind)
-            await response.write(frame({}, "tool_calls" if call else "stop"))
-            usage = {"prompt_tokens": len(orjson.dumps(body)) // 4, "completion_tokens": 40}
-            await response.write(b"data: " + orjson.dumps({"id": "c", "choices": [], "usage": usage}) + b"\n\n")
-            await response.write(b"data: [DONE]\n\n")
-            await response.write_eof()
-        return response
+        call = self._call(name, kind, body)
+        if name == "summary":
+            yield frame({"role": "assistant", "content": SUMMARY})
+        elif call:
+            await clock.sleep(random.uniform(0.02, 0.2))
+            yield frame({"role": "assistant", "tool_calls": [call]})
+        else:
+            async for event in self._talk(random, name, kind):
+                yield event
+        yield frame({}, "tool_calls" if call else "stop")
+        yield usage(len(orjson.dumps(body)) // 4, 40)
+        yield DONE
 
-    async def _talk(self, response: web.StreamResponse, random: Random, name: str, kind: str) -> None:
-        """An answer as it comes from a real server: after a while, in pieces."""
+    async def _talk(self, random: Random, name: str, kind: str) -> AsyncIterator[bytes]:
+        """Yield an answer as it comes from a real server: after a while, in pieces."""
         slow = kind in ("slow", "stop")
         await clock.sleep(random.uniform(0.05, 0.6))
-        await response.write(frame({"role": "assistant", "content": f"answer {name}"}))
+        yield frame({"role": "assistant", "content": f"answer {name}"})
         for _ in range(40 if slow else random.randint(4, 40)):
             await clock.sleep(random.uniform(0.08, 0.15) if slow else random.uniform(0.004, 0.02))
-            await response.write(frame({"content": f" {random.choice(WORDS)}"}))
-        await response.write(frame({"content": f" {END}"}))
+            yield frame({"content": f" {random.choice(WORDS)}"})
+        yield frame({"content": f" {END}"})
 
     async def _fail(self, request: web.Request, name: str) -> web.StreamResponse:
         random = Random(f"{self.seed}:fault:{name}:{self.requests[name]}")
@@ -132,21 +127,12 @@ class SoakModel:
         if kind not in wanted or any(message["role"] == "tool" for message in since_last_answer(body)):
             return None
         tool, given = wanted[kind]
-        function = {"name": tool, "arguments": orjson.dumps(given).decode()}
-        return {"index": 0, "id": f"call-{name}", "type": "function", "function": function}
+        return tool_call(f"call-{name}", tool, given)
 
 
 @asynccontextmanager
 async def soak_model(seed: str) -> AsyncIterator[SoakModel]:
     """Serve on a free port of this machine."""
     model = SoakModel(seed)
-    app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_post("/chat/completions", model.answer)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        model.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serve(web.post("/chat/completions", model.answer)) as model.url:
         yield model
-    finally:
-        await runner.cleanup()

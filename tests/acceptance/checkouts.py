@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goclaw.durable.store.sqlite.backup import NEWEST
-from tests.acceptance.daemon import Ran, installation
+from tests.acceptance.daemon import Ran, installation, run_command
 from tests.acceptance.model import EchoModel
 from tests.acceptance.versions import OLD, Repository, git
-from tests.acceptance.waiting import clock, eventually
+from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 
 ANN = 5
@@ -63,23 +63,7 @@ class Home:
         python = [str(self.python), "-P"]
         words = [*python, *([str(CUTTER)] if points else ["-m", "goclaw"]), "--config", str(self.config), *arguments]
         more = {"UPGRADE_POINTS": str(points), "UPGRADE_KILL": str(cut or 0)} if points else {}
-        began = clock.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self.environment | more,
-            cwd=self.folder,
-        )
-        try:
-            async with asyncio.timeout(SECONDS):
-                out, err = await process.communicate(stdin.encode())
-        except (TimeoutError, asyncio.CancelledError):
-            process.kill()
-            await process.wait()
-            raise
-        return Ran(await process.wait(), out.decode(), err.decode(), clock.monotonic() - began)
+        return await run_command(words, self.environment | more, self.folder, stdin, SECONDS)
 
     async def well(self, *arguments: str) -> Ran:
         """Run a command that has to succeed."""

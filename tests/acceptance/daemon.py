@@ -48,6 +48,29 @@ class Ran:
     seconds: float
 
 
+async def run_command(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, stdin: str, seconds: float
+) -> Ran:
+    """Run a command to its end.
+
+    Raises:
+        TimeoutError: it took longer; it is killed.
+    """
+    began = clock.monotonic()
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await process.communicate(stdin.encode())
+    except (TimeoutError, asyncio.CancelledError):
+        process.kill()
+        await process.wait()
+        raise
+    return Ran(await process.wait(), out.decode(), err.decode(), clock.monotonic() - began)
+
+
 @dataclass
 class Installation:
     """A configuration, a state folder and a workspace below one folder, and at most one daemon on them."""
@@ -183,23 +206,8 @@ class Installation:
         """`goclaw --config … <arguments>`, to its end."""
         if self._can_fork:
             return await self._run_forked(arguments, stdin, seconds)
-        began = clock.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", *self._command(*arguments)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._environment(),
-            cwd=ROOT,
-        )
-        try:
-            async with asyncio.timeout(seconds):
-                out, err = await process.communicate(stdin.encode())
-        except (TimeoutError, asyncio.CancelledError):
-            process.kill()
-            await process.wait()
-            raise
-        return Ran(await process.wait(), out.decode(), err.decode(), clock.monotonic() - began)
+        words = [sys.executable, "-m", *self._command(*arguments)]
+        return await run_command(words, self._environment(), ROOT, stdin, seconds)
 
     async def _run_forked(self, arguments: Sequence[str], stdin: str, seconds: float) -> Ran:
         began = clock.monotonic()

@@ -27,16 +27,15 @@ Whoever asks for a summary gets one.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 from aiohttp import web
 
 from tests.acceptance.waiting import clock
+from tests.http_server import DONE, Json, frame, serve, stream, tool_call
 
-Json = dict[str, Any]
 UNKNOWN = "outcome unknown"
 BLIND = "Invalid content type. image_url is only supported by certain models."
 """What OpenAI's server says to a picture before a model for text."""
@@ -110,25 +109,23 @@ class EchoModel:
         if all(message["role"] != "user" for message in body["messages"]):
             self.unasked.append(str([(message["role"], str(message["content"])[-80:]) for message in body["messages"]]))
             return web.json_response({"error": {"message": "no person says anything"}}, status=400)
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        return await stream(request, self._events(request, body))
+
+    async def _events(self, request: web.Request, body: Json) -> AsyncIterator[bytes]:
         said = last_words(body)
         gates = [gate for gate in self.gates if gate.text in said and not gate.opened.is_set()]
         deltas = answer_to(body)
-        with suppress(ConnectionError):
-            await response.prepare(request)
-            for number, delta in enumerate(deltas):
-                for gate in gates:
-                    if gate.streamed == number:
-                        await gate.hold()
-                if pause := self.pause(said, number):
-                    await clock.sleep(pause)
-                await response.write(frame(delta))
-            if not (reason := reason_of(body, deltas)) and request.transport:
-                request.transport.close()
-            await response.write(frame({}, reason))
-            await response.write(b"data: [DONE]\n\n")
-            await response.write_eof()
-        return response
+        for number, delta in enumerate(deltas):
+            for gate in gates:
+                if gate.streamed == number:
+                    await gate.hold()
+            if pause := self.pause(said, number):
+                await clock.sleep(pause)
+            yield frame(delta)
+        if not (reason := reason_of(body, deltas)) and request.transport:
+            request.transport.close()
+        yield frame({}, reason)
+        yield DONE
 
 
 def last_words(body: Json) -> str:
@@ -239,36 +236,17 @@ def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
     if kind == "file":
         wanted.append(("message", {"action": "send", "media_path": FILE, "text": f"{CAPTION} {identity}"}))
     return [
-        {
-            "index": number,
-            "id": f"call-{identity}-{number}",
-            "type": "function",
-            "function": {"name": name, "arguments": orjson.dumps(arguments).decode()},
-        }
+        tool_call(f"call-{identity}-{number}", name, arguments, number)
         for number, (name, arguments) in enumerate(wanted)
     ]
-
-
-def frame(delta: Json, finish: str | None = None) -> bytes:
-    """A server-sent event."""
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return b"data: " + orjson.dumps({"id": "c", "model": "echo", "choices": [choice]}) + b"\n\n"
 
 
 @asynccontextmanager
 async def echo_model(pause: Callable[[str, int], float] = lambda said, piece: 0.0) -> AsyncIterator[EchoModel]:
     """Serve on a free port of this machine."""
     model = EchoModel(pause)
-    app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_post("/chat/completions", model.answer)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        model.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serve(web.post("/chat/completions", model.answer)) as model.url:
         yield model
-    finally:
-        await runner.cleanup()
 
 
 def tools_of(body: Json) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from tests import canaries
 from tests.acceptance.daemon import Installation, installation
-from tests.acceptance.model import EchoModel, Gate, Json, echo_model, last_words
+from tests.acceptance.model import EchoModel, Gate, echo_model, last_words
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import BOT_NAME, Sent
+from tests.http_server import Json
 
 FIRST, MOST = 1_000, 100
 """The number of the first person, and how many there are."""

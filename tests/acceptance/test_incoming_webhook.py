@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
+from tests.http_server import serve
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow]
@@ -27,15 +28,8 @@ async def service_that_is_told(heard: list[str]) -> AsyncIterator[str]:
         heard.append((await request.json())["text"])
         return web.Response(status=204)
 
-    application = web.Application()
-    application.router.add_post("/told", take)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/told"
-    finally:
-        await runner.cleanup()
+    async with serve(web.post("/told", take)) as address:
+        yield f"{address}/told"
 
 
 @pytest.mark.timeout(120)

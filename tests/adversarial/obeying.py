@@ -11,14 +11,12 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 from aiohttp import web
 
-from tests.acceptance.model import frame
+from tests.http_server import DONE, Json, frame, serve, stream, tool_call
 
-Json = dict[str, Any]
 ORDER = re.compile(r"OBEY (\w+) (\{)")
 SAY = re.compile(r"SAY <<(.*?)>>", re.DOTALL)
 AT_ONCE = 3
@@ -37,18 +35,18 @@ class Obeying:
         """One request."""
         body = orjson.loads(await request.read())
         self.requests.append(body)
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
-        calls = undone(body["messages"])[: self.at_once]
-        if calls:
-            delta: Json = {"tool_calls": [_call(len(body["messages"]), *numbered) for numbered in enumerate(calls)]}
+        return await stream(request, self._events(body["messages"]))
+
+    async def _events(self, messages: list[Json]) -> AsyncIterator[bytes]:
+        if calls := undone(messages)[: self.at_once]:
+            turn = len(messages)
+            yield frame(
+                {"tool_calls": [tool_call(f"c{turn}-{number}", *call, number) for number, call in enumerate(calls)]}
+            )
         else:
-            delta = {"content": "\n".join(["obeyed", *said(body["messages"])])}
-        await response.write(frame(delta))
-        await response.write(frame({}, "tool_calls" if calls else "stop"))
-        await response.write(b"data: [DONE]\n\n")
-        await response.write_eof()
-        return response
+            yield frame({"content": "\n".join(["obeyed", *said(messages)])})
+        yield frame({}, "tool_calls" if calls else "stop")
+        yield DONE
 
 
 @dataclass
@@ -103,30 +101,12 @@ def _text(message: Json) -> str:
     return str(content)
 
 
-def _call(turn: int, number: int, order: tuple[str, Json]) -> Json:
-    name, given = order
-    return {
-        "index": number,
-        "id": f"c{turn}-{number}",
-        "type": "function",
-        "function": {"name": name, "arguments": json.dumps(given)},
-    }
-
-
 @asynccontextmanager
 async def obeying_model(at_once: int = AT_ONCE) -> AsyncIterator[Obeying]:
     """The model's server."""
     model = Obeying(at_once=at_once)
-    app = web.Application(client_max_size=1 << 26)
-    app.router.add_post("/chat/completions", model.answer)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        model.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serve(web.post("/chat/completions", model.answer)) as model.url:
         yield model
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

@@ -22,8 +22,9 @@ from tests import plain_user
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import eventually
 from tests.adversarial.attacks import ATTACKS, GUEST, MEMBER, ORDER, PLAIN, STRANGER, Attack, Outcome
-from tests.adversarial.obeying import Json, Obeying, Sink, called, obeying_model, sink
+from tests.adversarial.obeying import Obeying, Sink, called, obeying_model, sink
 from tests.fake_telegram.server import FakeTelegram
+from tests.http_server import Json
 from tests.tools.execution.sandbox.probes import World, metadata, program, world
 
 VERA = 99

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
+from yarl import URL
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
 from goclaw.channels.open import open_channels
@@ -21,6 +22,7 @@ from goclaw.durable.engine.outbox import open_outbox
 from goclaw.durable.store.open import open_database
 from goclaw.errors import DeliveryError
 from tests.channels.support import open_state
+from tests.http_server import serve
 
 DELIVERY = Delivery("webhook:ci:1:deliver:1", Address("notify", "ops"), "Build 7 failed.\nSee the log.")
 
@@ -43,17 +45,9 @@ class Told:
 @asynccontextmanager
 async def told(*statuses: int) -> AsyncIterator[Told]:
     made = Told(statuses=list(statuses))
-    application = web.Application()
-    application.router.add_post("/in", made.take)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.port = runner.addresses[0][1]
-    try:
+    async with serve(web.post("/in", made.take)) as address:
+        made.port = URL(address).port or 0
         yield made
-    finally:
-        await runner.cleanup()
 
 
 def settings(service: Told, **more: Any) -> Config:

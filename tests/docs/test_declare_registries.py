@@ -18,20 +18,20 @@ from goclaw.common.core.messages import ToolCall
 from goclaw.common.net import open_client
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.kinds import Kinds
+from goclaw.extensions.registries.catalog_store import FILE, CatalogStore
+from goclaw.extensions.registries.client import RegistryClient
+from goclaw.extensions.registries.publishing import Publisher
+from goclaw.extensions.registries.syncing import sync
 from goclaw.llm.scripted import Answer
-from goclaw.tools.registries.catalog_store import FILE, CatalogStore
-from goclaw.tools.registries.client import RegistryClient
-from goclaw.tools.registries.publishing import Publisher
-from goclaw.tools.registries.syncing import sync
 from goclaw.tools.toolkit.parts import parts_of
 from goclaw.tools.toolkit.sources import SETTLED_SECONDS, open_sources
 from tests import house
 from tests.conversation.sessions.agents import asks_for, results, says
 from tests.docs.pages import Page
+from tests.extensions.registries.fake_registry import FakeRegistry, fake_registry, toolset
 from tests.harness import Tools, World
 from tests.plugin import install, packages, with_packages
 from tests.tools.mcp.test_transports_http import listening
-from tests.tools.registries.fake_registry import FakeRegistry, fake_registry, toolset
 
 __all__ = ["packages"]
 

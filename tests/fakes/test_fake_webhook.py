@@ -7,6 +7,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from tests.fake_telegram.server import FakeTelegram
+from tests.http_server import serve
 
 
 class Hook:
@@ -33,14 +34,9 @@ async def telegram() -> AsyncIterator[FakeTelegram]:
 @pytest.fixture
 async def hook() -> AsyncIterator[Hook]:
     made = Hook()
-    application = web.Application()
-    application.router.add_post("/hook", made.take)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
-    yield made
-    await runner.cleanup()
+    async with serve(web.post("/hook", made.take)) as address:
+        made.url = f"{address}/hook"
+        yield made
 
 
 async def call(telegram: FakeTelegram, method: str, **parameters: object) -> dict[str, object]:

@@ -16,6 +16,7 @@ import orjson
 from aiohttp import web
 
 from goclaw.llm.anthropic import MARK
+from tests.http_server import serve
 from tests.llm.fake_provider import frame
 
 LOOK_BACK = 20
@@ -159,13 +160,5 @@ def _deltas(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def caching_provider() -> AsyncIterator[CachingProvider]:
     """Serve on a free port of this machine."""
     provider = CachingProvider()
-    app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_post("/v1/messages", provider.answer)
-    runner = web.AppRunner(app, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serve(web.post("/v1/messages", provider.answer)) as provider.url:
         yield provider
-    finally:
-        await runner.cleanup()

@@ -7,6 +7,8 @@ from typing import Any
 
 from aiohttp import BodyPartReader, web
 
+from tests.http_server import serve
+
 FIELDS = {"model", "response_format", "file"}
 
 
@@ -62,15 +64,6 @@ class FakeTranscriptions:
 async def fake_transcriptions() -> AsyncIterator[FakeTranscriptions]:
     """The server, while the block runs; `url` is its base URL."""
     fake = FakeTranscriptions()
-    application = web.Application(client_max_size=30 << 20)
-    application.router.add_post("/v1/audio/transcriptions", fake.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        fake.url = f"http://{host}:{port}/v1"
+    async with serve(web.post("/v1/audio/transcriptions", fake.answer)) as address:
+        fake.url = f"{address}/v1"
         yield fake
-    finally:
-        await runner.cleanup()

@@ -9,10 +9,10 @@ from goclaw.common.core import catalog
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.plugins import load
 from goclaw.errors import ConfigError
-from goclaw.memory.embedders import local
+from goclaw.extensions.local_embedders import local
 from goclaw.memory.embedders.base import EmbedderPart
 from goclaw.memory.embedding import choose_embedder, open_embedder
-from tests.memory.embedders.fake_python import fake_python
+from tests.extensions.local_embedders.fake_python import fake_python
 from tests.memory.embedders.fake_server import FakeEmbeddings, fake_embeddings
 from tests.plugin import install, packages
 

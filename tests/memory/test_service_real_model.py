@@ -14,8 +14,8 @@ import pytest
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import RealClock
 from goclaw.common.workspace import Workspace
+from goclaw.extensions.local_embedders.local_runtime import PACKAGED_MODEL
 from goclaw.memory.base import MemoryPort, TranscriptQuery
-from goclaw.memory.embedders.local_runtime import PACKAGED_MODEL
 from goclaw.memory.service import open_memory
 from tests.acceptance.waiting import clock
 from tests.memory.test_service import Transcripts

@@ -59,10 +59,10 @@ BUGS: list[Bug] = [
     bug(
         "refused publishes are not counted",
         "class http: a registry that is kept busy, and an audit log that is filled",
-        "goclaw/gateway/servers/registry/api.py",
+        "goclaw/extensions/registries/server/api.py",
         "            self._visitors.refused(visitor)\n",
         "            pass\n",
-        "tests/gateway/servers/registry/test_api_pages_bounds.py::"
+        "tests/extensions/registries/server/test_api_pages_bounds.py::"
         "test_refused_changes_are_limited_for_a_minute_and_hold_up_nobody_else",
     ),
     bug(
@@ -271,26 +271,26 @@ BUGS: list[Bug] = [
     bug(
         "anybody with a token publishes",
         "class registry: reading is taken for writing",
-        "goclaw/gateway/servers/registry/api.py",
+        "goclaw/extensions/registries/server/api.py",
         "    if not visitor.publishes:",
         "    if False:",
-        "tests/gateway/servers/registry/test_api_pages.py::test_admins_and_publishers_publish_and_nobody_else",
+        "tests/extensions/registries/server/test_api_pages.py::test_admins_and_publishers_publish_and_nobody_else",
     ),
     bug(
         "a name of ours is the newest of somebody elsewhere",
         "class registry: dependency confusion",
-        "goclaw/gateway/servers/registry/catalogue.py",
+        "goclaw/extensions/registries/server/catalogue.py",
         "{name.lower(): OWN for _, name in self._store.owned()}",
         "{}",
-        "tests/gateway/servers/registry/test_api_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
+        "tests/extensions/registries/server/test_api_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
     ),
     bug(
         "a withdrawn version comes back as something else",
         "class registry: what was agreed to is replaced",
-        "goclaw/tools/registries/catalog_store.py",
+        "goclaw/extensions/registries/catalog_store.py",
         "            if known.get(new.key, new.sha256) != new.sha256 or _rivals(new.key) & known.keys():",
         "            if False:",
-        "tests/tools/registries/test_catalog_store.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
+        "tests/extensions/registries/test_catalog_store.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
     ),
     bug(
         "the second of two daemons that start at once lives on",

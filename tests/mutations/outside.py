@@ -4,8 +4,8 @@ from tests.mutations.bug import Bug, Patch, bug
 
 _GUARD = "goclaw/common/net/guard.py"
 _ADDRESSES = "goclaw/common/net/guard.py"
-_CLIENT = "goclaw/tools/registries/client.py"
-_RESOLVING = "goclaw/tools/registries/resolving.py"
+_CLIENT = "goclaw/extensions/registries/client.py"
+_RESOLVING = "goclaw/extensions/registries/resolving.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -215,15 +215,15 @@ BUGS: list[Bug] = [
         _CLIENT,
         '        if target.scheme not in ("http", "https") or target.origin() != self._base.origin():',
         "        if False:",
-        "tests/tools/registries/test_client.py::test_the_token_goes_to_no_other_origin",
+        "tests/extensions/registries/test_client.py::test_the_token_goes_to_no_other_origin",
     ),
     bug(
         "an entry of a registry leads to an address inside",
         "class ssrf: an address that a stranger has chosen",
-        "goclaw/tools/toolkit/from_registry.py",
+        "goclaw/extensions/registries/finder.py",
         "        if guard:\n            await self._check(found, guard)",
         "        if False:\n            await self._check(found, guard)",
-        "tests/tools/toolkit/test_from_registry.py::test_an_entry_leads_to_no_private_address",
+        "tests/extensions/registries/test_finder.py::test_an_entry_leads_to_no_private_address",
     ),
     bug(
         "a server of a registry is connected where its name leads by now, unchecked",
@@ -231,7 +231,7 @@ BUGS: list[Bug] = [
         "goclaw/tools/mcp/transports.py",
         "        if guard:\n            self._pool",
         "        if False:\n            self._pool",
-        "tests/tools/toolkit/test_from_registry.py::test_each_connection_goes_to_an_address_that_was_checked",
+        "tests/extensions/registries/test_finder.py::test_each_connection_goes_to_an_address_that_was_checked",
     ),
     bug(
         "a registry that nobody has heard of for long still says what is the newest",
@@ -239,7 +239,7 @@ BUGS: list[Bug] = [
         _RESOLVING,
         "    if now - sync.synced_at > registry.known_for:",
         "    if False:",
-        "tests/tools/registries/test_resolving.py::"
+        "tests/extensions/registries/test_resolving.py::"
         "test_what_was_fetched_too_long_ago_says_nothing_of_the_newest_and_all_of_a_pinned_version",
     ),
     bug(
@@ -248,7 +248,7 @@ BUGS: list[Bug] = [
         _RESOLVING,
         "    if settings.sha256 and kept.sha256 != settings.sha256:",
         "    if False:",
-        "tests/tools/registries/test_resolving.py::test_a_digest_pins_what_the_version_is_from_the_first_time",
+        "tests/extensions/registries/test_resolving.py::test_a_digest_pins_what_the_version_is_from_the_first_time",
     ),
     bug(
         "tools of a registry's server are not held against the entry",
@@ -256,7 +256,7 @@ BUGS: list[Bug] = [
         _RESOLVING,
         '"tools": pins, "allow": allow}',
         '"tools": {}, "allow": allow}',
-        "tests/tools/registries/test_resolving.py::"
+        "tests/extensions/registries/test_resolving.py::"
         "test_a_toolset_is_the_server_of_whoever_published_it_and_its_tools_are_pinned",
     ),
     bug(
@@ -265,7 +265,7 @@ BUGS: list[Bug] = [
         _RESOLVING,
         "    if not settings.packages:",
         "    if False:",
-        "tests/tools/registries/test_resolving.py::test_a_package_is_started_only_where_the_operator_lets_it",
+        "tests/extensions/registries/test_resolving.py::test_a_package_is_started_only_where_the_operator_lets_it",
     ),
     bug(
         "what a package of a registry is called may be an option of the program that starts it",
@@ -273,7 +273,7 @@ BUGS: list[Bug] = [
         _RESOLVING,
         '        if package.kind == "npm" and _NPM.fullmatch(name) and _NPM_EXACT.fullmatch(version):',
         '        if package.kind == "npm":',
-        "tests/tools/registries/test_resolving.py::test_what_names_no_package_or_no_single_version_is_not_started",
+        "tests/extensions/registries/test_resolving.py::test_what_names_no_package_or_no_single_version_is_not_started",
     ),
     bug(
         "secrets for a registry's server go out unencrypted",
@@ -281,15 +281,15 @@ BUGS: list[Bug] = [
         _RESOLVING,
         '    if settings.headers and parts.scheme != "https" and not is_trusted:',
         "    if False:",
-        "tests/tools/registries/test_resolving.py::test_headers_go_to_nobody_without_encryption_unless_the_network_is_ones_own",
+        "tests/extensions/registries/test_resolving.py::test_headers_go_to_nobody_without_encryption_unless_the_network_is_ones_own",
     ),
     bug(
         "what a gateway shares comes back to it from a registry as somebody else's",
         "class supply chain: a loop of registries",
-        "goclaw/tools/registries/syncing.py",
+        "goclaw/extensions/registries/syncing.py",
         "found.listed.without(own)",
         "found.listed",
-        "tests/tools/registries/test_syncing.py::test_what_came_through_this_gateway_is_not_taken_over_again",
+        "tests/extensions/registries/test_syncing.py::test_what_came_through_this_gateway_is_not_taken_over_again",
     ),
     bug(
         "pictures of people go to a model that sees none",

@@ -278,10 +278,10 @@ BUGS: list[Bug] = [
     bug(
         "a command on another host counts as harmless",
         "class tools: a hint for clients that is not true",
-        "goclaw/tools/builtin/ssh_exec.py",
+        "goclaw/extensions/ssh/ssh_exec.py",
         "read_only=False, destructive=True,",
         "read_only=False, destructive=False,",
-        "tests/tools/builtin/test_ssh_exec.py::test_what_is_asked_names_the_host_and_changes_with_its_files",
+        "tests/extensions/ssh/test_ssh_exec.py::test_what_is_asked_names_the_host_and_changes_with_its_files",
     ),
     bug(
         "a person is asked about a setting that cannot be changed",

@@ -12,6 +12,7 @@ import aiohttp
 import orjson
 from aiohttp import web
 
+from tests import http_server
 from tests.acceptance.waiting import clock
 
 CHAT = "/v1/chat/completions"
@@ -144,13 +145,5 @@ async def recorder(target: str, *, hides_window: bool = False) -> AsyncIterator[
         async def serve(request: web.Request) -> web.StreamResponse:
             return await made.serve(request, session)
 
-        app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_route("*", "/{path:.*}", serve)
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with http_server.serve(web.route("*", "/{path:.*}", serve)) as made.url:
             yield made
-        finally:
-            await runner.cleanup()

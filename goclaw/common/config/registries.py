@@ -1,6 +1,6 @@
 """The keys of `registries`, `registry_server` and `tools.from_registry`: catalogues that gateways share.
 
-What becomes of what such a catalogue says is in `goclaw.tools.registries` (docs/registries.md).
+What becomes of what such a catalogue says is in `goclaw.extensions.registries` (docs/registries.md).
 """
 
 import re

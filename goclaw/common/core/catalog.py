@@ -32,7 +32,7 @@ TOOLS = {
     "write": "goclaw.tools.builtin.write:write",
     "edit": "goclaw.tools.builtin.edit:edit",
     "multi_edit": "goclaw.tools.builtin.edit:multi_edit",
-    "notebook_edit": "goclaw.tools.builtin.notebook_edit:notebook_edit",
+    "notebook_edit": "goclaw.extensions.notebook.notebook_edit:notebook_edit",
     "glob": "goclaw.tools.builtin.listing:glob",
     "list": "goclaw.tools.builtin.listing:list_",
     "search": "goclaw.tools.builtin.search:search",
@@ -42,7 +42,7 @@ TOOLS = {
     "task_input": "goclaw.tools.builtin.background_tasks:task_input",
     "task_stop": "goclaw.tools.builtin.background_tasks:task_stop",
     "task_list": "goclaw.tools.builtin.background_tasks:task_list",
-    "ssh_exec": "goclaw.tools.builtin.ssh_exec:ssh_exec",
+    "ssh_exec": "goclaw.extensions.ssh.ssh_exec:ssh_exec",
     "web_fetch": "goclaw.tools.builtin.web:web_fetch",
     "web_search": "goclaw.tools.builtin.web:web_search",
     "message": "goclaw.tools.builtin.message:message",
@@ -140,10 +140,16 @@ SHARING = "goclaw.program.app.sharing:SHARING"
 """The daemon beside others on one store."""
 
 REGISTRIES = {
-    "syncing": "goclaw.tools.registries.syncing:SYNCING",
-    "publishing": "goclaw.tools.registries.publishing:PUBLISHER",
+    "syncing": "goclaw.extensions.registries.syncing:SYNCING",
+    "publishing": "goclaw.extensions.registries.publishing:PUBLISHER",
+    "file": "goclaw.extensions.registries.backup:PART",
 }
-"""Modules loaded when there are `registries`."""
+"""Modules loaded when there are `registries`; the last one by backups."""
+
+DOCTOR_CHECKS = {
+    "registries": "goclaw.extensions.registries.doctor:CHECK",
+}
+"""Checks of `goclaw doctor` that extensions bring."""
 
 TOOL_SOURCES = {
     "cli": "goclaw.tools.builtin.cli_source:SOURCE",
@@ -161,7 +167,7 @@ MADE_OF = {
 MCP = {
     "client": "goclaw.tools.mcp.connection:CLIENT",
     "workshop": "goclaw.tools.builtin.mcp_tools:WORKSHOP",
-    "finders": "goclaw.tools.toolkit.from_registry:FINDERS",
+    "finders": "goclaw.extensions.registries.finder:FINDERS",
 }
 """Modules loaded when MCP servers are configured: their libraries take seconds."""
 
@@ -213,7 +219,7 @@ TEMPLATES = {
 }
 
 NOTEBOOKS = {
-    "nbformat": "goclaw.tools.builtin.notebooks:NOTEBOOKS",
+    "nbformat": "goclaw.extensions.notebook.notebooks:NOTEBOOKS",
 }
 
 WEB_SEARCHES = {
@@ -229,7 +235,7 @@ TRANSCRIBERS = {
 
 EMBEDDERS = {
     "ollama": "goclaw.memory.embedders.remote:OLLAMA",
-    "sentence-transformers": "goclaw.memory.embedders.local:EMBEDDER",
+    "sentence-transformers": "goclaw.extensions.local_embedders.local:EMBEDDER",
     "openai": "goclaw.memory.embedders.remote:OPENAI",
 }
 """In the order in which `memory.embedder: auto` asks them; those that need an address or a key are not asked."""

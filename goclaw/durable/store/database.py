@@ -10,8 +10,8 @@ sessions cost one flush of the disk instead of fifty. While a store cannot be wr
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from sqlalchemy.sql.visitors import iterate
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
+from goclaw.common.core.supervise import background, keep_running
 from goclaw.durable.store.dialect import OnConflict
 from goclaw.durable.store.fencing import Fence
 from goclaw.errors import DiskError, DiskFault, StateError
@@ -245,6 +246,17 @@ class Database:
             while len(group) < GROUP_SIZE and not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
             await self._see_to(group)
+
+    @asynccontextmanager
+    async def writing(self, clock: Clock) -> AsyncIterator[None]:
+        """Commit what is written while the block runs, and what is left at its end."""
+        # Without it every write would wait forever, so any error begins it anew.
+        writing = keep_running("the database's writer", self.commit_forever, clock)
+        async with background(writing, "database writer"):
+            try:
+                yield
+            finally:
+                await self.drain()
 
     async def commit_group(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
         """Commit a group; a transaction that fails by its own fault is undone alone, and its outcome is the error.

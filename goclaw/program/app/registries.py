@@ -12,7 +12,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
 from goclaw.common.core.supervise import keep_running
 from goclaw.program.app.parts import App
-from goclaw.tools.registries.parts import PublisherPart, SyncPart
+from goclaw.tools.toolkit.registry_parts import PublisherPart, SyncPart
 from goclaw.tools.toolkit.sources import SETTLED_SECONDS
 
 log = logging.getLogger(__name__)

@@ -15,16 +15,11 @@ from goclaw.common.auth.users import Users, login_name
 from goclaw.common.core.clock import RealClock
 from goclaw.errors import ConfigError
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
 DAY = 24 * 3600.0
 
-token_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Make, list and revoke tokens for terminals and programs.",
-)
+token_app = command_group("Make, list and revoke tokens for terminals and programs.")
 
 TokenName = Annotated[str, typer.Argument(help="What the token is called: the machine that has it, say.")]
 
@@ -84,12 +79,7 @@ def _minute(moment: float) -> str:
 PAIRING_DONE = ("is let in:", "is not let in, and")
 """How `/pair` begins its answer when it succeeded."""
 
-pair_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Let in, or turn away, who asked the bot (pairing.enabled).",
-)
+pair_app = command_group("Let in, or turn away, who asked the bot (pairing.enabled).")
 
 Code = Annotated[str, typer.Argument(help="As `goclaw pair list` shows it, or as somebody told you.")]
 

@@ -15,7 +15,7 @@ from goclaw.common.config.values import CONTAINER_SECRETS
 from goclaw.common.core.clock import RealClock
 from goclaw.common.health.resources import amount
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load, options
+from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.ops.backup.archive import (
     CONFIG,
     DATABASE,
@@ -33,7 +33,7 @@ from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.backup.restore import Restored, RestoreSelection, restore
 from goclaw.program.ops.backup.settle import moment
 
-backup_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+backup_app = command_group()
 
 
 @backup_app.command()
@@ -85,7 +85,7 @@ def _size(members: list[ArchiveMember]) -> str:
     return amount(sum(member.size for member in members))
 
 
-restore_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+restore_app = command_group()
 
 
 @restore_app.command("restore")

@@ -24,17 +24,12 @@ from goclaw.common.core.files import shown_path
 from goclaw.common.workspace import SHARED
 from goclaw.llm.open import check_caching
 from goclaw.program.cli.base import say
-from goclaw.program.cli.options import load, spelling
+from goclaw.program.cli.options import command_group, load, spelling
 from goclaw.program.cli.rights import person_lines, rights_of
 from goclaw.program.ops.doctor import examine
 from goclaw.program.ops.doctor.security import weak_spots
 
-config_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Check, show and explain the configuration.",
-)
+config_app = command_group("Check, show and explain the configuration.")
 
 
 @config_app.command()
@@ -95,7 +90,7 @@ def _section(title: str, lines: Iterable[str]) -> None:
         print(f"  {line}")
 
 
-doctor_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+doctor_app = command_group()
 
 
 @doctor_app.command()

@@ -8,11 +8,9 @@ import typer
 
 from goclaw.common.core.files import shown_path
 from goclaw.program.cli.base import FAILED, say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Check a one-file plugin without a daemon."
-)
+app = command_group("Check a one-file plugin without a daemon.")
 
 
 @app.callback()

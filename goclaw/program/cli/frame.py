@@ -45,7 +45,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "declare": ("goclaw.program.cli.declare:app", "Check a one-file plugin without a daemon."),
     "prompt-files": ("goclaw.program.cli.prompt_files:app", "Show and approve changes of AGENTS.md and its like."),
     "mcp": ("goclaw.program.cli.mcp:app", "Serve tools to MCP clients, and look at MCP servers."),
-    "registry": ("goclaw.program.cli.registry:app", "Look into, fetch from, publish to and serve registries."),
+    "registry": (
+        "goclaw.extensions.registries.cli.registry:app",
+        "Look into, fetch from, publish to and serve registries.",
+    ),
     "webhook": ("goclaw.program.cli.webhook:app", "List the webhooks of the configuration, and try one out."),
     "backup": ("goclaw.program.cli.backup:backup_app", "Keep everything in one new file, while the daemon runs."),
     "restore": ("goclaw.program.cli.backup:restore_app", "Get everything back from a backup."),

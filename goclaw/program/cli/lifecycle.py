@@ -21,11 +21,11 @@ from goclaw.program.cli import process
 from goclaw.program.cli.base import Options, say, show
 from goclaw.program.cli.gateway import run_gateway
 from goclaw.program.cli.loading import restore_plugins
-from goclaw.program.cli.options import load, options
+from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background
 from goclaw.program.cli.systemd import UNIT_NAME, Manager, manager_for, manager_of
 
-gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+gateway_app = command_group()
 
 
 @gateway_app.command()
@@ -34,7 +34,7 @@ def gateway(context: typer.Context) -> None:
     run_gateway(options(context))
 
 
-start_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+start_app = command_group()
 
 
 @start_app.command()
@@ -95,7 +95,7 @@ def what_stays(config: Config) -> list[str]:
     ]
 
 
-stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+stop_app = command_group()
 
 
 @stop_app.command()
@@ -119,7 +119,7 @@ def restarting_manager(loaded: Loaded) -> Manager | None:
     return manager if manager and manager.properties("ActiveState")["ActiveState"] == "activating" else None
 
 
-restart_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+restart_app = command_group()
 
 
 @restart_app.command()
@@ -185,7 +185,7 @@ def _merged_options(config: Config, before: LaunchRecord, given: Options) -> Opt
     return Options(given.config if named else before.config, {**before.overrides, **given.overrides}, given.debug)
 
 
-status_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+status_app = command_group()
 
 
 @status_app.command()

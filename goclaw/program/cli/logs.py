@@ -27,9 +27,9 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.health.log_reading import LogLevel, Wanted, last_lines, record_of, wanted_lines
 from goclaw.durable.store.open import postgres, stored_fact
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
-logs_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+logs_app = command_group()
 
 LOOK_SECONDS = 0.3
 MAX_FINDINGS = 50
@@ -129,7 +129,7 @@ def _follow(log: _Log, wanted: Wanted) -> None:
         print()
 
 
-audit_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+audit_app = command_group()
 
 
 @audit_app.callback(invoke_without_command=True)

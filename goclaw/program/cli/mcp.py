@@ -28,7 +28,7 @@ from goclaw.errors import ConfigError, GoclawError, ToolError
 from goclaw.gateway.servers.mcp.backend import ENTRY, Changed, McpBackend
 from goclaw.gateway.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens
 from goclaw.program.cli.tool import open_toolbox
 from goclaw.program.cli.transcripts import open_source
@@ -146,12 +146,7 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
     say(f"agreed to {len(changed)} definition(s) of {server}; a daemon that runs knows it at its next look at the list")
 
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Serve tools to MCP clients, and look at MCP servers.",
-)
+app = command_group("Serve tools to MCP clients, and look at MCP servers.")
 
 
 @app.callback()

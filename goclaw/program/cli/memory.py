@@ -14,15 +14,10 @@ from goclaw.common.core.wire import AskMemory, MemoryFrame
 from goclaw.memory.dates import moment
 from goclaw.memory.memory_queries import quoted
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens_soon
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Search what is remembered, and make its index anew.",
-)
+app = command_group("Search what is remembered, and make its index anew.")
 
 User = Annotated[str, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]

@@ -30,7 +30,7 @@ from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default, reads
 from goclaw.llm.probes import LISTING, TRIAL_OUTPUT, TRIAL_SECONDS, all_names, try_call, usable_providers
 from goclaw.llm.served import CallStyle, style_words
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.ops.call_styles import keep_calls
 
 MAX_SHOWN = 20
@@ -39,7 +39,7 @@ COMPLETION_SECONDS = 3.0
 """Time limit for shell completion: the person waits for the next key."""
 _UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
 
-model_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+model_app = command_group()
 
 _INDENT = orjson.OPT_INDENT_2
 
@@ -215,9 +215,7 @@ async def _no_image(key: str) -> bytes:
     raise AssertionError(f"no picture is asked for here: {key}")
 
 
-agents_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List and describe agents."
-)
+agents_app = command_group("List and describe agents.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 

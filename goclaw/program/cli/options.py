@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from goclaw.clients.tui.client import RemoteDaemon
 
 
+def command_group(text: str = "") -> typer.Typer:
+    """Return an empty group of commands; one with a help text shows it when no command is given."""
+    if not text:
+        return typer.Typer(add_completion=False, rich_markup_mode=None)
+    return typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=text)
+
+
 def options(context: typer.Context) -> Options:
     """Return the options given before the command."""
     found = context.find_root().obj

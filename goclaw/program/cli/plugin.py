@@ -16,17 +16,12 @@ from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.plugin_folder import LATER, InstalledPlugin, read_record, stamp_of_host
 from goclaw.program.cli.base import FAILED, say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
 if TYPE_CHECKING:
     from goclaw.program.ops.plugins.installing import Plugins
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Add, list, update and remove plugins. They are packages with tools, agents, channels.",
-)
+app = command_group("Add, list, update and remove plugins. They are packages with tools, agents, channels.")
 BUSY = "another process changes plugins now; waiting for its end"
 
 

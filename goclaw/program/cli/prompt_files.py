@@ -23,14 +23,9 @@ from goclaw.conversation.agent.prompt import found_files
 from goclaw.conversation.questions.prompt_files import diff_lines, record_answer
 from goclaw.errors import StateError, ToolError
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Show and approve changes of AGENTS.md and its like.",
-)
+app = command_group("Show and approve changes of AGENTS.md and its like.")
 
 
 @app.callback()

@@ -14,14 +14,9 @@ import typer
 from goclaw.common.auth.users import login_name
 from goclaw.errors import StateError
 from goclaw.program.cli.base import show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Add, list, pause and run messages and tasks at a time.",
-)
+app = command_group("Add, list, pause and run messages and tasks at a time.")
 
 REFUSALS = ("Not done: ", "Not allowed: ")
 """The beginnings of answers to orders that were not carried out (`gateway.commands.schedules`)."""

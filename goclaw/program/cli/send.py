@@ -43,7 +43,7 @@ from goclaw.common.core.wire import (
 )
 from goclaw.errors import StateError, StoreInUse
 from goclaw.program.cli.base import say
-from goclaw.program.cli.options import Insecure, TokenFile, Url, load, reach
+from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, reach
 from goclaw.program.cli.process import listens_soon
 
 LOST = (
@@ -276,7 +276,7 @@ async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]
             yield
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_group()
 
 
 @app.command()

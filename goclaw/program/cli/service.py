@@ -18,16 +18,11 @@ from goclaw.errors import StateError
 from goclaw.program.cli import systemd
 from goclaw.program.cli.base import say
 from goclaw.program.cli.logs import show_log
-from goclaw.program.cli.options import load, options
+from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.cli.process import variables
 from goclaw.program.cli.systemd import MARK, UNIT_NAME, Manager
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Let systemd start the daemon and keep it running.",
-)
+app = command_group("Let systemd start the daemon and keep it running.")
 
 System = Annotated[bool, typer.Option("--system", help="The unit of the machine, for root; not given: your own.")]
 OWNER_SECONDS = 60.0

@@ -22,7 +22,7 @@ from goclaw.common.core.redact import mask
 from goclaw.durable.store.blobs import is_kept
 from goclaw.errors import StateError
 from goclaw.program.cli.base import show as show_text
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, masked, when
 from goclaw.program.cli.transcripts import Entry, Kept, entries, known, open_source
 
@@ -61,9 +61,7 @@ def _exists(path: Path) -> StateError:
     return StateError(f"{path}: exists already; name another file, nothing is overwritten")
 
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, show and export conversations."
-)
+app = command_group("List, show and export conversations.")
 
 Key = Annotated[str, typer.Argument(help="Which conversation, as `goclaw sessions list` names it.")]
 

@@ -29,7 +29,7 @@ from goclaw.common.net import open_client
 from goclaw.errors import ConfigError, StateError
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, say
-from goclaw.program.cli.options import options
+from goclaw.program.cli.options import command_group, options
 from goclaw.program.cli.presets import Wanted, planned
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.program.cli.setup_people import choose_people, person_of
@@ -252,7 +252,7 @@ def _existing_user(key: str, place: SetupPaths) -> Sequence[str]:
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_group()
 
 
 @record

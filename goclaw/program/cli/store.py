@@ -12,18 +12,13 @@ from goclaw.common.config.values import PostgresPlace, check_store
 from goclaw.common.core.clock import RealClock
 from goclaw.common.core.container import daemon_command
 from goclaw.program.cli.base import show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.ops.store_copy import Place, StoreCopied, copy_store, shown
 
 FILE = "sqlite"
 """Stands for the file in the state folder."""
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Copy the database to Postgres, or back into a file.",
-)
+app = command_group("Copy the database to Postgres, or back into a file.")
 
 
 @app.callback()

@@ -38,7 +38,7 @@ from goclaw.memory.base import (
 from goclaw.memory.memory_queries import HEARD, TALKS, WANTED
 from goclaw.program.app import Environment, open_environment
 from goclaw.program.cli.base import show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.open import open_hooks
@@ -51,9 +51,7 @@ from goclaw.tools.toolkit.services import TurnServices
 from goclaw.tools.toolkit.sources import BUILT_IN, SETTLED_SECONDS, Sources, open_sources
 from goclaw.tools.toolkit.tool_docs import ListedTool, ToolListing, details, in_brackets, tools_page
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, describe and run tools."
-)
+app = command_group("List, describe and run tools.")
 
 User = Annotated[str | None, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
 

@@ -21,10 +21,10 @@ from goclaw.common.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.program.cli.base import Options, say
 from goclaw.program.cli.lifecycle import bring_up
-from goclaw.program.cli.options import Insecure, TokenFile, Url, load, options, reach
+from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, options, reach
 from goclaw.program.cli.process import listens, started
 
-home_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+home_app = command_group()
 
 
 @home_app.command()
@@ -113,7 +113,7 @@ def _run_here(loaded: Loaded, given: Options) -> None:
     run_daemon(serve(loaded, started(loaded, given)))
 
 
-tui_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+tui_app = command_group()
 
 
 @tui_app.command()

@@ -17,7 +17,7 @@ from goclaw.common.health.resources import amount
 from goclaw.errors import StateError
 from goclaw.program.cli import process, service, systemd
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.uninstall import (
     Item,
@@ -35,7 +35,7 @@ from goclaw.program.ops.upgrade.installation import is_environment
 from goclaw.program.ops.upgrade.package import tool_of
 from goclaw.program.ops.upgrade.recognise import checkout_root, environment
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_group()
 
 
 @app.command()

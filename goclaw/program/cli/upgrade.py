@@ -24,7 +24,7 @@ from goclaw.errors import StateError
 from goclaw.program.cli import process
 from goclaw.program.cli.base import Options, say, show
 from goclaw.program.cli.lifecycle import as_before
-from goclaw.program.cli.options import load, options
+from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.cli.process import listens, start_in_background
 from goclaw.program.cli.systemd import UNIT_NAME, manager_of
 from goclaw.program.ops.upgrade import journal
@@ -47,7 +47,7 @@ BESIDE_POSTGRES = (
     "that the first new one has brought up to date"
 )
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_group()
 
 
 @app.command("upgrade")

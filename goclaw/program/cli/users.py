@@ -12,16 +12,11 @@ from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.files import shown_path
 from goclaw.program.cli.base import say, show
-from goclaw.program.cli.options import load, spelling
+from goclaw.program.cli.options import command_group, load, spelling
 from goclaw.program.cli.presets import Wanted, planned, table, write
 from goclaw.program.cli.rights import person_lines, rights_of
 
-users_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Check, list and add the people in users.json.",
-)
+users_app = command_group("Check, list and add the people in users.json.")
 
 
 @users_app.command()

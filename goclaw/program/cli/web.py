@@ -20,14 +20,14 @@ from goclaw.common.core.files import replace_file
 from goclaw.common.core.wire import LINK_PATH
 from goclaw.errors import StateError
 from goclaw.program.cli.base import say
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
 SECONDS = 30.0
 """Time for the daemon's answer."""
 LEADS_FILE = "web-link.html"
 """File of the state folder that leads the browser to the page."""
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+app = command_group()
 
 
 @app.command()

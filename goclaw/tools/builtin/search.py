@@ -7,6 +7,7 @@ that `read` would not read. Files are ordered by the kind that their suffix name
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,13 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileQuery, Opened, Stat
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.expression import expression, literal
 from goclaw.tools.builtin.listing import Folder, Ignored, globs
 from goclaw.tools.builtin.ripgrep import (
     NO_RIPGREP,
     LineMatches,
     Query,
     Spot,
+    checked_expression,
     find_ripgrep,
     lines_at,
     search_folder,
@@ -47,6 +48,8 @@ _WIDTH = 200
 """Characters of a line."""
 _AT_ONCE = 50
 """Files that are judged together."""
+_MAX_PATTERN = 500
+"""Characters of a pattern."""
 _MAX_TERMS = 10
 _MAX_NAMED = 3
 """Of files that were not searched."""
@@ -148,17 +151,19 @@ async def search(
     Syntax: literals . ^ $ | ( ) [ ] \\d \\w \\s \\b * + ? {n,m}; no look-around, no back references. What git ignores
     is left out. A pattern with | that matches nothing is searched term by term.
     """
+    if len(pattern) > _MAX_PATTERN:
+        raise InvalidInput(f'field "pattern": expected at most {_MAX_PATTERN} characters, got {len(pattern)}')
     excluded = [each for text in exclude for each in globs(text.rstrip("/"), "exclude")]
     only = globs(glob, "glob") if glob is not None else ()
     try:
-        found: str | None = expression(pattern)
+        found: str | None = await checked_expression(pattern)
     except InvalidInput:
         if "|" not in pattern:
             raise
         found = None  # one of its terms may be one
     settings = ctx.config.tools.search
     query = Query(
-        found or literal(pattern),
+        found or "",
         FileQuery(path, only, excluded, include_ignored, recursive),
         case_sensitive,
         settings.threads,
@@ -216,7 +221,9 @@ class _Finder:
             if left <= 0:
                 refinement = refinement or _refinement(complete=True)
                 break
-            part = await _Finder(self._ctx, term, left, self._context).search(replace(query, expression=_of_term(term)))
+            part = await _Finder(self._ctx, term, left, self._context).search(
+                replace(query, expression=await _of_term(term))
+            )
             said.append(f"{term} ({part.returned})")
             refinement, skipped = refinement or part.refinement_hint, part.skipped
             for file in part.files:
@@ -268,11 +275,11 @@ class _Finder:
         return files, looked_at
 
 
-def _of_term(term: str) -> str:
+async def _of_term(term: str) -> str:
     try:
-        return expression(term)
+        return await checked_expression(term)
     except InvalidInput:
-        return literal(term)
+        return re.escape(term)
 
 
 def _together(one: FoundFile, other: FoundFile) -> FoundFile:

@@ -17,28 +17,13 @@ from pydantic_core import ErrorDetails
 
 from goclaw.llm.base import INVALID_JSON
 from goclaw.llm.lenient_json import Unreadable, read
-from goclaw.tools.toolkit.arguments import parsed, with_own_names
+from goclaw.tools.toolkit.arguments import JSON_TYPES, parsed, with_own_names
 
 ROUNDS = 3
 """Rounds of repairs: a list in a text may hold objects in texts."""
 ALIKE = 0.85
 """Similarity from which a name is taken for another one (`difflib`)."""
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})\Z")
-_KINDS = {
-    "int_type": "integer",
-    "int_from_float": "integer",
-    "float_type": "number",
-    "bool_type": "boolean",
-    "list_type": "array",
-    "tuple_type": "array",
-    "set_type": "array",
-    "frozen_set_type": "array",
-    "dict_type": "object",
-    "model_type": "object",
-    "model_attributes_type": "object",
-    "none_required": "null",
-}
-"""pydantic's error types for a text in the place of something else; the same in the words of JSON Schema."""
 _TRUTH = {"true": True, "True": True, "false": False, "False": False}
 _PREFIX = re.compile(r"(?:functions?|default_api|tools?|api|namespace)[.:/]", re.IGNORECASE)
 _SUFFIX = re.compile(r"<[|｜].*|:\d+\Z", re.DOTALL)
@@ -132,7 +117,7 @@ def _repair(given: Any, errors: Sequence[ErrorDetails]) -> Any:
     """Return the arguments with each text read that stands for something else; None: one has no reading, or several."""
     wanted: dict[tuple[str | int, ...], set[str]] = {}
     for error in errors:
-        kind = _KINDS.get(error["type"], "")
+        kind = JSON_TYPES.get(error["type"], "")
         wanted.setdefault(_place(given, error["loc"]), set()).add(kind)
     for place, kinds in wanted.items():
         value = given

@@ -22,8 +22,7 @@ log = logging.getLogger(__name__)
 
 _NOT_SET_UP = "this tool is not set up: a hook of the operator has to fill in what it needs; the log says what"
 
-_EXPECTED = {
-    "string_type": "string",
+JSON_TYPES = {
     "int_type": "integer",
     "int_from_float": "integer",
     "float_type": "number",
@@ -36,6 +35,11 @@ _EXPECTED = {
     "dict_type": "object",
     "model_type": "object",
     "model_attributes_type": "object",
+}
+"""pydantic's error types for a text in the place of something else; the same in the words of JSON Schema."""
+_EXPECTED = {
+    **JSON_TYPES,
+    "string_type": "string",
     "finite_number": "a finite number",
 }
 """pydantic's error types in the words of JSON Schema."""

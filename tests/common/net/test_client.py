@@ -7,6 +7,7 @@ from aiohttp import web
 
 from goclaw.common.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, LOOPBACK_ONLY, check_reachable, is_loopback, open_client
 from goclaw.errors import ConfigError
+from tests.http_server import serve
 
 
 @pytest.fixture
@@ -17,13 +18,8 @@ async def server() -> AsyncIterator[str]:
         text = f"{request.headers['host']} {request.headers.get('proxy-connection', '')}"
         return web.Response(text=text + request.headers.get("cookie", ""), headers={"Set-Cookie": "taste=sweet"})
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with serve(web.route("*", "/{path:.*}", answer)) as address:
+        yield address
 
 
 async def test_waits_are_bounded_but_a_stream_may_take_as_long_as_it_moves() -> None:
@@ -72,15 +68,9 @@ async def test_a_redirect_does_not_lead_out_either(monkeypatch: pytest.MonkeyPat
     async def away(request: web.Request) -> web.Response:
         raise web.HTTPFound("http://192.0.2.1/")
 
-    app = web.Application()
-    app.router.add_get("/", away)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with asyncio.timeout(10), open_client() as client:
+    async with asyncio.timeout(10), serve(web.get("/", away)) as address, open_client() as client:
         with pytest.raises(ConfigError):
-            await client.get(f"http://127.0.0.1:{runner.addresses[0][1]}/")
-    await runner.cleanup()
+            await client.get(f"{address}/")
 
 
 @pytest.mark.parametrize(

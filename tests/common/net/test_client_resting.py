@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from goclaw.common.net import BEFORE_SENDING, open_client
+from tests.http_server import serve
 
 BURST = 8
 
@@ -32,14 +33,9 @@ class Counting:
 @pytest.fixture
 async def server() -> AsyncIterator[Counting]:
     counting = Counting()
-    app = web.Application()
-    app.router.add_get("/", counting.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    counting.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    yield counting
-    await runner.cleanup()
+    async with serve(web.get("/", counting.answer)) as address:
+        counting.url = f"{address}/"
+        yield counting
 
 
 async def test_after_a_burst_one_connection_works_and_the_others_rest(server: Counting) -> None:

@@ -11,6 +11,7 @@ from yarl import URL
 from goclaw.common.net.client import LOOPBACK_ONLY
 from goclaw.common.net.guard import MAX_URL, UrlGuard, UrlRefused
 from goclaw.errors import ConfigError
+from tests.http_server import serve
 from tests.tables import table
 
 pytestmark = [pytest.mark.promise("P-url-guard")]
@@ -43,14 +44,9 @@ class Canary:
 @pytest.fixture
 async def canary() -> AsyncIterator[Canary]:
     canary = Canary()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", canary.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    canary.port = runner.addresses[0][1]
-    yield canary
-    await runner.cleanup()
+    async with serve(web.route("*", "/{path:.*}", canary.answer)) as address:
+        canary.port = URL(address).port or 0
+        yield canary
 
 
 def names(**addresses: Sequence[str]) -> UrlGuard:

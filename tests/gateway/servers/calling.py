@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +21,27 @@ from goclaw.common.core.plugins import load
 from goclaw.common.health.readiness import Readiness
 from goclaw.gateway.servers.http import ListenerLimits, open_http
 from goclaw.gateway.servers.routes import RoutePart
+from goclaw.tools.toolkit.base import Tool
 from tests.gateway.servers.route_ports import route_ports
-from tests.harness import Core, World
+from tests.harness import Answer, Core, World
 
 ANN = User("memory:here", "Ann")
 BOB = User("memory:there", "Bob")
 DOCUMENTED = "http://127.0.0.1:8137"
 """Where examples of the documentation find the listener."""
+
+
+def world_with(
+    part: str,
+    folder: Path,
+    *answers: Answer,
+    users: tuple[User, ...] = (ANN, BOB),
+    given: Sequence[Tool] = (),
+    http: Mapping[str, Any] | None = None,
+    **config: Any,
+) -> World:
+    """A world whose listener has the part `http.<part>`."""
+    return World(folder, answers, users=users, tools=given, http={"port": 0, part: True, **(http or {})}, **config)
 
 
 @dataclass(frozen=True)
@@ -104,13 +118,17 @@ class Service:
             return kind(response.status, json.loads(text) if is_json else text, response.headers)
 
     async def raw(self, head: str, body: bytes = b"") -> tuple[int, str]:
-        """Send bytes as they are, and read until the other end closes."""
-        async with asyncio.timeout(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write(head.replace("\n", "\r\n").encode() + body)
-            answer = (await reader.read()).decode()
-            writer.close()
-        return int(answer.split()[1]) if answer else 0, answer.partition("\r\n\r\n")[2]
+        return await send_raw(self.port, head, body)
+
+
+async def send_raw(port: int, head: str, body: bytes = b"") -> tuple[int, str]:
+    """Send bytes as they are, read until the other end closes, and return the status and the body."""
+    async with asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head.replace("\n", "\r\n").encode() + body)
+        answer = (await reader.read()).decode()
+        writer.close()
+    return int(answer.split()[1]) if answer else 0, answer.partition("\r\n\r\n")[2]
 
 
 ServiceT = TypeVar("ServiceT", bound=Service)

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from goclaw.channels.base import Routes
 from goclaw.clients.tui.client import Client, DaemonRefusal, NotOpen, RemoteDaemon, attach
@@ -28,6 +29,7 @@ from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import open_http
 from goclaw.gateway.servers.terminals import REMOTE_ENTRY, RemoteTerminals, TerminalLimits
 from tests.harness import PATIENCE, Answer, Core, World
+from tests.http_server import serve
 
 ANN, BOB = "tui:ann", "telegram:7"
 
@@ -485,14 +487,5 @@ async def test_a_token_goes_nowhere_else(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def _elsewhere(routes: Routes) -> AsyncIterator[int]:
-    application = web.Application()
-    for method, path, handler in routes.added:
-        application.router.add_route(method, path, handler)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with serve(*(web.route(method, path, handler) for method, path, handler in routes.added)) as address:
+        yield URL(address).port or 0

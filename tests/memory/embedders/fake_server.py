@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from goclaw.common.config.schema import Config
+from tests.http_server import serve
 
 KEY = "canary-embedding-key-0815"
 
@@ -74,18 +75,11 @@ class FakeEmbeddings:
 async def fake_embeddings() -> AsyncIterator[FakeEmbeddings]:
     """The server, while the block runs."""
     fake = FakeEmbeddings()
-    application = web.Application(client_max_size=30 << 20)
-    application.router.add_get("/api/tags", fake.tags)
-    application.router.add_post("/api/show", fake.show)
-    application.router.add_post("/api/embed", fake.embed)
-    application.router.add_post("/v1/embeddings", fake.embeddings)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        fake.url = f"http://{host}:{port}"
+    routes = [
+        web.get("/api/tags", fake.tags),
+        web.post("/api/show", fake.show),
+        web.post("/api/embed", fake.embed),
+        web.post("/v1/embeddings", fake.embeddings),
+    ]
+    async with serve(*routes) as fake.url:
         yield fake
-    finally:
-        await runner.cleanup()

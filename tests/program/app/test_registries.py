@@ -6,11 +6,11 @@ from typing import Any
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
+from goclaw.extensions.registries.catalog_store import FILE, CatalogStore
 from goclaw.program.app import open_app
 from goclaw.program.app.registries import SYNC_AFTER_SECONDS
 from goclaw.program.app.status import details
-from goclaw.tools.registries.catalog_store import FILE, CatalogStore
-from tests.tools.registries.fake_registry import FakeRegistry, fake_registry, item, toolset
+from tests.extensions.registries.fake_registry import FakeRegistry, fake_registry, item, toolset
 
 SECONDS = 30.0
 STEP = 20 * SYNC_AFTER_SECONDS

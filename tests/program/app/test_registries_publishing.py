@@ -8,11 +8,11 @@ from aiohttp import web
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
+from goclaw.extensions.registries.publishing import LOOK_SECONDS
 from goclaw.program.app import open_app
 from goclaw.program.app.status import details
-from goclaw.tools.registries.publishing import LOOK_SECONDS
 from tests.acceptance.waiting import eventually
-from tests.tools.registries.fake_registry import TOKEN, FakeRegistry, fake_registry
+from tests.extensions.registries.fake_registry import TOKEN, FakeRegistry, fake_registry
 
 SECONDS = 30.0
 ALERT = "publishing agents.main.exports.reading in the registry corp"

@@ -27,10 +27,10 @@ print(*(each.__name__ for each in below(Section) if each.__pydantic_complete__))
 """
 LARGE = ("httpx", "jinja2", "mcp", "pydantic_ai", "telegram", "textual", "tree_sitter")
 WANTED_BY_FEW = (
-    "goclaw.tools.registries.base",
+    "goclaw.extensions.registries.base",
     "goclaw.gateway.servers.mcp.tools",
-    "goclaw.gateway.servers.registry",
-    "goclaw.tools.toolkit.from_registry",
+    "goclaw.extensions.registries.server",
+    "goclaw.extensions.registries.finder",
     "goclaw.tools.builtin",
 )
 

@@ -62,7 +62,7 @@ async def test_each_declares_the_paths_that_it_reads_or_writes(
 
 def test_the_library_for_notebooks_is_loaded_late(tmp_path: Path) -> None:
     """It costs a tenth of a second; see `catalog.NOTEBOOKS`."""
-    sources = Path(catalog.__file__).parents[2] / "tools" / "builtin"
+    sources = Path(catalog.__file__).parents[2] / "extensions" / "notebook"
     late = re.compile(r"^(import|from) nbformat", re.MULTILINE)
     importing = [path.name for path in sources.glob("*.py") if late.search(path.read_text())]
     assert importing == ["notebooks.py"]

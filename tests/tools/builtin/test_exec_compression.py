@@ -12,10 +12,10 @@ import pytest
 from goclaw.common.config.schema import Config
 from goclaw.common.config.tools import CliToolSettings
 from goclaw.errors import DiskError, DiskFault
+from goclaw.extensions.ssh.ssh_exec import ssh_exec
 from goclaw.tools.builtin.cli_source import cli_tool
 from goclaw.tools.builtin.exec import exec_
 from goclaw.tools.builtin.read import read
-from goclaw.tools.builtin.ssh_exec import ssh_exec
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.toolkit.arguments import validate
 from goclaw.tools.toolkit.base import Tool

@@ -7,9 +7,9 @@ import pytest
 
 from goclaw.common.config.schema import Config
 from goclaw.common.specs import Risk
+from goclaw.extensions.notebook.notebook_edit import notebook_edit
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.edit import edit, multi_edit
-from goclaw.tools.builtin.notebook_edit import notebook_edit
 from goclaw.tools.builtin.write import write
 from goclaw.tools.toolkit.arguments import validate
 from goclaw.tools.toolkit.base import Tool

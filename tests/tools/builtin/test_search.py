@@ -261,7 +261,7 @@ async def test_terms_are_searched_one_by_one_when_nothing_matches_the_whole(arou
         ({"pattern": "a\nb"}, "a search works line by line"),
         ({"pattern": "a\0b"}, "a search works line by line"),
         ({"pattern": "\ud83d"}, 'field "pattern": expected '),
-        ({"pattern": "go("}, 'field "pattern": at character 4: a ) is missing; for a ( as it is, put \\ before it'),
+        ({"pattern": "go("}, 'field "pattern": unclosed group; to search for a sign as it is, put \\ before it'),
         ({"pattern": "a", "max_results": 0}, 'field "max_results": expected at least 1, got 0'),
         ({"pattern": "a", "context_lines": 21}, 'field "context_lines": expected at most 20, got 21'),
         ({"pattern": "a", "glob": "[bad"}, "field \"glob\": the [ in '[bad' is never closed"),

@@ -13,6 +13,11 @@ from goclaw.common.config.registries import FromRegistrySettings, RegistrySettin
 from goclaw.common.config.schema import Config
 from goclaw.common.core.redact import mask
 from goclaw.common.core.supervise import background, keep_running
+from goclaw.extensions.registries.base import RegistryError
+from goclaw.extensions.registries.client import RegistryClient
+from goclaw.extensions.registries.publishing import Publisher
+from goclaw.extensions.registries.resolving import resolve
+from goclaw.extensions.registries.syncing import SYNCING, sync
 from goclaw.tools.declare import (
     SideEffect,
     agent,
@@ -39,16 +44,11 @@ from goclaw.tools.declare import (
     use,
     version,
 )
-from goclaw.tools.registries.base import RegistryError
-from goclaw.tools.registries.client import RegistryClient
-from goclaw.tools.registries.publishing import Publisher
-from goclaw.tools.registries.resolving import resolve
-from goclaw.tools.registries.syncing import SYNCING, sync
 from goclaw.tools.toolkit.parts import PackageParts, RegistryPart, ToolsetPart
 from tests.acceptance.waiting import eventually
+from tests.extensions.registries.fake_registry import Asking, asking, fake_registry
+from tests.extensions.registries.fake_registry import toolset as listed
 from tests.plugin import install, merged, packages, with_packages
-from tests.tools.registries.fake_registry import Asking, asking, fake_registry
-from tests.tools.registries.fake_registry import toolset as listed
 
 __all__ = ["packages"]
 

@@ -10,59 +10,45 @@ import re
 import resource
 import sys
 import warnings
+from functools import partial
 from typing import Any, BinaryIO
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
+import nh3
 from bs4 import BeautifulSoup
-from bs4.element import NavigableString, PreformattedString, Tag
+from bs4.element import NavigableString, Tag
 from markdownify import MarkdownConverter
 
 _MAX_MEMORY = 1 << 30
 _MAX_SECONDS = 60
 _MAX_HTML = 2_000_000
-"""Characters of a page, scripts and styles left out, that are parsed: five seconds, and half a gigabyte at worst."""
+"""Characters of a page, cleaned, that are parsed: five seconds, and half a gigabyte at worst."""
 _MAX_TEXT = 2_000_000
 """Characters of Markdown that are given back."""
 _DEEPEST = 60
 """Elements within each other; what lies deeper keeps its text only. The library would use up the stack."""
 _MAX_TITLE = 300
-_DROPPED = (
-    *("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "embed", "audio"),
-    *("nav", "title", "meta", "link", "base", "button", "input", "select", "textarea", "dialog"),
+_DROPPED = frozenset(
+    (
+        *("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "embed", "audio"),
+        *("nav", "link", "button", "input", "select", "textarea", "dialog"),
+    )
 )
+_ATTRIBUTES = {
+    "*": {"hidden", "aria-hidden", "role", "style"},
+    "a": {"href", "title"},
+    "img": {"src", "alt", "title"},
+    "video": {"src", "poster"},
+    "ol": {"start"},
+    "td": {"colspan"},
+    "th": {"colspan"},
+}
+"""What decides whether a person sees an element, and what the Markdown shows."""
+_NAME = re.compile(r"<([a-z][^\s/>]*)", re.IGNORECASE)
+_BASE = re.compile(r"<base\s[^>]{0,1000}?href\s*=\s*[\"']?([^\s\"'>]+)", re.IGNORECASE)
 _LONG_RUN = re.compile(r"[ \t]{100,}")
 """Blanks on which the library would work for minutes: it looks at each of them for all behind it."""
-_SCRIPT = re.compile(r"<(script|style)\b", re.IGNORECASE)
-_ENDS_OF_SCRIPTS = {name: re.compile(rf"</{name}\b[^>]{{0,1000}}>", re.IGNORECASE) for name in ("script", "style")}
 _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_P = frozenset({"p"})
-_ENDS = {
-    **dict.fromkeys(
-        (
-            *("address", "article", "aside", "blockquote", "div", "dl", "fieldset", "footer", "form", "header", "hr"),
-            *("h1", "h2", "h3", "h4", "h5", "h6", "main", "ol", "p", "pre", "section", "table", "ul"),
-        ),
-        _P,
-    ),
-    "li": frozenset({"li", "p"}),
-    "dt": frozenset({"dt", "dd", "p"}),
-    "dd": frozenset({"dt", "dd", "p"}),
-    "tr": frozenset({"tr", "td", "th", "p"}),
-    "td": frozenset({"td", "th", "p"}),
-    "th": frozenset({"td", "th", "p"}),
-    "option": frozenset({"option"}),
-}
-"""Elements that end an open one of these, which has no end of its own (HTML standard, "Optional tags")."""
-
-
-class _Soup(BeautifulSoup):
-    """The tree of a page; an element without an end does not swallow the following ones."""
-
-    def handle_starttag(self, name: str, *given: Any, **named: Any) -> Any:
-        ended = _ENDS.get(name, frozenset())
-        while self.currentTag is not None and self.currentTag.name in ended:
-            self.handle_endtag(self.currentTag.name)
-        return super().handle_starttag(name, *given, **named)
 
 
 class _Converter(MarkdownConverter):
@@ -84,56 +70,57 @@ def main(source: BinaryIO, sink: BinaryIO) -> None:
     os.nice(10)
     warnings.simplefilter("ignore")  # the parser's opinion on a page
     (url,) = json.loads(source.readline())
-    html = _LONG_RUN.sub(" ", without_scripts(source.read().decode(errors="replace")))
-    title, text = markdown(html[:_MAX_HTML], url)
+    html = clean(source.read().decode(errors="replace"), url)
+    title, text = markdown(html[:_MAX_HTML])
     cut = len(html) > _MAX_HTML or len(text) > _MAX_TEXT
     sink.write(json.dumps([title, text[:_MAX_TEXT], cut]).encode())
     sink.flush()
     os._exit(0)  # the tree of a large page takes longer to be taken down than the rest
 
 
-def without_scripts(html: str) -> str:
-    """Return the page without its scripts, which are most of many pages; one without an end goes to the page's end.
+def clean(html: str, url: str) -> str:
+    """Return the page as the HTML standard reads it: no scripts, every element with its end, links absolute or gone."""
+    cleaned = nh3.clean(
+        html,
+        tags={name.lower() for name in _NAME.findall(html)} - _DROPPED,
+        clean_content_tags=set(_DROPPED),
+        attributes=_ATTRIBUTES,
+        url_schemes={"http", "https", "mailto"},
+        url_relative=partial(_resolve, _base(html, url)),
+        link_rel=None,
+    )
+    return _LONG_RUN.sub(" ", cleaned)
 
-    The parser drops anyway those that it sees otherwise (in a comment, say).
-    """
-    kept, position = [], 0
-    while begin := _SCRIPT.search(html, position):
-        kept.append(html[position : begin.start()])
-        end = _ENDS_OF_SCRIPTS[begin[1].lower()].search(html, begin.end())
-        position = end.end() if end else len(html)
-    return "".join([*kept, html[position:]])
+
+def _base(html: str, url: str) -> str:
+    found = _BASE.search(html)
+    base = _resolve(url, found[1]) if found else None
+    return base if base and base.startswith(("http://", "https://")) else url
 
 
-def markdown(html: str, url: str) -> tuple[str, str]:
-    """Title and Markdown of a page."""
-    # Of an attribute that stands twice browsers obey the first (HTML 13.2.5.33): so does what looks for hidden text.
-    soup = _Soup(html, "html.parser", on_duplicate_attribute="ignore")
+def _resolve(base: str, link: str) -> str | None:
+    try:
+        return urljoin(base, link)
+    except ValueError:
+        return None
+
+
+def markdown(html: str) -> tuple[str, str]:
+    """Return title and Markdown of a cleaned page."""
+    soup = BeautifulSoup(html, "html.parser")
     title = " ".join(soup.title.get_text().split())[:_MAX_TITLE] if soup.title else ""
-    base = _base(soup, url)
-    _drop(soup)
+    for tag in [*soup.find_all("title"), *soup.find_all(_is_hidden)]:
+        if not tag.decomposed:
+            tag.decompose()
+    for image in soup.find_all("img", src=False):
+        image.replace_with(NavigableString(str(image.get("alt") or "")))
     _flatten(soup)
-    _make_absolute(soup, base)
     _number(soup)
     text = _Converter(heading_style="ATX", bullets="-", escape_asterisks=False, escape_underscores=False).convert_soup(
         soup
     )
     lines = "\n".join(line.rstrip() for line in text.splitlines())
     return title, re.sub(r"\n{3,}", "\n\n", lines).strip()
-
-
-def _base(soup: BeautifulSoup, url: str) -> str:
-    found = soup.find("base", href=True)
-    return _resolve(url, str(found["href"])) or url if isinstance(found, Tag) else url
-
-
-def _drop(soup: BeautifulSoup) -> None:
-    """Remove elements that a person does not see, and mere navigation."""
-    for tag in [*soup.find_all(_DROPPED), *soup.find_all(_is_hidden)]:
-        if not tag.decomposed:
-            tag.decompose()
-    for remark in soup.find_all(string=lambda text: isinstance(text, PreformattedString)):
-        remark.extract()
 
 
 def _is_hidden(tag: Tag) -> bool:
@@ -155,27 +142,6 @@ def _flatten(soup: BeautifulSoup) -> None:
                 waiting.append((child, depth + 1))
             else:
                 child.replace_with(NavigableString(child.get_text("\n")))
-
-
-def _make_absolute(soup: BeautifulSoup, base: str) -> None:
-    """Make links absolute; one that leads to no page becomes its text."""
-    for name, attribute in (("a", "href"), ("img", "src")):
-        for tag in soup.find_all(name):
-            target = _resolve(base, str(tag.get(attribute) or ""))
-            if target:
-                tag[attribute] = target
-            elif name == "a":
-                tag.attrs.pop(attribute, None)
-            else:
-                tag.replace_with(NavigableString(str(tag.get("alt") or "")))
-
-
-def _resolve(base: str, link: str) -> str:
-    try:
-        target = urljoin(base, link.strip())
-        return target if urlsplit(target).scheme in ("http", "https", "mailto") and link.strip() else ""
-    except ValueError:
-        return ""
 
 
 def _number(soup: BeautifulSoup) -> None:

@@ -21,7 +21,6 @@ from goclaw.common.config.policies import ReplicaSettings
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.container import daemon_command
-from goclaw.common.core.supervise import background, keep_running
 from goclaw.durable.store.database import (
     BoundStatement,
     Database,
@@ -453,12 +452,7 @@ async def open_schema(place: PostgresPlace, clock: Clock, alone: bool = False) -
     database = PostgresDatabase(place, clock, alone=alone)
     try:
         await database.open()
-        # Without it every write would wait forever, so any error begins it anew.
-        writing = keep_running("the database's writer", database.commit_forever, clock)
-        async with background(writing, "database writer"):
-            try:
-                yield database
-            finally:
-                await database.drain()
+        async with database.writing(clock):
+            yield database
     finally:
         await database.close()

@@ -22,7 +22,6 @@ from sqlalchemy.dialects import sqlite
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.records import record
-from goclaw.common.core.supervise import background, keep_running
 from goclaw.common.health.resources import disk_error, remedy
 from goclaw.durable.store.database import (
     BoundStatement,
@@ -279,10 +278,5 @@ async def open_file(path: Path, clock: Clock = CLOCK) -> AsyncIterator[SqliteDat
     reader = _Connection(partial(_connect, path, read_only=True), iter_chunk_size=64)
     async with writer, reader:
         database = SqliteDatabase(writer, reader, _Place.of(path), salvaged)
-        # Without it every write would wait forever, so any error begins it anew.
-        writing = keep_running("the database's writer", database.commit_forever, clock)
-        async with background(writing, "database writer"):
-            try:
-                yield database
-            finally:
-                await database.drain()
+        async with database.writing(clock):
+            yield database

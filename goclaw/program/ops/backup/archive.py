@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -23,7 +23,9 @@ from typing import IO, BinaryIO
 from pydantic import ValidationError
 
 from goclaw import __version__
+from goclaw.common.core import catalog
 from goclaw.common.core.codec import Codec
+from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
 from goclaw.errors import StateError
 
@@ -66,6 +68,21 @@ SPARE = 100 << 20
 
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError)
 """Errors of the standard library for bytes that are no archive."""
+
+
+@record
+class RegistryFilePart:
+    """The line `file` of `catalog.REGISTRIES`: what a backup does with the file that registries keep."""
+
+    copy: Callable[[Path, Path], bool]
+    """Copies and checks it; returns whether there was one. Raises StateError."""
+    check: Callable[[Path], None]
+    """Raises StateError: it is damaged, or of a newer GoClaw."""
+
+
+def registry_file() -> RegistryFilePart:
+    """Load the part."""
+    return load(catalog.REGISTRIES["file"], RegistryFilePart)
 
 
 @record

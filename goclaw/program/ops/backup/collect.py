@@ -44,9 +44,9 @@ from goclaw.program.ops.backup.archive import (
     as_text,
     pack,
     read_archive,
+    registry_file,
 )
 from goclaw.program.ops.backup.swap import is_ours
-from goclaw.tools.registries.file import FILE, copy_catalog
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
@@ -153,7 +153,7 @@ def _copy_database(config: Config, copy: Path) -> int:
     if isinstance(place := config.store_place, PostgresPlace):
         postgres().copy_to_file(place, copy)
         return check_database(copy)
-    if config.database_path.exists() or not (config.state_dir / FILE).exists():
+    if config.database_path.exists() or not (config.state_dir / REGISTRIES).exists():
         return copy_database(config.database_path, copy)
     migrate(copy)
     return check_database(copy)
@@ -205,7 +205,7 @@ class _Collection:
 
     def add_registries(self, copy: Path) -> None:
         """Add the publications of this gateway's registry, and the pins of all others: neither exists elsewhere."""
-        if copy_catalog(self._config.state_dir / FILE, copy):
+        if registry_file().copy(self._config.state_dir / REGISTRIES, copy):
             self._packer.add_path(REGISTRIES, copy)
             copy.unlink()
 

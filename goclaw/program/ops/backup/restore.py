@@ -40,11 +40,11 @@ from goclaw.program.ops.backup.archive import (
     WORKSPACES,
     Manifest,
     read_archive,
+    registry_file,
 )
 from goclaw.program.ops.backup.collect import agent_folders, listed_users
 from goclaw.program.ops.backup.settle import Settled, remember_replaced, settle
 from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
-from goclaw.tools.registries.file import check_catalog
 
 Reload = Callable[[Path, Path], Config]
 """The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
@@ -200,7 +200,7 @@ class _Restoring:
         if not new.exists():
             return
         new.chmod(0o600)
-        check_catalog(new)
+        registry_file().check(new)
         place = self._here.state_dir / REGISTRIES
         # As with the logs of the database: of a write that was cut it would undo what another file never had.
         self.ready.empty(place.with_name(f"{place.name}-journal"))

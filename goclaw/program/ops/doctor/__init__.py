@@ -8,11 +8,13 @@ from goclaw.common.auth.users import User, Users
 from goclaw.common.auth.workplaces import places_of
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
+from goclaw.common.core import catalog
 from goclaw.common.core.container import is_container
+from goclaw.common.core.plugins import load
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import SHARED
 from goclaw.errors import GoclawError
-from goclaw.program.ops.doctor.base import Finding, Verdict
+from goclaw.program.ops.doctor.base import CheckPart, Finding, Verdict
 from goclaw.program.ops.doctor.gateways import check_gateways
 from goclaw.program.ops.doctor.providers import (
     ASK_SECONDS,
@@ -23,7 +25,7 @@ from goclaw.program.ops.doctor.providers import (
 )
 from goclaw.program.ops.doctor.schedules import check_schedules
 from goclaw.program.ops.doctor.security import check_security
-from goclaw.program.ops.doctor.servers import check_listener, check_mcp, check_publishing, check_registries
+from goclaw.program.ops.doctor.servers import check_listener, check_mcp, check_publishing
 from goclaw.program.ops.doctor.state import check_database, check_disk, check_state
 from goclaw.program.ops.doctor.tools import check_hooks, open_tools
 from goclaw.tools.execution.sandbox.select import probe
@@ -61,7 +63,7 @@ async def examine(
         "tools": partial(_tools, usable),
         "mcp": check_mcp,
         "publishing": check_publishing,
-        "registries": check_registries,
+        **{name: load(path, CheckPart).check for name, path in catalog.DOCTOR_CHECKS.items()},
         "web search": check_web_search,
         "embedder": check_embedder,
         "model": partial(check_model, tools=usable, tell=tell, offline=offline),

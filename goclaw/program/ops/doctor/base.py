@@ -1,7 +1,9 @@
 """Findings of the doctor's checks."""
 
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
+from goclaw.common.config.load import Loaded
 from goclaw.common.core.records import record
 
 Verdict = Literal["ok", "warning", "problem"]
@@ -21,6 +23,13 @@ class Finding:
         mark = {"ok": "✓", "warning": "!", "problem": "✗"}[self.verdict]
         remedy = f"\n    → {self.remedy}" if self.remedy else ""
         return f"{mark} {self.check}: {self.text}{remedy}"
+
+
+@record
+class CheckPart:
+    """A line of `catalog.DOCTOR_CHECKS`: the check of an extension."""
+
+    check: Callable[[Loaded], Awaitable[list[Finding]]]
 
 
 def weak(text: str, remedy: str, verdict: Verdict = "warning") -> Finding:

@@ -1,40 +1,33 @@
-"""Checks of what others reach here and of registries: the HTTP listener, the MCP server, our registry, publications.
+"""Checks of what others reach here: the HTTP listener, the MCP server, publications.
 
 A port answers, or could be had. For MCP, whether clients can come in (`mcp.server`) and servers can ask (`sampling`):
-each server of `mcp.servers` is tried with the tools (`doctor.tools`). Registries: whether those that are configured
-answer, fetched data are sound, and ours can be served.
+each server of `mcp.servers` is tried with the tools (`doctor.tools`).
 """
 
 import asyncio
 import socket
 from collections.abc import Iterator
 from http import HTTPStatus
-from pathlib import Path
 
 import aiohttp
 
 from goclaw.common.auth.tokens import read_tokens
 from goclaw.common.config.listening import EVERYWHERE, hindrances, in_url, is_loopback, listens, public_address
 from goclaw.common.config.load import Loaded
-from goclaw.common.config.registries import RegistrySettings, RetrySettings
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import running_pid
 from goclaw.common.core import catalog
-from goclaw.common.core.clock import RealClock, ago
+from goclaw.common.core.clock import RealClock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.plugins import load
 from goclaw.common.net import open_client
-from goclaw.errors import ConfigError, StateError
+from goclaw.errors import ConfigError
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.mcp.backend import McpPart
 from goclaw.gateway.servers.mcp.declarations import looked_at
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import open_chain
-from goclaw.program.ops.doctor.base import Finding, Verdict, weak
-from goclaw.tools.registries.base import RegistryError
-from goclaw.tools.registries.catalog_store import FILE, CatalogStore
-from goclaw.tools.registries.client import RegistryClient
-from goclaw.tools.registries.file import check_catalog
+from goclaw.program.ops.doctor.base import Finding, Verdict
 
 UNUSED_HOST = "goclaw-doctor.invalid"
 """A host name that no client uses: a listener of ours refuses it, and logs nothing."""
@@ -185,98 +178,6 @@ async def _no_image(key: str) -> bytes:
 
 def _mcp_finding(verdict: Verdict, text: str, remedy: str = "") -> Finding:
     return Finding("mcp", verdict, text, remedy)
-
-
-REGISTRY_SECONDS = 10.0
-"""Time limit of one registry: half of that of the whole check."""
-
-
-async def check_registries(loaded: Loaded) -> list[Finding]:
-    """Return a finding for each registry and for the file of all; nothing without registries."""
-    config, path = loaded.config, loaded.config.state_dir / FILE
-    found = await asyncio.to_thread(lambda: list(_catalog(path)))
-    if any(finding.verdict == "problem" for finding in found):
-        return found
-    async with open_client() as http:
-        asked = [
-            _ask_registry(name, settings, CatalogStore(path), http) for name, settings in config.registries.items()
-        ]
-        found += await asyncio.gather(*asked)
-        if "registry_server" in config.model_fields_set and config.registry_server.port:
-            found.append(await _own_registry(config, http))
-    return found
-
-
-def weak_registries(config: Config) -> Iterator[Finding]:
-    """Yield weaknesses in the use and service of registries."""
-    for name, line in config.tools.from_registry.items():
-        key = f"tools.from_registry.{name}"
-        if line.enabled and not line.version and line.packages:
-            yield weak(
-                f"{key}.packages is true without a version: the publisher of the next version can run code as you",
-                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
-            )
-        if line.enabled and not line.version and line.headers:
-            yield weak(
-                f"{key}.headers go to whatever address the newest version names",
-                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
-            )
-    if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
-        return
-    host = config.registry_server.host
-    yield weak(
-        f"registry_server.host is {host}: the registry is open to other machines, and it speaks no TLS",
-        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/registries.md)",
-    )
-    if config.registry_server.open:
-        yield weak(
-            "registry_server.open is true: anyone who reaches the registry may read everything published there",
-            "take `registry_server.open` out, unless all of it is for everybody",
-        )
-
-
-def _catalog(path: Path) -> Iterator[Finding]:
-    if not path.exists():
-        return
-    try:
-        check_catalog(path)
-    except StateError as error:
-        remedy = "`goclaw restore` a backup, or move it away: what was published here has to be published again then"
-        yield Finding("registries", "problem", str(error), remedy)
-
-
-async def _ask_registry(
-    name: str, settings: RegistrySettings, catalog: CatalogStore, http: aiohttp.ClientSession
-) -> Finding:
-    clock = RealClock()
-    known = await asyncio.to_thread(catalog.sync, name)
-    fetched = f"fetched {ago(clock.now() - known.synced_at)}" if known.synced_at else "not fetched yet"
-    once = settings.model_copy(
-        update={
-            "retry": RetrySettings(max=0),
-            "timeout": min(settings.timeout, REGISTRY_SECONDS),
-            "auth": settings.auth,
-        }
-    )
-    try:
-        await RegistryClient(name, once, http, clock).try_out()
-    except RegistryError as error:
-        return Finding("registries", "warning", f"{error} ({fetched})", "what was fetched stays in use meanwhile")
-    if known.problem:
-        return Finding("registries", "warning", f"{name}: {known.problem}", "`goclaw registry sync` fetches it anew")
-    return Finding("registries", "ok", f"{name} answers; {fetched}")
-
-
-async def _own_registry(config: Config, http: aiohttp.ClientSession) -> Finding:
-    """Check that our own is served, or could be."""
-    host, port = config.registry_server.host, config.registry_server.port
-    try:
-        ours = await is_ours(http, host, port, "/v1/")
-    except (aiohttp.ClientError, TimeoutError, OSError):
-        ours = False
-    if ours:
-        return Finding("registries", "ok", f"our own is served at {host} port {port}")
-    return await asyncio.to_thread(try_port, host, port, "registries", "registry_server.port")
 
 
 async def check_publishing(loaded: Loaded) -> list[Finding]:

@@ -12,7 +12,6 @@ from goclaw.common.core.container import is_container
 from goclaw.common.core.files import lies_inside, shown_path
 from goclaw.common.core.redact import mask
 from goclaw.program.ops.doctor.base import Finding, weak
-from goclaw.program.ops.doctor.servers import weak_registries
 
 _STEERING = re.compile(
     r"PATH|LD_\w+|PYTHON\w+|PERL5\w+|RUBY(LIB|OPT)|NODE_\w+|GIT_\w+|\w+_proxy|HOME|TMPDIR", re.IGNORECASE
@@ -35,7 +34,7 @@ def weak_settings(loaded: Loaded) -> Iterator[Finding]:
     yield from _listener(config)
     yield from _servers(config)
     yield from _mcp(config)
-    yield from weak_registries(config)
+    yield from _registries(config)
     yield from _inline_secrets(loaded)
 
 
@@ -199,3 +198,31 @@ def _inline_secrets(loaded: Loaded) -> Iterator[Finding]:
                 f"{key} has a password in {loaded.path.name}",
                 f"put the whole address into the file secrets/{file} of the state folder (mode 600) instead",
             )
+
+
+def _registries(config: Config) -> Iterator[Finding]:
+    """Yield weaknesses in the use and service of registries."""
+    for name, line in config.tools.from_registry.items():
+        key = f"tools.from_registry.{name}"
+        if line.enabled and not line.version and line.packages:
+            yield weak(
+                f"{key}.packages is true without a version: the publisher of the next version can run code as you",
+                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+            )
+        if line.enabled and not line.version and line.headers:
+            yield weak(
+                f"{key}.headers go to whatever address the newest version names",
+                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+            )
+    if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
+        return
+    host = config.registry_server.host
+    yield weak(
+        f"registry_server.host is {host}: the registry is open to other machines, and it speaks no TLS",
+        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/registries.md)",
+    )
+    if config.registry_server.open:
+        yield weak(
+            "registry_server.open is true: anyone who reaches the registry may read everything published there",
+            "take `registry_server.open` out, unless all of it is for everybody",
+        )

@@ -14,9 +14,9 @@ import orjson
 from goclaw.common.config.schema import Config
 from goclaw.durable.store.sqlite.backup import copy_database
 from goclaw.errors import StateError
+from goclaw.program.ops.backup.archive import REGISTRIES, registry_file
 from goclaw.program.ops.backup.swap import remove
 from goclaw.program.ops.upgrade.installation import command
-from goclaw.tools.registries.file import FILE, copy_catalog
 
 FOLDER = "trial"
 """In the state folder; short, because a socket lies in it."""
@@ -36,7 +36,7 @@ def copy_state(config: Config) -> Path:
     folder.mkdir(mode=0o700)
     if config.database_path.exists():
         copy_database(config.database_path, folder / DATABASE)
-    copy_catalog(config.state_dir / FILE, folder / FILE)
+    registry_file().copy(config.state_dir / REGISTRIES, folder / REGISTRIES)
     for path in (config.state_dir / "users.json", config.state_dir / "access-tokens.json"):
         if path.exists():
             shutil.copy2(path, folder / path.name)

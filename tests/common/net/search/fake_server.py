@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from goclaw.common.config.tools import WebSearchSettings
+from tests.http_server import serve
 
 FOUND = [
     {"title": "Example Domain", "url": "https://example.com/", "text": "For <strong>use</strong> in &quot;docs&quot;"},
@@ -83,13 +84,5 @@ def quoted(url: str) -> str:
 async def fake_search(name: str) -> AsyncIterator[FakeSearch]:
     """The server, while the block runs."""
     fake = FakeSearch(name)
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", fake.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serve(web.route("*", "/{path:.*}", fake.answer)) as fake.url:
         yield fake
-    finally:
-        await runner.cleanup()

@@ -1,34 +1,22 @@
 """A listener with `/api/v1` on the core of the daemon, and the programs that call it."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from goclaw.common.auth.users import User
 from goclaw.common.core.supervise import background
 from goclaw.gateway.servers.http import ListenerLimits
-from goclaw.tools.toolkit.base import Tool
 from tests.gateway.servers import calling
-from tests.gateway.servers.calling import ANN, BOB
-from tests.harness import Answer, Core, World, before_the_next_look
+from tests.gateway.servers.calling import ANN
+from tests.harness import Core, World, before_the_next_look
 
 PREFIX = "/api/v1"
 
 
-def world_with(
-    folder: Path,
-    *answers: Answer,
-    users: tuple[User, ...] = (ANN, BOB),
-    given: Sequence[Tool] = (),
-    http: Mapping[str, Any] | None = None,
-    **config: Any,
-) -> World:
-    """A world with `http.api`."""
-    http = {"port": 0, "api": True, **(http or {})}
-    return World(folder, answers, users=users, tools=given, http=http, **config)
+world_with = partial(calling.world_with, "api")
 
 
 @dataclass(frozen=True)

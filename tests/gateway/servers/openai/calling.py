@@ -1,35 +1,23 @@
 """A listener with `/v1` on the core of the daemon, and the programs that call it."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from openai import AsyncOpenAI
 
-from goclaw.common.auth.users import User
 from goclaw.gateway.servers.http import ListenerLimits
-from goclaw.tools.toolkit.base import Tool
 from tests.gateway.servers import calling
-from tests.gateway.servers.calling import ANN, BOB
-from tests.harness import Answer, Core, World
+from tests.gateway.servers.calling import ANN
+from tests.harness import Core, World
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
-def world_with(
-    folder: Path,
-    *answers: Answer,
-    users: tuple[User, ...] = (ANN, BOB),
-    given: Sequence[Tool] = (),
-    http: Mapping[str, Any] | None = None,
-    **config: Any,
-) -> World:
-    """A world with `http.openai`."""
-    http = {"port": 0, "openai": True, **(http or {})}
-    return World(folder, answers, users=users, tools=given, http=http, **config)
+world_with = partial(calling.world_with, "openai")
 
 
 @dataclass(frozen=True)

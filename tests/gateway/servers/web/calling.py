@@ -44,7 +44,7 @@ def web_world(
     **config: Any,
 ) -> World:
     """A world with `http.web`."""
-    world = World(folder, answers, users=users, tools=given, http={"port": 0, "web": True, **(http or {})}, **config)
+    world = calling.world_with("web", folder, *answers, users=users, given=given, http=http, **config)
     world.open_logins = lambda settings: WebLogins(
         world.clock, world.audited.append, Told(), settings, limits=limits or LoginLimits()
     )

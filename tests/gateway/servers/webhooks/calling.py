@@ -1,6 +1,5 @@
 """A listener with one webhook on the core of the daemon, and what calls it."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from goclaw.gateway.servers.http import ListenerLimits, open_http
 from goclaw.gateway.servers.routes import RoutePart
 from goclaw.gateway.servers.webhooks.credentials import signed
 from goclaw.tools.toolkit.base import Tool
+from tests.gateway.servers.calling import send_raw
 from tests.gateway.servers.route_ports import route_ports
 from tests.harness import Answer, Core, World
 
@@ -80,13 +80,7 @@ class Caller:
             return Answered(response.status, json.loads(text) if text else {}, response.headers)
 
     async def raw(self, head: str, body: bytes = b"") -> tuple[int, str]:
-        """Send bytes as they are, and read until the other end closes."""
-        async with asyncio.timeout(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write(head.replace("\n", "\r\n").encode() + body)
-            answer = (await reader.read()).decode()
-            writer.close()
-        return int(answer.split()[1]) if answer else 0, answer.partition("\r\n\r\n")[2]
+        return await send_raw(self.port, head, body)
 
 
 @asynccontextmanager

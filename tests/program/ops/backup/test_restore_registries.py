@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from goclaw.errors import StateError
-from goclaw.program.ops.backup import collect
-from goclaw.tools.registries.base import EntryKind
-from goclaw.tools.registries.catalog_store import OWN, CatalogStore, ChangedEntry
-from goclaw.tools.registries.file import FILE
+from goclaw.extensions.registries import backup
+from goclaw.extensions.registries.base import EntryKind
+from goclaw.extensions.registries.catalog_store import OWN, CatalogStore, ChangedEntry
+from goclaw.extensions.registries.file import FILE, check_catalog
+from goclaw.program.ops.backup.archive import RegistryFilePart
 from tests.program.ops.backup.support import Home
 
 ENTRY = {"kind": "toolset", "name": "data-tools", "version": "1.0.0", "description": "Tables."}
@@ -96,7 +97,11 @@ def test_a_file_with_more_or_less_in_it_than_ours_is_refused(
         connection.execute(trick)
     with pytest.raises(StateError, match="is no file of registries"):
         home.back_up()
-    monkeypatch.setattr(collect, "copy_catalog", shutil.copy)
+
+    def copied(source: Path, target: Path) -> bool:
+        return bool(shutil.copy(source, target))
+
+    monkeypatch.setattr(backup, "PART", RegistryFilePart(copied, check_catalog))
     home.back_up()
     (home.state / FILE).unlink()
     with pytest.raises(StateError, match="is no file of registries"):

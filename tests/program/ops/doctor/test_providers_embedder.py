@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
-from goclaw.memory.embedders import local
+from goclaw.extensions.local_embedders import local
 from goclaw.program.ops.doctor.providers import check_embedder
 from tests.memory.embedders.fake_server import KEY, FakeEmbeddings, fake_embeddings
 

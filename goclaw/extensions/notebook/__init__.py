@@ -1,0 +1,1 @@
+"""Jupyter notebooks: the tool `notebook_edit`, and what `read` shows of one."""

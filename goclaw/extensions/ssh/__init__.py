@@ -1,0 +1,1 @@
+"""The tool `ssh_exec`: commands on the hosts of `tools.ssh.hosts`."""
