@@ -74,7 +74,7 @@ def who(ctx: Context) -> ClientCall:
 
 def application(offer: McpExport, backend: McpBackend) -> ASGIApp:
     """Return the library's application, and the monitor."""
-    monitor = Monitor(offer.hub, backend.clock)
+    monitor = Monitor(offer.hub, backend.environment.clock)
     return offer.server.streamable_http_app(
         streamable_http_path=PATH,
         host="",  # the guard checks Host and Origin
@@ -92,12 +92,12 @@ async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Li
     Raises:
         StateError: the port is taken or may not be used.
     """
-    settings = backend.config.mcp.server
+    settings, environment = backend.settings, backend.environment
     listening = await asyncio.to_thread(_listen, settings)
     with contextlib.closing(listening):
         port = listening.getsockname()[1]
         async with open_offer(backend, who) as offer:
-            guard = RequestGuard(application(offer, backend), settings, tokens, backend.clock, backend.audit)
+            guard = RequestGuard(application(offer, backend), settings, tokens, environment.clock, environment.audit)
             server = _Server(_settings_of(guard))
             async with (
                 background(guard.look_after(), "MCP clients that may stay"),
