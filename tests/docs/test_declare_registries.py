@@ -21,6 +21,7 @@ from goclaw.conversation.agent.kinds import Kinds
 from goclaw.llm.scripted import Answer
 from goclaw.tools.registries.catalog_store import FILE, CatalogStore
 from goclaw.tools.registries.client import RegistryClient
+from goclaw.tools.registries.parts import PublishPorts
 from goclaw.tools.registries.publishing import Publisher
 from goclaw.tools.registries.syncing import sync
 from goclaw.tools.toolkit.parts import parts_of
@@ -102,12 +103,14 @@ async def told(config: Config, corp: FakeRegistry, specs: list[ToolSpec], http: 
         "corp",
         RegistryClient("corp", config.registries["corp"], http, SteppedClock()),
         {},
-        config=config,
-        clock=SteppedClock(),
-        specs=lambda: specs,
-        address=lambda: "https://tools.example.org/mcp",
-        report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
-        facts=unused,
+        PublishPorts(
+            config,
+            SteppedClock(),
+            specs=lambda: specs,
+            address=lambda: "https://tools.example.org/mcp",
+            report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
+            facts=unused,
+        ),
     )
     await publisher.look()
     return corp.put

@@ -41,6 +41,7 @@ from goclaw.tools.declare import (
 )
 from goclaw.tools.registries.base import RegistryError
 from goclaw.tools.registries.client import RegistryClient
+from goclaw.tools.registries.parts import PublishPorts
 from goclaw.tools.registries.publishing import Publisher
 from goclaw.tools.registries.resolving import resolve
 from goclaw.tools.registries.syncing import SYNCING, sync
@@ -305,12 +306,14 @@ async def published(asked: Asking, config: Config, *tools: Any) -> list[Any]:
         "corp",
         RegistryClient("corp", config.registries["corp"], asked.http, asked.clock),
         {},
-        config=config,
-        clock=asked.clock,
-        specs=lambda: [each.spec for each in tools],
-        address=lambda: "https://tools.example.org/mcp",
-        report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
-        facts=nothing_is_remembered,
+        PublishPorts(
+            config,
+            asked.clock,
+            specs=lambda: [each.spec for each in tools],
+            address=lambda: "https://tools.example.org/mcp",
+            report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
+            facts=nothing_is_remembered,
+        ),
     )
     await publisher.look()
     return asked.registry.put
