@@ -145,7 +145,7 @@ async def media(call: Call, asked: MediaAsked) -> web.Response:
     if name is None:
         raise _no_media()
     try:
-        data = await call.ports.blobs.get(asked.blob)
+        data = await call.ports.environment.blobs.get(asked.blob)
     except ToolError:
         raise _no_media() from None
     head = {**_HEAD, hdrs.ETAG: f'"{asked.blob}"'}

@@ -30,9 +30,8 @@ class ApiRoutes:
     """The handlers. The listener calls them."""
 
     def __init__(self, ports: RoutePorts, limits: ProgramLimits = LIMITS) -> None:
-        programs = Programs(
-            ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", ports.cookies
-        )
+        cookies = ports.web.cookies if ports.web else None
+        programs = Programs(ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", cookies)
         self._services = Services(ports, programs, IdempotencyCache(), _uploads(ports), document)
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:
@@ -64,7 +63,7 @@ class ApiRoutes:
 
 
 def _uploads(ports: RoutePorts) -> Uploads:
-    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.blobs, ports.clock)
+    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.environment.blobs, ports.clock)
 
 
 def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:

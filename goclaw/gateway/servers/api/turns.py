@@ -69,7 +69,7 @@ async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
 
 async def list_questions(call: Call, _: Request) -> QuestionPage:
     """Return the questions that the caller may answer now."""
-    return QuestionPage(questions=await call.ports.answerable(call.actor))
+    return QuestionPage(questions=await call.ports.gateway.answerable(call.actor))
 
 
 async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
