@@ -345,18 +345,13 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: S
     environment = foundation.environment
     gateway = Gateway(
         _command_ports(app, schedules, logins),
-        audit=environment.audit,
-        blobs=environment.blobs,
         known=LiveCommands(commands, app.sources),
         database=foundation.database,
         completion=files,
-        for_agents=foundation.config.tools.command.allowed,
         journal=app.journal,
-        limits=foundation.config.limits,
         queries=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
         outage=app.outage,
         outbox=app.outbox,
-        overheard=sessions.overheard,
         transcripts=sessions.ports.transcripts,
         with_owners=shared.owners if shared else None,
     )
