@@ -336,8 +336,8 @@ BUGS: list[Bug] = [
         "a call that was handed on is handed on again, to itself",
         "class delegation: what calls itself never ends",
         "goclaw/conversation/turns/tool_requests.py",
-        "scope = replace(self.scope, services=services, step=name",
-        "scope = replace(self.scope, step=name",
+        "scope = replace(self.scope, services=services, selections",
+        "scope = replace(self.scope, selections",
         "tests/conversation/turns/test_agents_exported.py::test_a_call_that_was_handed_on_is_not_handed_on_again_not_even_to_itself",
     ),
     bug(

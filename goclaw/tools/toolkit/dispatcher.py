@@ -47,8 +47,8 @@ from goclaw.tools.toolkit.arguments import validate, with_own_names
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.tools.toolkit.registry import Registry, unwrapped
 from goclaw.tools.toolkit.results import Result, WrongResult, file_of
-from goclaw.tools.toolkit.scheduling import Scheduler, Slot, access_of, resolved
-from goclaw.tools.toolkit.scope import CallScope, Watch
+from goclaw.tools.toolkit.scheduling import Scheduler, access_of, resolved
+from goclaw.tools.toolkit.scope import CallOptions, CallScope, Watch
 from goclaw.tools.toolkit.services import Reminder
 
 log = logging.getLogger(__name__)
@@ -93,18 +93,18 @@ class Dispatcher:
         tool = self.registry.find(self.registry.meant(call, actor).name, actor)
         return tool is None or tool.spec.idempotent
 
-    async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+    async def call(self, call: ToolCall, scope: CallScope, options: CallOptions | None = None) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
         said, call = unwrapped(call).name, self.registry.meant(call)
         if self.registry.named(call.name) is None:
             call = self.registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
         began = self._environment.clock.monotonic()
-        watch = Watch(scope, self._access, self.registry, began, call, scope.slot or Slot(), said)
+        watch = Watch(scope, options or CallOptions(), self._access, self.registry, began, call, said)
         try:
             with bound_contextvars(call=call.id[:MAX_NAME], tool=call.name[:MAX_NAME]):
                 return await self._call(call, watch)
         finally:
-            watch.slot.end()
+            watch.options.slot.end()
 
     async def _call(self, call: ToolCall, watch: Watch) -> ToolResult:
         reason, as_declared = "", True
@@ -133,7 +133,7 @@ class Dispatcher:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         self._record(watch.call, watch, reason or (content if failed else ""))
-        whole = with_schemas(content, watch.missed) if watch.scope.explains and watch.missed else content
+        whole = with_schemas(content, watch.missed) if watch.options.explains and watch.missed else content
         content = await self._after(whole, failed, watch)
         if not failed and not watch.refused and as_declared and content == whole:
             watch.give()
@@ -238,7 +238,7 @@ class Dispatcher:
         """Do everything up to the text that the model reads, and return the text."""
         tool = self._find_tool(watch)
         scope = watch.scope
-        watch.call = await scope.services.complete(tool.spec, watch.call, scope.step)
+        watch.call = await scope.services.complete(tool.spec, watch.call, watch.options.step)
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
         tool, arguments = await self._before(tool, given, watch)
@@ -246,12 +246,12 @@ class Dispatcher:
         watch.tool, watch.arguments = tool, arguments
         context = await self._context(watch)
         access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
-        watch.slot.declare(await resolved(access, context.workspace))
+        watch.options.slot.declare(await resolved(access, context.workspace))
         approval = await self._obtain_approval(tool, arguments, context, watch)
-        async with self._scheduler.running(watch.slot):
+        async with self._scheduler.running(watch.options.slot):
             await self._check_approval(approval, tool, arguments, context, watch)
             if not tool.spec.idempotent:
-                await scope.services.intend(scope.step)
+                await scope.services.intend(watch.options.step)
             # As late as can be: `intend` waits for the disk.
             await self._check_approval(approval, tool, arguments, context, watch)
             value = await self._within_its_time(tool, arguments, context, watch)
@@ -353,10 +353,9 @@ class Dispatcher:
             environment=self._environment,
             workspace=scope.workspace or home,
             port=watch,
-            compress=scope.compress,
+            compress=watch.options.compress,
             own_workspace=home,
             turn=scope.turn,
-            step=watch.step,
         )
 
     async def _obtain_approval(

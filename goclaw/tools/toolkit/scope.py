@@ -33,14 +33,8 @@ class CallScope:
     address: Address
     services: TurnServices
     turn: str = ""
-    step: str = ""
-    """The call's name in the journal of the turn."""
-    slot: Slot | None = None
-    """Its place among the calls of the same answer; None: it is alone."""
     seconds: float | None = None
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
-    compress: bool = False
-    """Whether what commands say is shortened for the model that asked (`execution.compression.shortening`)."""
     selections: tuple[Sequence[str] | None, ...] = ()
     """Selections of the actor's tools (see `core.selection`), each of which must have the tool; None: all of
     them.
@@ -49,10 +43,22 @@ class CallScope:
     """
     workspace: Workspace | None = None
     """Where files are read and written, and commands run; None: in the actor's workspace."""
+
+
+@record
+class CallOptions:
+    """The circumstances of one call."""
+
+    step: str = ""
+    """Its name in the journal of the turn."""
+    slot: Slot = field(default_factory=Slot)
+    """Its place among the calls of the same answer."""
+    compress: bool = False
+    """Whether what commands say is shortened for the model that asked (`execution.compression.shortening`)."""
     hidden: bool = False
-    """The call stands in for another one, which clients see already."""
+    """It stands in for another call, which clients see already."""
     explains: bool = False
-    """Whether the result of a malformed call has the schema, too (`limits.failed_calls`)."""
+    """Whether its result has the schema, too, if it is malformed (`limits.failed_calls`)."""
 
 
 @dataclass(slots=True)
@@ -60,14 +66,13 @@ class Watch:
     """One call while it runs. Implements `toolkit.services.CallPort`."""
 
     scope: CallScope
+    options: CallOptions
     access: Access
     registry: Registry
     began: float
     """Monotonic."""
     call: ToolCall
     """As it runs: with the input that hooks made of it."""
-    slot: Slot
-    """Its place among other calls."""
     said: str
     """The tool's name, as the model said it."""
     started: bool = False
@@ -119,7 +124,7 @@ class Watch:
     @property
     def step(self) -> str:
         """The call's name in the journal."""
-        return self.scope.step or f"tool:{self.call.id}"
+        return self.options.step or f"tool:{self.call.id}"
 
     def question(self) -> str:
         """Return the step name of the call's next question."""
@@ -158,10 +163,10 @@ class Watch:
 
     def emit(self, event: TurnEvent) -> None:
         """Show an event of the call to clients."""
-        if not self.scope.hidden:
+        if not self.options.hidden:
             self.scope.services.emit(event)
 
     def give(self) -> None:
         """Hand the value of the result over to programs."""
-        if self.tool and not self.scope.hidden:
+        if self.tool and not self.options.hidden:
             self.scope.services.gave(self.tool.spec, self.tool.result, self.value)
