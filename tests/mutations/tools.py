@@ -328,7 +328,8 @@ BUGS: list[Bug] = [
         "a tool that was given up goes on to use what belongs to the turn",
         "class stops: a task that nobody waits for any more",
         "goclaw/tools/toolkit/scope.py",
-        '        if self.over:\n            raise ToolError("the call was ended")\n        return self.scope.services',
+        '        if self.stage is Stage.OVER:\n            raise ToolError("the call was ended")\n'
+        "        return self.scope.services",
         "        return self.scope.services",
         "tests/tools/toolkit/test_services.py::test_a_call_that_is_over_reaches_no_service",
     ),

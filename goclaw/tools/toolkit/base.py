@@ -469,11 +469,7 @@ def _check_spec(
 
 
 def check_name(name: str) -> None:
-    """Check that a name is valid for a tool.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Raise ValueError unless a name is valid for a tool."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r}: a tool's name has up to 64 letters, digits, _ and -")
 
