@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from aiohttp import web
 
@@ -38,17 +37,17 @@ class ApiRoutes:
         """Return the routes with their handlers."""
         return [(each.method, f"{PREFIX.rstrip('/')}{each.path}", partial(self._handle, each)) for each in OPERATIONS]
 
-    async def _handle(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+    async def _handle(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         """Answer a request; errors are problem details."""
         return await answered(self._admit(operation, request))
 
-    async def _admit(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+    async def _admit(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         programs = self._services.programs
         program = await programs.admit(request)
         with programs.counted(program):
             return await self._answer(operation, request, program)
 
-    async def _answer(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
+    async def _answer(self, operation: Operation, request: web.Request, program: Program) -> web.StreamResponse:
         call = Call(self._services, program, request)
         if operation.admins_only:
             call.demand_admin()
@@ -58,7 +57,7 @@ class ApiRoutes:
         answer = found if isinstance(found, Answer) else Answer(operation.status, found)
         if operation.response is None:
             return web.Response(status=answer.status, headers=HEADERS)
-        head = {**HEADERS, "Content-Type": operation.media_type}
+        head = {**HEADERS, "Content-Type": operation.reply.media_type}
         return web.Response(body=operation.adapter.dump_json(answer.body), status=answer.status, headers=head)
 
 

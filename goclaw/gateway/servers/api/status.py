@@ -9,7 +9,7 @@ from pydantic import Field
 
 from goclaw.common.core.wire import MAX_NAME
 from goclaw.gateway.servers.api import plots
-from goclaw.gateway.servers.api.operations import Call, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.gateway.servers.api.sessions import readable
 from goclaw.gateway.servers.api.usage import picture
@@ -73,8 +73,6 @@ OPERATIONS = (
         "Say how a session and the daemon are",
         "status",
         get,
-        StatusAsked,
-        Status,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
@@ -84,9 +82,7 @@ OPERATIONS = (
         "Show the daemon's last hour as a picture",
         "status",
         plot,
-        PlotAsked,
-        str,
-        media_type=plots.MEDIA_TYPE,
+        reply=Reply(body=str, media_type=plots.MEDIA_TYPE),
         refusals=(HTTPStatus.CONFLICT,),
         admins_only=True,
     ),

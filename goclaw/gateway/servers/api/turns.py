@@ -94,8 +94,6 @@ OPERATIONS = (
         "Stop the running turn of a session",
         "messages",
         stop_turn,
-        SessionAsked,
-        Stopped,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
@@ -105,8 +103,6 @@ OPERATIONS = (
         "List the approvals and questions that wait for you, in all sessions",
         "questions",
         list_questions,
-        Request,
-        QuestionPage,
     ),
     Operation(
         "POST",
@@ -115,8 +111,6 @@ OPERATIONS = (
         "Answer an approval or a question",
         "questions",
         answer_question,
-        QuestionAnswer,
-        Answered,
         refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
         description="409: it was answered before. 422: it takes no such answer, and is still open.",
     ),
