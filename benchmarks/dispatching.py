@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.registry import BuiltIn, Registry
 from goclaw.tools.toolkit.scheduling import ResourceUse as Accesses
 from goclaw.tools.toolkit.scheduling import slots
-from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.scope import CallOptions, CallScope
 from goclaw.tools.toolkit.services import TurnServices
 from goclaw.tools.toolkit.sources import BUILT_IN, Fixed, Named, Sources
 
@@ -105,7 +104,7 @@ async def _beside(dispatcher: Dispatcher) -> float:
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for number, slot in enumerate(slots(BESIDE)):
-            group.create_task(dispatcher.call(ToolCall(f"c{number}", "rest", {}), replace(SCOPE, slot=slot)))
+            group.create_task(dispatcher.call(ToolCall(f"c{number}", "rest", {}), SCOPE, CallOptions(slot=slot)))
     return 1000 * (time.perf_counter() - began)
 
 

@@ -315,18 +315,13 @@ def gateway_of(
     )
     gateway = Gateway(
         ports,
-        audit=world.audited.append,
-        blobs=sessions.ports.environment.blobs,
         known={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
         database=database,
         completion=no_files,
-        for_agents=world.config.tools.command.allowed,
         journal=sessions.ports.journal,
-        limits=world.config.limits,
         queries=None,
         outage=outage,
         outbox=sessions.ports.outbox,
-        overheard=sessions.overheard,
         transcripts=sessions.ports.transcripts,
     )
     sessions.ports.command_port.answer = gateway.commanded

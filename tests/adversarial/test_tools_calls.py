@@ -85,7 +85,7 @@ async def test_what_a_role_fixes_is_not_got_around_by_another_name(fixed: str, t
         (made.folder / "a.txt").write_text("allowed")
         (made.folder / "secret.txt").write_text("secret")
         made.dispatcher._access = access
-        made.dispatcher.registry._access = access
+        made.dispatcher.registry.access = access
         for given in ({"path": "secret.txt"}, {"file_path": "secret.txt"}, {}):
             found = await made.dispatcher.call(ToolCall("c", "read", given), replace(_scope(made), actor=GUEST))
             said = found.content

@@ -24,6 +24,7 @@ from goclaw.extensions.registries.publishing import Publisher
 from goclaw.extensions.registries.syncing import sync
 from goclaw.llm.scripted import Answer
 from goclaw.tools.toolkit.parts import parts_of
+from goclaw.tools.toolkit.registry_parts import PublishPorts
 from goclaw.tools.toolkit.sources import SETTLED_SECONDS, open_sources
 from tests import house
 from tests.conversation.sessions.agents import asks_for, results, says
@@ -102,12 +103,14 @@ async def told(config: Config, corp: FakeRegistry, specs: list[ToolSpec], http: 
         "corp",
         RegistryClient("corp", config.registries["corp"], http, SteppedClock()),
         {},
-        config=config,
-        clock=SteppedClock(),
-        specs=lambda: specs,
-        address=lambda: "https://tools.example.org/mcp",
-        report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
-        facts=unused,
+        PublishPorts(
+            config,
+            SteppedClock(),
+            specs=lambda: specs,
+            address=lambda: "https://tools.example.org/mcp",
+            report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
+            facts=unused,
+        ),
     )
     await publisher.look()
     return corp.put

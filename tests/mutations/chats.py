@@ -295,7 +295,7 @@ BUGS: list[Bug] = [
     bug(
         "what a quick answer needs not begins although it has ended",
         "three tasks and a wake-up more for each turn, for nothing",
-        "goclaw/channels/telegram/previews.py",
+        "goclaw/channels/telegram/turn_view.py",
         "            timer.cancel()",
         "            pass",
         "tests/channels/telegram/test_live.py::test_a_quick_answer_leaves_no_timer_behind",
@@ -313,8 +313,8 @@ BUGS: list[Bug] = [
         "every message gets the reaction, commands and repeated ones, too",
         "class telegram: a sign that something works where nothing does",
         "goclaw/channels/telegram/update_handler.py",
-        "if self.settings.ack_reaction and acceptance.kind is AcceptKind.TURN:",
-        "if self.settings.ack_reaction:",
+        "if acceptance.kind is AcceptKind.TURN:",
+        "if acceptance.kind is not AcceptKind.IGNORED:",
         "tests/channels/telegram/test_update_handler.py::test_a_message_that_is_taken_in_gets_its_reaction_once",
     ),
     bug(

@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
         "a model is offered tools that are not set up",
         "class tools: calls that can only fail, and tokens for them in each request",
         "goclaw/tools/toolkit/registry.py",
-        "        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]",
+        "        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self.access.config))]",
         "        return [tool.spec for tool in shown]",
         "tests/conversation/turns/test_turn_context_offered.py::"
         "test_what_cannot_work_is_not_offered_and_says_why_when_it_is_called_all_the_same",

@@ -115,8 +115,8 @@ BUGS: list[Bug] = [
         "refused calls leave no entry",
         "class audit: who tried is not known",
         "goclaw/tools/toolkit/dispatcher.py",
-        "        spec = watch.listed\n",
-        "        if not decision.allowed:\n            return\n        spec = watch.listed\n",
+        "        spec = watch.judgement.listed\n",
+        "        if not decision.allowed:\n            return\n        spec = watch.judgement.listed\n",
         "tests/common/auth/test_audit.py",
     ),
     bug(
@@ -205,8 +205,8 @@ BUGS: list[Bug] = [
         "what came of a call is shown only beside text",
         "class channels: one shows less than the others",
         "goclaw/channels/telegram/previews.py",
-        "        if not chunks and not view.line():",
-        "        if not chunks and not view.tools:",
+        "        if not chunks and not view.progress.line():",
+        "        if not chunks and not view.progress.tools:",
         "tests/channels/test_contract.py::test_a_call_is_shown_while_it_runs_and_what_came_of_it_after",
     ),
     bug(

@@ -52,7 +52,7 @@ BUGS: list[Bug] = [
         "the tools that a model is shown outlive a change of the users",
         "class stale cache",
         "goclaw/tools/toolkit/registry.py",
-        "under = [*self._access.basis, *listed]",
+        "under = [*self.access.basis, *listed]",
         "under = [*listed]",
         "tests/tools/toolkit/test_registry.py::test_what_an_actor_sees_is_judged_once_until_anything_changes_that_decides",
     ),

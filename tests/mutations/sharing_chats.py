@@ -27,7 +27,7 @@ BUGS: list[Bug] = [
         "a group that moved begins a new conversation on another process",
         "class replicas: migrations are in the memory of the process that heard of them",
         "goclaw/channels/telegram/update_handler.py",
-        "            await self.migrations.look(chat, is_message=MEMBERSHIP not in update)",
+        "            await self.access.migrations.look(chat, is_message=MEMBERSHIP not in update)",
         "            pass",
         f"{_UPDATES}::test_a_group_that_moved_goes_on_in_the_session_that_it_had_on_every_process",
     ),

@@ -190,7 +190,7 @@ BUGS: list[Bug] = [
         "what is written next is shown in a text that is on its way",
         "in groups the text that was shown is overwritten",
         "goclaw/channels/telegram/previews.py",
-        "        if view.settling:\n",
+        "        if view.progress.settling:\n",
         "        if False:\n",
         f"{_LIVE}::test_nothing_more_is_written_into_a_text_that_is_on_its_way",
     ),

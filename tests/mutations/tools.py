@@ -328,7 +328,8 @@ BUGS: list[Bug] = [
         "a tool that was given up goes on to use what belongs to the turn",
         "class stops: a task that nobody waits for any more",
         "goclaw/tools/toolkit/scope.py",
-        '        if self.over:\n            raise ToolError("the call was ended")\n        return self.scope.services',
+        '        if self.stage is Stage.OVER:\n            raise ToolError("the call was ended")\n'
+        "        return self.scope.services",
         "        return self.scope.services",
         "tests/tools/toolkit/test_services.py::test_a_call_that_is_over_reaches_no_service",
     ),
@@ -336,8 +337,8 @@ BUGS: list[Bug] = [
         "a call that was handed on is handed on again, to itself",
         "class delegation: what calls itself never ends",
         "goclaw/conversation/turns/tool_requests.py",
-        "scope = replace(self.scope, services=services, step=name",
-        "scope = replace(self.scope, step=name",
+        "scope = replace(self.scope, services=services, selections",
+        "scope = replace(self.scope, selections",
         "tests/conversation/turns/test_agents_exported.py::test_a_call_that_was_handed_on_is_not_handed_on_again_not_even_to_itself",
     ),
     bug(

@@ -11,9 +11,10 @@ from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
-from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
+from goclaw.channels.telegram.chat_access import BlockedChats, ChatAccess, UnlistedGroups
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.connection import PollHealth
+from goclaw.channels.telegram.courtesies import Courtesies
 from goclaw.channels.telegram.first_poll import FirstPoll
 from goclaw.channels.telegram.former_files import import_files
 from goclaw.channels.telegram.listening import Listening, ListeningAlone, ListeningAmongOthers
@@ -31,6 +32,7 @@ from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.channels.telegram.webhook import Webhook, agreed_secret, is_kept, kept_secret
 from goclaw.common.config.listening import webhook_path
 from goclaw.common.config.schema import Config, TelegramSettings
+from goclaw.common.config.values import contexts_of
 from goclaw.common.core.events import Attachment, Delivery, GatewayPort, Receipt
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import remember
@@ -83,17 +85,21 @@ class TelegramChannel:
         processes = ports.processes
         limiter = RateLimiter(settings, ports.clock, processes.share)
         self._health = PollHealth(ports.clock, ports.alerts)
-        self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
         self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock, processes.holds)
         self._listening: Listening = ListeningAlone(self._lock, self._health, ports.clock)
         if not processes.is_alone:
             self._listening = ListeningAmongOthers(processes, ports.state, limiter, self._health, ports.clock)
-        self._blocked = BlockedChats(ports.alerts, ports.clock)
+        self._access = ChatAccess(
+            BlockedChats(ports.alerts, ports.clock),
+            UnlistedGroups(ports.is_admin, ports.alerts, ports.clock),
+            memory.migrations,
+            contexts_of(settings.groups),
+        )
         self._webhook: Webhook | None = None
         if memory.secret:
             self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
             ports.routes.add("POST", webhook_path(settings), self._webhook.receive)
-        self._sender = Sender(self._bot, limiter, self._live, memory.migrations, self._blocked, ports.load_blob)
+        self._sender = Sender(self._bot, limiter, self._live, memory.migrations, self._access.blocked, ports.load_blob)
         self.capabilities = Capabilities(
             actions,
             media=True,
@@ -152,19 +158,9 @@ class TelegramChannel:
         return only_poller(self._token, self._settings.base_url, self._memory.folder)
 
     def _update_handler(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdateHandler:
-        return UpdateHandler(
-            self._settings,
-            gateway=gateway,
-            bot=self._bot,
-            clock=self._clock,
-            identity=identity,
-            albums=self._memory.albums,
-            migrations=self._memory.migrations,
-            blocked=self._blocked,
-            unlisted=self._unlisted,
-            live=self._live,
-            group=group,
-        )
+        courtesies = Courtesies(self._bot, self._settings.ack_reaction, group)
+        albums = self._memory.albums
+        return UpdateHandler(gateway, self._clock, identity, albums, self._access, courtesies, self._live, group)
 
     async def _announce(self, gateway: GatewayPort) -> None:
         """Put the commands into Telegram's menu; a bot without a menu works, too."""

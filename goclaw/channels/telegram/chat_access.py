@@ -9,13 +9,14 @@ can put a bot into a group, so only an admin who does so gets a private message;
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from goclaw.channels.telegram.updates import CHANNEL
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
+from goclaw.channels.telegram.updates import CHANNEL, Membership
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.events import Actor, Alerts
-from goclaw.common.core.records import BoundedDict
+from goclaw.common.core.records import BoundedDict, record
 from goclaw.errors import DeliveryError
 
 log = logging.getLogger(__name__)
@@ -141,3 +142,32 @@ class UnlistedGroups:
 
 def _unlisted_key(chat: int) -> str:
     return f"telegram:group:{chat}"
+
+
+@record
+class ChatAccess:
+    """The bot's own place in its chats."""
+
+    blocked: BlockedChats
+    unlisted: UnlistedGroups
+    migrations: ChatMigrations
+    groups: Mapping[int, int]
+    """The listed groups (`telegram.groups`), with what each keeps of what others say."""
+
+    def note(self, change: Membership) -> None:
+        """Note that the bot was put into a chat, or taken out of it."""
+        if change.reachable:
+            self.blocked.open(change.chat)
+        else:
+            self.blocked.blocked(change.chat)
+        if not change.private:
+            self._note_group(change)
+
+    def _note_group(self, change: Membership) -> None:
+        what = "is in" if change.reachable else "was taken out of"
+        log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+        is_listed = change.chat in self.groups or self.migrations.origin(change.chat) in self.groups
+        if not change.reachable:
+            self.unlisted.left(change.chat)
+        elif not is_listed:
+            self.unlisted.joined(change.chat, change.by)

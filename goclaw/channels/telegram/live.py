@@ -14,10 +14,11 @@ from telegram.error import TelegramError
 
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.outgoing import ChatTarget, Part, target_of
-from goclaw.channels.telegram.previews import Preview, Previews, TurnView, draft_id
+from goclaw.channels.telegram.previews import Preview, Previews, draft_id
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, call
+from goclaw.channels.telegram.turn_view import Display, Phase, TurnView
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import (
@@ -135,7 +136,7 @@ class LiveViews:
             self._claimed.append(delivery.id)
             known = await self._handed_over(delivery)
             if rest := self._views.get(delivery.turn):
-                rest.lost = self._message_ids.is_lost(delivery.turn)
+                rest.display.lost = self._message_ids.is_lost(delivery.turn)
         else:
             known = self._message_ids.message_of(delivery.turn)
         if known is None:
@@ -157,7 +158,7 @@ class LiveViews:
         if not turn or delivery.interim:
             return not delivery.interim
         lost = self._message_ids.message_of(turn) is not None or self._message_ids.is_lost(turn)
-        return not lost and (view is None or not view.sending.locked())
+        return not lost and (view is None or not view.display.sending.locked())
 
     def may_stand(self, delivery: Delivery, part: Part) -> bool:
         """Whether a preview that its answer cannot be edited into may show exactly this part already."""
@@ -166,16 +167,16 @@ class LiveViews:
 
     async def _drain(self, view: TurnView) -> RenderedMessage | None:
         """Wait until nothing of a view that has ended is on its way; returns what its message says."""
-        in_draft = view.target.is_private and view.message_id is None
+        in_draft = view.target.is_private and view.display.message_id is None
         try:
-            async with asyncio.timeout(DRAFT_CLAIM_SECONDS if in_draft else CLAIM_SECONDS), view.sending:
+            async with asyncio.timeout(DRAFT_CLAIM_SECONDS if in_draft else CLAIM_SECONDS), view.display.sending:
                 pass
         except TimeoutError:
             # In either case it may arrive after the answer, so the answer must not be in the same message.
-            view.abandoned = True
+            view.display.abandoned = True
             await self._message_ids.intend(view.turn, view.session)
             log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
-        return view.shown
+        return view.display.shown
 
     def _continue(self, view: TurnView) -> None:
         """Show the rest of a turn in another message."""
@@ -211,25 +212,32 @@ class LiveViews:
             self._note(view, event)
 
     def _note(self, view: TurnView, event: TurnEvent) -> None:
+        progress = view.progress
         match event:
-            case TextStreamed():
-                view.add(event.text)
             case StreamRestarted():
-                view.starts_anew = True
+                progress.starts_anew = True
+                return
             case MessageStored():
-                view.stored(event.message)
-            case ToolStarted():
-                view.tool_started(event.call_id, event.name, event.input, event.hint)
-            case AgentProgress():
-                view.agent_did(event.call_id, event.agent, event.doing)
-            case ToolFinished():
-                view.tool_finished(event.call_id, event.hint)
-            case TodosChanged():
-                view.todos_changed(event.todos)
+                progress.stored(event.message)
+                return
             case QuestionAsked() | QuestionAnswered():
-                view.asking = isinstance(event, QuestionAsked)
+                view.phase = Phase.ASKING if isinstance(event, QuestionAsked) else Phase.RUNNING
+                return
+            case TextStreamed():
+                progress.add(event.text)
+            case ToolStarted():
+                progress.tool_started(event.call_id, event.name, event.input, event.hint)
+            case AgentProgress():
+                progress.agent_did(event.call_id, event.agent, event.doing)
+            case ToolFinished():
+                progress.tool_finished(event.call_id, event.hint)
+            case TodosChanged():
+                progress.todos_changed(event.todos)
             case Notice():
-                view.noticed(event.text)
+                progress.noticed(event.text)
+            case _:
+                return
+        view.changed.set()
 
     def _start(self, event: TurnStarted) -> None:
         view = self._views.get(event.turn)
@@ -238,7 +246,7 @@ class LiveViews:
             view = None
         view = view or self._open(event.turn, event.session, event.address)
         if view is not None:
-            view.started, view.alive_at = True, self._clock.monotonic()
+            view.phase, view.alive_at = Phase.RUNNING, self._clock.monotonic()
             self._begin_soon(view, self._keep_showing, "preview")
 
     def _finish(self, event: TurnFinished, tasks: asyncio.TaskGroup) -> None:
@@ -250,17 +258,17 @@ class LiveViews:
         view.end()
         if event.silent or not view.started:
             del self._views[event.turn]
-        if event.silent and not view.settling:
+        if event.silent and not view.progress.settling:
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 
     def _open(self, turn: str, session: str, address: Address) -> TurnView | None:
         if not self._previews.is_ours(session):
             return None
+        display = Display(message_id=self._message_ids.message_of(turn), lost=self._message_ids.is_lost(turn))
         try:
-            view = TurnView(turn, session, target_of(address), self._clock.monotonic())
+            view = TurnView(turn, session, target_of(address), self._clock.monotonic(), display=display)
         except DeliveryError:
             return None  # the delivery of the answer reports this address
-        view.message_id, view.lost = self._message_ids.message_of(turn), self._message_ids.is_lost(turn)
         self._views[turn] = view
         while len(self._views) > REMEMBERED:
             self._views.popitem(last=False)[1].end()
@@ -284,7 +292,7 @@ class LiveViews:
     async def _type(self, view: TurnView) -> None:
         """Show the typing sign in a turn's chat, unless shown, rate-limited, or the turn waits for a person."""
         target, now = ChatTarget(view.target.chat, view.target.thread), self._clock.monotonic()
-        if view.asking or not self._limiter.may_show(target.chat):
+        if view.phase is Phase.ASKING or not self._limiter.may_show(target.chat):
             return
         if now - self._typed_at.get(target, -TYPING_SECONDS) < TYPING_SECONDS:
             return
@@ -308,7 +316,7 @@ class LiveViews:
                 view.changed.set()
                 await self._either(view.ended, pause)
                 continue
-            async with view.sending:
+            async with view.display.sending:
                 await self._previews.show(view)
             await self._either(view.ended, self._previews.interval(view))
 

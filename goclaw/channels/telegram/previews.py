@@ -5,14 +5,11 @@ message is sent and edited until the answer is edited into it. All of this is fo
 the text of that moment, and never holds up an answer.
 """
 
-import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
@@ -20,175 +17,15 @@ from telegram.error import BadRequest, InvalidToken, TelegramError
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, entities_of, rendered, send_text
 from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
-from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
+from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered, call
-from goclaw.common.core.clock import Clock, Timer
-from goclaw.common.core.events import Todo
-from goclaw.common.core.messages import AssistantMessage, Message
+from goclaw.channels.telegram.turn_view import TurnView, with_line
+from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import mask, printable
 from goclaw.common.net import BEFORE_SENDING
 from goclaw.errors import OwnershipLost
 
 log = logging.getLogger(__name__)
-
-
-MAX_LINE = 80
-"""Maximum characters of a tool's line: one line on most telephones, two on small ones."""
-MAX_ARGUMENT = 4_000
-"""Maximum characters of an argument that can matter for its line, with a secret that begins in it."""
-
-
-@record
-class Preview:
-    """A message that grew while the answer was written."""
-
-    message_id: int
-    shown: RenderedMessage | None
-    """Its current content; None where unknown."""
-    is_kept: bool = True
-    """Whether it is found again after a crash."""
-
-
-@dataclass(eq=False)
-class TurnView:
-    """One turn, from the message that asked for it until its answer goes out."""
-
-    turn: str
-    session: str
-    target: ChatTarget
-    alive_at: float
-    """When it last showed a sign of life."""
-    started: bool = False
-    """False while its message waits for its turn."""
-    asking: bool = False
-    """It waits for a person."""
-    text: str = ""
-    starts_anew: bool = False
-    """The next text is the begin of another message: the model used a tool in between."""
-    above: str = ""
-    """Text that stays above the next one, in the same message (`AssistantMessage.deferred`)."""
-    settling: bool = False
-    """The text is being delivered: nothing more may be shown in its message."""
-    ahead: int = 0
-    """Deliveries of such texts that went out before the event that they were recorded had come."""
-    tools: dict[str, str] = field(default_factory=dict)
-    """A line for each call that runs, the latest last."""
-    outcome: str = ""
-    """The outcome of the latest call, if it has one; shown until the next event."""
-    todos: str = ""
-    """Progress of the to-do list."""
-    shown: RenderedMessage | None = None
-    shown_at: float = 0.0
-    message_id: int | None = None
-    """The message that grows, where there is no draft."""
-    lost: bool = False
-    """A first preview may stand in the chat, and its id is not known: there must be no second one."""
-    abandoned: bool = False
-    """The answer went out without waiting for the preview that is on its way."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
-    timers: list[Timer] = field(default_factory=list)
-    """What begins soon, unless the view ends first."""
-
-    def add(self, text: str) -> None:
-        """The answer goes on."""
-        before = self.above if self.starts_anew else self.text
-        self.text, self.starts_anew, self.outcome = before + text, False, ""
-        self.changed.set()
-
-    def stored(self, message: Message) -> None:
-        """Note that an answer or a tool's result is recorded."""
-        self.starts_anew = True
-        if isinstance(message, AssistantMessage) and message.is_interim:
-            self._said_before_calls(is_delivered=not message.deferred)
-
-    def _said_before_calls(self, *, is_delivered: bool) -> None:
-        self.above = "" if is_delivered else f"{self.text}\n\n"
-        if is_delivered and self.ahead:
-            self.text, self.ahead = "", self.ahead - 1
-        elif is_delivered:
-            self.settling = True
-
-    def continued(self) -> "TurnView":
-        """Return the view of the rest of the turn, in another message."""
-        rest = TurnView(
-            self.turn,
-            self.session,
-            self.target,
-            self.alive_at,
-            started=self.started,
-            asking=self.asking,
-            text="" if self.starts_anew else self.text,
-            tools=self.tools,
-            outcome=self.outcome,
-            todos=self.todos,
-            ahead=self.ahead if self.settling else self.ahead + 1,
-        )
-        rest.changed.set()
-        return rest
-
-    def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any], hint: str = "") -> None:
-        """Note that a tool runs; `hint`: its activity, in its own words."""
-        self.starts_anew, self.outcome = True, ""
-        self.tools[call_id] = sign_line("⚙", hint) if hint else tool_line(name, arguments)
-        self.changed.set()
-
-    def agent_did(self, call_id: str, agent: str, doing: str) -> None:
-        """An agent that the call has started does something: shown in the call's line."""
-        self.tools[call_id] = sign_line("⚙", f"{agent} › {doing}")
-        self.changed.set()
-
-    def tool_finished(self, call_id: str, hint: str = "") -> None:
-        """Note the end of a call; `hint`: its outcome, in its own words."""
-        self.tools.pop(call_id, None)
-        self.outcome = sign_line("✓", hint) if hint else ""
-        self.changed.set()
-
-    def noticed(self, text: str) -> None:
-        """Show a line of the runtime until something else happens."""
-        self.outcome = sign_line("…", text)
-        self.changed.set()
-
-    def todos_changed(self, todos: Sequence[Todo]) -> None:
-        """Note another to-do list; an empty one removes it."""
-        done = sum(todo.status == "completed" for todo in todos)
-        doing = next((f"; now: {todo.content}" for todo in todos if todo.status == "in_progress"), "")
-        self.todos = sign_line("☑", f"{done} of {len(todos)} done{doing}") if todos else ""
-        self.changed.set()
-
-    def line(self) -> str:
-        """Return the line about tools, below the one about the to-do list."""
-        return "\n".join(filter(None, (self.todos, next(reversed(self.tools.values()), self.outcome))))
-
-    def end(self) -> None:
-        """End the view: nothing more is shown."""
-        for timer in self.timers:
-            timer.cancel()
-        self.ended.set()
-        self.changed.set()
-
-
-def tool_line(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return a call in one line, without secrets: its name and the first of its arguments that is a plain text."""
-    words = (value for value in arguments.values() if isinstance(value, str) and value.strip())
-    told = next(words, "")[:MAX_ARGUMENT].strip()
-    if told.startswith(("{", "[")):
-        told = ""  # data, which says nothing to people
-    return sign_line("⚙", f"{name}: {told}" if told else name)
-
-
-def sign_line(sign: str, text: str) -> str:
-    """Return a line of the view, without secrets."""
-    line = " ".join(printable(mask(f"{sign} {text}")).split())
-    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
-
-
-def with_line(chunk: RenderedMessage, line: str) -> RenderedMessage:
-    """`chunk` with a line below it, where there is room for it."""
-    text = f"{chunk.text}\n\n{line}" if chunk.text and line else chunk.text + line
-    return RenderedMessage(text, chunk.spans) if units(text) <= MAX_UNITS else chunk
 
 
 DRAFT_SECONDS = 0.3
@@ -202,6 +39,17 @@ UNKNOWN_SECONDS = 3600.0
 NOTHING = RenderedMessage("…")
 """The text of a live message without text or tool yet."""
 MANY_CHATS = 1_000
+
+
+@record
+class Preview:
+    """A message that grew while the answer was written."""
+
+    message_id: int
+    shown: RenderedMessage | None
+    """Its current content; None where unknown."""
+    is_kept: bool = True
+    """Whether it is found again after a crash."""
 
 
 class Previews:
@@ -237,19 +85,19 @@ class Previews:
 
     def kept_for(self, view: TurnView) -> float | None:
         """Return the seconds until the content has to be shown again; None: it stays."""
-        if not self._is_draft(view) or view.shown is None:
+        if not self._is_draft(view) or view.display.shown is None:
             return None
-        return max(0.0, view.shown_at + KEEP_SECONDS - self._clock.monotonic())
+        return max(0.0, view.display.shown_at + KEEP_SECONDS - self._clock.monotonic())
 
     async def show(self, view: TurnView) -> None:
         """Show what there is now, unless it is shown already or the answer is on its way."""
-        if view.settling:
+        if view.progress.settling:
             return
         draft = self._is_draft(view)
         chunk = await self._content(view, draft=draft)
         if chunk is None or not self._goes_on(view) or view.ended.is_set():
             return
-        if chunk == view.shown and self.kept_for(view) != 0.0:
+        if chunk == view.display.shown and self.kept_for(view) != 0.0:
             return
         try:
             if draft:
@@ -266,7 +114,7 @@ class Previews:
             self._handle_failure(view, error, draft=draft)
         else:
             self._chat(view.target.chat).worked()
-            view.shown, view.shown_at = chunk, self._clock.monotonic()
+            view.display.shown, view.display.shown_at = chunk, self._clock.monotonic()
             return
         view.changed.set()
 
@@ -292,16 +140,16 @@ class Previews:
     async def leave(self, view: TurnView) -> None:
         """The turn was stopped, so no answer comes: its text stays, its tool's line does not."""
         self.guard(view)
-        async with view.sending:
-            if view.message_id is None:
+        async with view.display.sending:
+            if view.display.message_id is None:
                 return
-            chunks = await rendered(view.text)
+            chunks = await rendered(view.progress.text)
             if not chunks:
                 with suppress(OwnershipLost):
-                    await self.remove(view.target, view.message_id)
-            elif chunks[0] != view.shown:
+                    await self.remove(view.target, view.display.message_id)
+            elif chunks[0] != view.display.shown:
                 try:
-                    await edit_text(self._bot, view.target.chat, view.message_id, chunks[0])
+                    await edit_text(self._bot, view.target.chat, view.display.message_id, chunks[0])
                 except (TelegramError, OwnershipLost) as error:
                     log.debug("a preview could not be tidied up: %s", error)
 
@@ -314,16 +162,21 @@ class Previews:
 
     def _is_draft(self, view: TurnView) -> bool:
         """Whether a turn is shown in a draft: once it has a live message, that one is used."""
-        return view.target.is_private and view.message_id is None and not view.lost and self._drafts.wait() == 0.0
+        return (
+            view.target.is_private
+            and view.display.message_id is None
+            and not view.display.lost
+            and self._drafts.wait() == 0.0
+        )
 
     async def _content(self, view: TurnView, *, draft: bool) -> RenderedMessage | None:
         """Return the content to show; None for nothing."""
-        chunks = await rendered(view.text)
-        if not chunks and not view.line():
-            return None if view.shown is None else RenderedMessage("") if draft else NOTHING
+        chunks = await rendered(view.progress.text)
+        if not chunks and not view.progress.line():
+            return None if view.display.shown is None else RenderedMessage("") if draft else NOTHING
         # In a draft the end, where the writing happens; the beginning of a long answer comes with the answer.
         chunk = chunks[-1 if draft else 0] if chunks else RenderedMessage("")
-        return with_line(chunk, view.line())
+        return with_line(chunk, view.progress.line())
 
     async def _draft(self, view: TurnView, chunk: RenderedMessage) -> None:
         if self._stop_button.wait() > 0:
@@ -348,30 +201,30 @@ class Previews:
 
     async def _grow(self, view: TurnView, chunk: RenderedMessage) -> bool:
         """Send or edit the message that grows. False: not now."""
-        if view.lost:
+        if view.display.lost:
             return False
         # The answer to an earlier message must not end up below this one.
-        waits = view.message_id is None and self._limiter.owes(view.target.chat)
+        waits = view.display.message_id is None and self._limiter.owes(view.target.chat)
         if waits or not self._limiter.spare(view.target.chat):
             view.changed.set()
             return False
-        view.shown = None  # until it is sure
+        view.display.shown = None  # until it is sure
         try:
-            if view.message_id is None:
-                said = chunk.text.removesuffix(f"\n\n{view.line()}")
+            if view.display.message_id is None:
+                said = chunk.text.removesuffix(f"\n\n{view.progress.line()}")
                 is_noted = await self._message_ids.intend(view.turn, view.session, said)
             else:
                 is_noted = await self._message_ids.keep(view.turn)
             if not is_noted or not self._goes_on(view):
                 return False
-            if view.message_id is None:
-                view.message_id = await self._begin(view, chunk)
+            if view.display.message_id is None:
+                view.display.message_id = await self._begin(view, chunk)
             else:
-                await edit_text(self._bot, view.target.chat, view.message_id, chunk)
+                await edit_text(self._bot, view.target.chat, view.display.message_id, chunk)
         finally:
-            if view.abandoned and view.message_id is not None:
+            if view.display.abandoned and view.display.message_id is not None:
                 # It would stand beside the answer, which could not wait for it any longer.
-                await self.remove(view.target, view.message_id)
+                await self.remove(view.target, view.display.message_id)
         return True
 
     async def _begin(self, view: TurnView, chunk: RenderedMessage) -> int:
@@ -379,9 +232,9 @@ class Previews:
         try:
             sent = await send_text(self._bot, view.target, chunk)
         except Unanswered:
-            view.lost = True
+            view.display.lost = True
             raise
-        if not view.abandoned:
+        if not view.display.abandoned:
             await self._message_ids.remember(view.turn, view.session, sent)
         return sent
 
@@ -391,7 +244,7 @@ class Previews:
         if draft and isinstance(error, InvalidToken):
             log.info("telegram: this server knows no drafts; private chats get messages that grow")
             self._drafts.shut(UNKNOWN_SECONDS)
-            view.shown = None
+            view.display.shown = None
         else:
             self._chat(view.target.chat).failed()
 

@@ -7,31 +7,29 @@ own id and name, which its owner may change: `Identity` asks for them.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 from telegram import Bot
 from telegram.error import InvalidToken, TelegramError
 
 from goclaw.channels.state import Gathered
-from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
-from goclaw.channels.telegram.chat_migrations import ChatMigrations
+from goclaw.channels.telegram.chat_access import ChatAccess
 from goclaw.channels.telegram.chat_order import ChatOrder
+from goclaw.channels.telegram.courtesies import Courtesies
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_ended_by, is_of, text_of
 from goclaw.channels.telegram.message_content import body_of, covered
 from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.updates import (
     CHANNEL,
-    MAX_TOAST,
     UNREADABLE,
     Json,
     Me,
-    Membership,
     Terms,
     album_of,
     chat_of,
@@ -49,8 +47,6 @@ from goclaw.channels.telegram.updates import (
     stop_of,
     unread,
 )
-from goclaw.common.config.schema import TelegramSettings
-from goclaw.common.config.values import contexts_of
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.events import Acceptance, AcceptKind, GatewayPort, Inbound
 from goclaw.common.core.supervise import keep_running
@@ -124,8 +120,6 @@ LOOK_SECONDS = 1.0
 """Seconds between two looks for groups that no process hands over."""
 LEFT_SECONDS = 2.5
 """Seconds without a new part after which a group counts as left: longer than a live process waits with it."""
-MAX_COURTESIES = 50
-"""Maximum concurrent answers to presses, and reactions: beyond that a button just goes on blinking."""
 
 
 class UnreadableUpdate(Exception):
@@ -145,35 +139,18 @@ def reading() -> Iterator[None]:
 class UpdateHandler:
     """The way in."""
 
-    settings: TelegramSettings
     gateway: GatewayPort
-    bot: Bot
     clock: Clock
     identity: Identity
     albums: MediaGroups
-    migrations: ChatMigrations
-    blocked: BlockedChats
-    unlisted: UnlistedGroups
+    access: ChatAccess
+    courtesies: Courtesies
     live: LiveViews
     group: asyncio.TaskGroup
     """Has the tasks that live as long as the channel runs."""
-    _groups: Mapping[int, int] = field(init=False)
     _chats: WeakValueDictionary[int, ChatOrder] = field(default_factory=WeakValueDictionary)
-    _courtesies: set[asyncio.Task[None]] = field(default_factory=set)
     _gathering: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     """By group: it is handed over when it is whole."""
-    _kinds: Mapping[str, Callable[[Json], Awaitable[None]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._groups = contexts_of(self.settings.groups)
-        self._kinds = {
-            "message": self._message,
-            "edited_message": self._edit,
-            "message_reaction": self._reaction,
-            "callback_query": self._press,
-            MEMBERSHIP: self._membership,
-            "stopped_message_generation": self._stop,
-        }
 
     def resume(self) -> None:
         """Take up the albums that were being gathered when the last run ended, as far as this process knows of them."""
@@ -192,11 +169,11 @@ class UpdateHandler:
         come again. The same update may come repeatedly, also while it is being taken.
         """
         if (chat := _group_of(update)) is not None:
-            await self.migrations.look(chat, is_message=MEMBERSHIP not in update)
-        for kind, handle in self._kinds.items():
+            await self.access.migrations.look(chat, is_message=MEMBERSHIP not in update)
+        for kind, handle in self._KINDS.items():
             if kind in update:
                 try:
-                    await handle(update)
+                    await handle(self, update)
                 except UnreadableUpdate as error:
                     unread(error, update.get("update_id"))
                 return
@@ -219,9 +196,9 @@ class UpdateHandler:
             is_heard = is_open(message["chat"], self._terms_without_name())
         if move:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
-            await self.migrations.remember(move.old, move.new)
+            await self.access.migrations.remember(move.old, move.new)
         elif is_group(message["chat"]) and not is_heard:
-            self.unlisted.heard(chat)
+            self.access.unlisted.heard(chat)
         elif person and album and is_heard:
             # Begun before it is this message's turn: the parts of an album wait for the disk together.
             gathering = asyncio.ensure_future(self._gather(album, chat, sender, message))
@@ -335,56 +312,24 @@ class UpdateHandler:
             press = press_of(update, self._terms_without_name())
         said = (await self.gateway.choose(press.actor, press.question, press.index)).text if press else ""
         if query:
-            self._best_effort(self.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
-
-    def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
-        """Make a request in the background; a failure is only logged."""
-
-        async def tried() -> None:
-            try:
-                await request
-            except TelegramError as error:
-                log.debug("a press or a message could not be acknowledged: %s", error.message)
-
-        if len(self._courtesies) >= MAX_COURTESIES:
-            request.close()
-            return
-        task = self.group.create_task(tried())
-        self._courtesies.add(task)
-        task.add_done_callback(self._courtesies.discard)
+            self.courtesies.answer_press(query, said)
 
     async def _membership(self, update: Json) -> None:
         with reading():
             change = membership_of(update)
-        if change is None:
-            return
-        if change.reachable:
-            self.blocked.open(change.chat)
-        else:
-            self.blocked.blocked(change.chat)
-        if not change.private:
-            self._of_group(change)
-
-    def _of_group(self, change: Membership) -> None:
-        what = "is in" if change.reachable else "was taken out of"
-        log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
-        listed = {change.chat, self.migrations.origin(change.chat)} & set(self._groups)
-        if not change.reachable:
-            self.unlisted.left(change.chat)
-        elif not listed:
-            self.unlisted.joined(change.chat, change.by)
+        if change is not None:
+            self.access.note(change)
 
     async def _accept(self, inbound: Inbound | None) -> Acceptance | None:
         if inbound is None:
             return None
         # Who writes there can be answered there.
-        chat = self.migrations.current(int(inbound.address.chat))
-        self.blocked.open(chat)
+        chat = self.access.migrations.current(int(inbound.address.chat))
+        self.access.blocked.open(chat)
         acceptance = await self.gateway.accept(inbound)
         self.live.accepted(inbound, acceptance)
-        if self.settings.ack_reaction and acceptance.kind is AcceptKind.TURN:
-            message = int(inbound.ref.rpartition(":")[2])
-            self._best_effort(self.bot.set_message_reaction(chat, message, self.settings.ack_reaction))
+        if acceptance.kind is AcceptKind.TURN:
+            self.courtesies.react(chat, inbound.ref)
         return acceptance
 
     async def _terms(self, *messages: Json) -> Terms:
@@ -396,11 +341,22 @@ class UpdateHandler:
         return self._terms_of(NAMELESS)
 
     def _terms_of(self, me: Me) -> Terms:
-        return Terms(me, self.clock.now(), self._groups, self.migrations.origin)
+        return Terms(me, self.clock.now(), self.access.groups, self.access.migrations.origin)
 
     def _order_of(self, chat: int) -> ChatOrder:
         """Held while a message of a chat is being taken; acquired in order."""
         return self._chats.setdefault(chat, ChatOrder())
+
+    _KINDS = MappingProxyType(
+        {
+            "message": _message,
+            "edited_message": _edit,
+            "message_reaction": _reaction,
+            "callback_query": _press,
+            MEMBERSHIP: _membership,
+            "stopped_message_generation": _stop,
+        }
+    )
 
 
 def _group_of(update: Json) -> int | None:

@@ -6,7 +6,7 @@ An attacker who can write both the files and the database can forge a whole chai
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -45,22 +45,22 @@ class Finding:
     """The line that shows it; if that one was inserted itself, nothing is shown."""
 
 
-@record
+@dataclass(slots=True)
 class Verified:
     """The result of a check."""
 
-    findings: Sequence[Finding]
-    lines: int
+    findings: list[Finding] = field(default_factory=list)
+    lines: int = 0
     """Lines of the chain."""
-    begins: str
+    begins: str = ""
     """`file:line` of the first of them; empty: there is no chain yet."""
-    unchained: int
+    unchained: int = 0
     """Lines before it, which an older GoClaw wrote."""
-    blanked: int
+    blanked: int = 0
     """Lines whose words were blanked."""
-    torn: Sequence[str]
+    torn: list[str] = field(default_factory=list)
     """Places of lines that a crash cut, which were no entries."""
-    newer: int
+    newer: int = 0
     """Lines that the database does not know yet."""
 
 
@@ -109,15 +109,11 @@ class _Check:
     """The state of a check, between two lines."""
 
     known: Head | None
-    findings: list[Finding] = field(default_factory=list)
+    result: Verified = field(default_factory=Verified)
     history: deque[_Link] = field(default_factory=lambda: deque(maxlen=HISTORY))
     first: _Link | None = None
     since: int = 1
     """The number that the first line should have: as the files were when the newest of them was begun."""
-    lines: int = 0
-    unchained: int = 0
-    blanked: int = 0
-    torn: list[str] = field(default_factory=list)
     waiting: list[tuple[str, bytes]] = field(default_factory=list)
     """Torn lines which the next line of the chain has to name."""
     of_known: _Link | None = None
@@ -132,27 +128,27 @@ class _Check:
         elif _number(entry):
             self._check_link(place, line, entry)
         elif self.first is None:
-            self.unchained += 1
+            self.result.unchained += 1
         else:
             self._find(place, "was inserted, or written by an older GoClaw: it has no place in the chain")
 
     def end(self) -> Verified:
         """Return the findings."""
-        self.torn += [place for place, _ in self.waiting]
+        self.result.torn += [place for place, _ in self.waiting]
         if self.first and self.first.number > self.since:
             missing = _span(self.since, self.first.number - 1)
             self._find(self.first.place, f"{missing} missing before this line", front=True)
-        newer = self._compare()
-        begins = self.first.place if self.first else ""
-        return Verified(self.findings, self.lines, begins, self.unchained, self.blanked, self.torn, newer)
+        self.result.newer = self._compare()
+        self.result.begins = self.first.place if self.first else ""
+        return self.result
 
     def _check_link(self, place: str, line: bytes, entry: dict[str, Any]) -> None:
         link = _Link(entry[NUMBER], digest_of(entry), place)
         if self._is_stray(link, entry):
             return
         self._take_torn(entry)
-        self.lines += 1
-        self.blanked += BLANKED in entry
+        self.result.lines += 1
+        self.result.blanked += BLANKED in entry
         self.first = self.first or link
         if isinstance(since := entry.get(SINCE), int):
             self.since = since
@@ -183,9 +179,10 @@ class _Check:
         return False
 
     def _find_insertion(self, link: _Link, *, is_changed: bool = False) -> None:
-        self.lines -= not is_changed
+        self.result.lines -= not is_changed
         # What it seemed to show of others, too, is wrong.
-        self.findings = [found for found in self.findings if link.place not in (found.place, found.witness)]
+        findings = self.result.findings
+        findings[:] = [found for found in findings if link.place not in (found.place, found.witness)]
         self._find(link.place, "was changed" if is_changed else "was inserted")
 
     def _take_torn(self, entry: dict[str, Any]) -> None:
@@ -193,9 +190,9 @@ class _Check:
         if not self.waiting:
             return
         if entry.get(CUT) == hash_of_torn([line for _, line in self.waiting]):
-            self.torn += [place for place, _ in self.waiting]
+            self.result.torn += [place for place, _ in self.waiting]
         elif self.first is None:
-            self.unchained += len(self.waiting)
+            self.result.unchained += len(self.waiting)
         else:
             for place, _ in self.waiting:
                 self._find(place, "was changed or inserted: it is no entry")
@@ -213,12 +210,13 @@ class _Check:
             return 0
         if self.of_known and self.of_known.digest != known.digest:
             place = self.of_known.place
-            if all(finding.place != place for finding in self.findings):
+            if all(finding.place != place for finding in self.result.findings):
                 self._find(place, "was changed: the database knows another line")
         return last.number - known.number
 
     def _find(self, place: str, text: str, witness: str = "", *, front: bool = False) -> None:
-        self.findings.insert(0 if front else len(self.findings), Finding(place, text, witness))
+        findings = self.result.findings
+        findings.insert(0 if front else len(findings), Finding(place, text, witness))
 
 
 def _number(entry: dict[str, Any]) -> int:

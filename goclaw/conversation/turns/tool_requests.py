@@ -32,7 +32,7 @@ from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.tools.toolkit.dispatcher import Dispatcher, outcome_unknown
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
-from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.scope import CallOptions, CallScope
 from goclaw.tools.toolkit.services import Sample, Sampled, TurnServices
 
 log = logging.getLogger(__name__)
@@ -166,12 +166,12 @@ class Forwarding:
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
         services = ForwardedServices(self.scope.services, self.turn, spawns=self.spawns)
-        scope = replace(self.scope, services=services, step=name, selections=self._within(wanted), hidden=True)
+        scope = replace(self.scope, services=services, selections=self._within(wanted))
 
         async def run() -> ToolResult:
             if self.turn.stopping:
                 raise asyncio.CancelledError
-            return await self.dispatcher.call(call, scope)
+            return await self.dispatcher.call(call, scope, CallOptions(name, hidden=True))
 
         done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: outcome_unknown(call))
         return done.value

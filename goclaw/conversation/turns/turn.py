@@ -52,7 +52,7 @@ from goclaw.llm.base import (
 from goclaw.llm.text_calls import UnreadCall
 from goclaw.tools.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.tools.toolkit.scheduling import Slot, slots
-from goclaw.tools.toolkit.scope import CallScope
+from goclaw.tools.toolkit.scope import CallOptions
 
 log = logging.getLogger(__name__)
 
@@ -228,9 +228,9 @@ class TurnRun:
         """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
         name = f"tool:{number}:{call.id}"
         repeatable = self._services.dispatcher.is_idempotent(call, self._turn.inbound.actor)
-        slot = self._slots.get(name)
+        slot = self._slots.get(name) or Slot()
         explains = self._services.agent_run.policy.explains
-        scope = replace(self._services.scope, step=name, slot=slot, compress=self._compress, explains=explains)
+        options = CallOptions(name, slot, compress=self._compress, explains=explains)
 
         def kept(step: Step[ToolResult]) -> None:
             self._keep(step, step.value)
@@ -241,15 +241,14 @@ class TurnRun:
         try:
             step = await self._turn.step(
                 name,
-                lambda: self._call(call, scope),
+                lambda: self._call(call, options),
                 _RESULT,
                 rows=lambda result: rows_of(result, self._origin(name)),
                 kept=kept,
                 unknown=None if repeatable else lambda: outcome_unknown(call),
             )
         finally:
-            if slot:
-                slot.end()  # also of a call that was read back, or never ran
+            slot.end()  # also of a call that was read back, or never ran
         if step.value.reminds:
             self._reminding.append(call.name)
         self._services.keep_artifacts(step.value.artifacts)
@@ -366,10 +365,10 @@ class TurnRun:
         self._services.carrying.leave()
         return self._services.hooks.unheard(inbound)
 
-    async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+    async def _call(self, call: ToolCall, options: CallOptions) -> ToolResult:
         self._go_on()
         await self._services.held()
-        return await self._services.dispatcher.call(call, scope)
+        return await self._services.dispatcher.call(call, self._services.scope, options)
 
     async def _ask_with_hooks(self, number: int, step: str) -> Finished:
         """Return the model's answer, as hooks let it pass."""

@@ -10,7 +10,7 @@ configured is derived from the content, so that each change is a new one.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,9 +18,7 @@ import aiohttp
 
 from goclaw.common.config.exports import Publication
 from goclaw.common.config.schema import Config
-from goclaw.common.config.state import Facts
 from goclaw.common.core.catalog import ALIASES
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import SET, TAG, Toolsets, parsed
 from goclaw.common.core.supervise import keep_running
@@ -29,7 +27,7 @@ from goclaw.errors import StateError
 from goclaw.extensions.registries.base import EntryKind, RegistryError, ToolEntry, digest, entry_of
 from goclaw.extensions.registries.client import RegistryClient
 from goclaw.extensions.registries.syncing import MAX_PAUSE
-from goclaw.tools.toolkit.registry_parts import FaultReporter, PublisherPart
+from goclaw.tools.toolkit.registry_parts import PublisherPart, PublishPorts
 
 log = logging.getLogger(__name__)
 
@@ -193,12 +191,7 @@ class Publisher:
     client: PublishClient
     told: dict[str, str]
     """The stored fact about all registries (`FACT`), which is updated here."""
-    config: Config
-    clock: Clock
-    specs: Callable[[], Sequence[ToolSpec]]
-    address: Callable[[], str]
-    report: FaultReporter
-    facts: Facts
+    ports: PublishPorts
     _seen: dict[tuple[EntryKind, str], str] = field(default_factory=dict)
     """The digest of each document at the last look."""
     _known: dict[tuple[EntryKind, str], str] = field(default_factory=dict)
@@ -213,14 +206,14 @@ class Publisher:
             await self.look()
             if self.told != before:
                 await self._remember()
-            await self.clock.sleep(LOOK_SECONDS if self.address() else ADDRESS_SECONDS)
+            await self.ports.clock.sleep(LOOK_SECONDS if self.ports.address() else ADDRESS_SECONDS)
 
     async def look(self) -> None:
         """Publish documents that the registry does not have yet, unless it asked for a pause."""
-        address = self.address()
-        if not address or self.clock.monotonic() < self._again_at:
+        address = self.ports.address()
+        if not address or self.ports.clock.monotonic() < self._again_at:
             return
-        wanted = await asyncio.to_thread(offer, self.config, self.registry, self.specs(), address)
+        wanted = await asyncio.to_thread(offer, self.ports.config, self.registry, self.ports.specs(), address)
         problems = {place: (why, False) for place, why in wanted.problems.items()}
         self._report_all(problems | await self._tell_all(self._due(wanted)))
 
@@ -231,8 +224,10 @@ class Publisher:
             try:
                 await self._tell(each)
             except RegistryError as error:
-                pause = max(self.config.registries[self.registry].sync_interval, min(error.retry_after or 0, MAX_PAUSE))
-                self._again_at = self.clock.monotonic() + pause
+                pause = max(
+                    self.ports.config.registries[self.registry].sync_interval, min(error.retry_after or 0, MAX_PAUSE)
+                )
+                self._again_at = self.ports.clock.monotonic() + pause
                 problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
                 if not error.status:  # it does not answer: nor would it for the others
                     return problems | {other.place: (str(error), False) for other in due[at:]}
@@ -264,9 +259,9 @@ class Publisher:
 
     def _report_all(self, problems: Mapping[str, tuple[str, bool]]) -> None:
         for place in self._reported - problems.keys():
-            self.report(self._title(place), "")
+            self.ports.report(self._title(place), "")
         for place, (why, for_good) in problems.items():
-            self.report(self._title(place), f"is not published: {why}", for_good=for_good)
+            self.ports.report(self._title(place), f"is not published: {why}", for_good=for_good)
         self._reported = set(problems)
 
     def _title(self, place: str) -> str:
@@ -274,7 +269,7 @@ class Publisher:
 
     async def _remember(self) -> None:
         try:
-            await self.facts.learn(FACT, self.told)
+            await self.ports.facts.learn(FACT, self.told)
         except StateError as error:
             log.warning("it could not be written down what the registry %s was told: %s", self.registry, error)
 
@@ -288,34 +283,13 @@ def _remedy(each: OfferedDocument, error: RegistryError) -> str:
     return ""
 
 
-async def publish(
-    registries: Iterable[str],
-    config: Config,
-    *,
-    http: aiohttp.ClientSession,
-    clock: Clock,
-    specs: Callable[[], Sequence[ToolSpec]],
-    address: Callable[[], str],
-    report: FaultReporter,
-    facts: Facts,
-) -> None:
+async def publish(registries: Iterable[str], ports: PublishPorts, http: aiohttp.ClientSession) -> None:
     """Publish to these registries, until cancelled; see `KeepPublished`. Raises `StateError`."""
-    told = dict(await facts.fact(FACT) or {})
+    told = dict(await ports.facts.fact(FACT) or {})
     async with asyncio.TaskGroup() as group:
         for name in registries:
-            client = RegistryClient(name, config.registries[name], http, clock)
-            publisher = Publisher(
-                name,
-                client,
-                told,
-                config=config,
-                clock=clock,
-                specs=specs,
-                address=address,
-                report=report,
-                facts=facts,
-            )
-            work = keep_running(f"publishing to {name}", publisher.run, clock)
+            client = RegistryClient(name, ports.config.registries[name], http, ports.clock)
+            work = keep_running(f"publishing to {name}", Publisher(name, client, told, ports).run, ports.clock)
             group.create_task(work, name=f"publishing to {name}")
 
 

@@ -6,13 +6,12 @@ Commands never wait for the session's lane, so `/stop` and `/status` work whatev
 import asyncio
 import difflib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.config.policies import LimitSettings
 from goclaw.common.core.bus import Following
 from goclaw.common.core.events import (
     AGENT_MARK,
@@ -41,12 +40,10 @@ from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
 from goclaw.conversation.questions.question_messages import chosen, fenced
 from goclaw.conversation.schedules.overview import overview
-from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.machine_faults import Outage
 from goclaw.durable.engine.outbox import Outbox
-from goclaw.durable.store.blobs import Blobs
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.reading import TranscriptReader
 from goclaw.durable.store.transcripts import Transcripts
@@ -93,32 +90,23 @@ class Gateway:
 
     ports: CommandPorts
     """The services of commands, some of which the gateway uses itself."""
-    audit: Callable[[AuditEntry], None]
-    blobs: Blobs
     known: Mapping[str, Command]
     """All commands, by name."""
     database: Database
     completion: Callable[[Actor, str], Awaitable[Sequence[str]]]
     """Returns paths of an actor's workspace that begin as was typed."""
-    for_agents: Collection[str]
-    """Commands that an agent may give for the person it works for."""
     journal: Journal
-    limits: LimitSettings
     queries: MemoryQueries | None
     """Answers what terminals ask of memory; None: memory is off."""
     outage: Outage
     outbox: Outbox
-    overheard: Overheard
     transcripts: Transcripts
     with_owners: "Callable[[Gateway], Owners] | None" = None
     """Finds the owners of sessions, where processes share the store; None: this one has them all."""
-    _owners: "Owners | None" = field(init=False)
-    _reader: TranscriptReader = field(init=False)
-    _logged: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(10_000))
-    _accepting: int = 0
-    _quiet: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
+        self._logged = BoundedDict[str, float](10_000)
+        self._accepting, self._quiet = 0, asyncio.Event()
         self._reader = TranscriptReader(self.database)
         self._owners = self.with_owners(self) if self.with_owners else None
 
@@ -149,7 +137,7 @@ class Gateway:
         if not decision.allowed:
             if not inbound.beside:  # who speaks to others may be unknown here
                 self._log_stranger(inbound, decision.rule)
-                if pairing := self.ports.pairing:
+                if pairing := self.ports.entrances.pairing:
                     await pairing.request_code(inbound)
             return Acceptance(AcceptKind.IGNORED)
         if inbound.edited or inbound.beside:
@@ -160,7 +148,7 @@ class Gateway:
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
         if not match and (question := self.ports.questions.waiting_for(inbound.actor, session)):
             return await self._answer_question(inbound, question)
-        limit = self.limits.queued_messages
+        limit = self.ports.environment.config.limits.queued_messages
         if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
             return await self.answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
         if not await self.ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
@@ -188,7 +176,7 @@ class Gateway:
         ]
         if actor is None:
             return own
-        leading = self.ports.agents_for.commands(actor)
+        leading = self.ports.sessions.agents_for.commands(actor)
         return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
@@ -216,7 +204,7 @@ class Gateway:
         if not await self._reader.keeps(session, blob):
             return "there is no such artifact in this session", False
         try:
-            content = await self.blobs.get(blob)
+            content = await self.ports.environment.blobs.get(blob)
         except ToolError:
             return "it is not kept any more", False
         return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
@@ -232,7 +220,7 @@ class Gateway:
     async def now(self, session: str) -> SessionNow:
         if self._owners:
             self._owners.forget(session)
-        return await self.ports.bus.state(session) or await self.ports.inspection.now(session)
+        return await self.ports.bus.state(session) or await self.ports.sessions.inspection.now(session)
 
     async def sessions(
         self, actor: Actor, *, agents: bool = False, after: SessionPlace | None = None, limit: int | None = None
@@ -257,12 +245,12 @@ class Gateway:
         return self.ports.access.authorize(actor, "command.admin", "status").allowed
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
-        details = await self.ports.details(session)
+        details = await self.ports.reports.details(session)
         if not self.oversees(actor):
             details = details.without_others()
         details = details.with_schedules(await overview(self.ports.schedules, actor))
-        status = await (self._owners or self.ports.inspection).status(session, details, actor)
-        health = self.ports.compactor.health
+        status = await (self._owners or self.ports.sessions.inspection).status(session, details, actor)
+        health = self.ports.sessions.compactor.health
         return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
@@ -306,11 +294,12 @@ class Gateway:
         """
         match = COMMAND.fullmatch(f"/{text.strip().removeprefix('/')}")
         name = match.group(1).lower() if match else ""
-        command = self.known.get(name) if name in self.for_agents else None
+        allowed = self.ports.config.tools.command.allowed
+        command = self.known.get(name) if name in allowed else None
         if match and name in self.known:
             self._record_command(inbound, name, exists=command is not None)
         if match is None or command is None or not self._may(inbound.actor, name):
-            known = (each.name for each in self.commands(inbound.actor) if each.name in self.for_agents)
+            known = (each.name for each in self.commands(inbound.actor) if each.name in allowed)
             raise ToolError(f"no such command here; there are: {', '.join(f'/{each}' for each in known) or 'none'}")
         given = replace(inbound, text=match.group(0))
         reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self.ports, self))
@@ -318,7 +307,7 @@ class Gateway:
 
     async def _asks_agent(self, inbound: Inbound, name: str) -> bool:
         """Whether a command leads to an agent (`agents.routes`): its message is then a turn like any other."""
-        agents_for = self.ports.agents_for
+        agents_for = self.ports.sessions.agents_for
         if name in self.known or not agents_for.is_command(inbound) or not self._may(inbound.actor, name):
             return False
         if not await self.journal.knows(inbound.id):
@@ -329,7 +318,7 @@ class Gateway:
         """Whether a message stops the turn that runs in its session, as far as that is the session's business."""
         if self.ports.engine.running(session) is None:
             return False
-        return await self.ports.queue_modes.of(session) == "interrupt"
+        return await self.ports.sessions.queue_modes.of(session) == "interrupt"
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self.ports.access.authorize(actor, "command.run", command).allowed
@@ -340,8 +329,8 @@ class Gateway:
 
     def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
         decision = self.ports.access.authorize(inbound.actor, "command.run", name)
-        rule = decision.rule if exists else "no such command"
-        self.audit(AuditEntry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule))
+        rule, allowed = decision.rule if exists else "no such command", exists and decision.allowed
+        self.ports.audit(AuditEntry("command.run", name, inbound.actor, inbound.session, allowed, rule))
 
     async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
         if await self.journal.knows(inbound.id):
@@ -365,7 +354,7 @@ class Gateway:
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         if inbound.edited and await self.ports.engine.replace(inbound):
             return Acceptance(AcceptKind.REPLACED)
-        overheard, now = self.overheard, self.ports.clock.now()
+        overheard, now = self.ports.sessions.overheard, self.ports.clock.now()
         match inbound.beside:
             case None:
                 noted = await overheard.edited(inbound, now)
@@ -381,7 +370,7 @@ class Gateway:
             session = delivery.session or inbound.session
             if delivery.text and self.ports.access.authorize(inbound.actor, "session.write", session).allowed:
                 mine = replace(inbound, session=session)
-                await self.overheard.reacted(mine, on, delivery.text, self.ports.clock.now())
+                await self.ports.sessions.overheard.reacted(mine, on, delivery.text, self.ports.clock.now())
                 return True
         return False
 
@@ -427,4 +416,4 @@ class Gateway:
         if now - self._logged.get(key, -IGNORED_LOG_SECONDS) >= IGNORED_LOG_SECONDS:
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
-            self.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
+            self.ports.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))

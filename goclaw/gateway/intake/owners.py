@@ -112,7 +112,7 @@ class SessionOwners:
             return "turn"
         command = self.gateway.known.get(match.group(1).lower())
         if command is None:
-            return "turn" if self.gateway.ports.agents_for.is_command(inbound) else "anywhere"
+            return "turn" if self.gateway.ports.sessions.agents_for.is_command(inbound) else "anywhere"
         return "anywhere" if command.anywhere else "command"
 
     async def _session_beside(self, inbound: Inbound, session: str) -> str:
@@ -142,8 +142,10 @@ class SessionOwners:
         (met,) = await self.gateway.database.read(looking)
         if not met["open"]:
             return False
-        mode = orjson.loads(met["chosen"]) if met["chosen"] else self.gateway.ports.queue_modes.default
-        return bool(met["asked"]) or met["open"] > self.gateway.limits.queued_messages or mode == "interrupt"
+        mode = orjson.loads(met["chosen"]) if met["chosen"] else self.gateway.ports.sessions.queue_modes.default
+        return (
+            bool(met["asked"]) or met["open"] > self.gateway.ports.config.limits.queued_messages or mode == "interrupt"
+        )
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         return await self._press(Press(actor, question, "decide", answer))
@@ -173,7 +175,7 @@ class SessionOwners:
             except StateError as error:
                 log.warning("how a session is was not told: %s", error, extra={"session": session})
         self.shared.forget(session)
-        return await self.gateway.ports.inspection.status(session, details, actor)
+        return await self.gateway.ports.sessions.inspection.status(session, details, actor)
 
     async def _press(self, press: Press) -> Acceptance:
         session = await self._session_of(press.question)
@@ -217,5 +219,5 @@ class SessionOwners:
         return _ACCEPTANCE.to_json(done) if press.is_coded else done.text
 
     async def _status_for(self, session: str, body: str) -> str:
-        status = await self.gateway.ports.inspection.status(session, Details({}), _ACTOR.from_json(body))
+        status = await self.gateway.ports.sessions.inspection.status(session, Details({}), _ACTOR.from_json(body))
         return _STATUS.to_json(status)

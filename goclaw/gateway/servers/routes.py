@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from goclaw.channels.base import Handler, PathRule
 from goclaw.common.auth.access import Access
@@ -19,31 +19,39 @@ from goclaw.common.health.samples import Samples
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.outbox import Outbox
-from goclaw.durable.store.blobs import Blobs
 from goclaw.durable.store.spending import Spending
 from goclaw.gateway.servers.admission import Admission
 from goclaw.gateway.servers.programs import Cookies
 from goclaw.gateway.servers.serving import ServingGateway
 from goclaw.llm.base import ModelWatch
+from goclaw.tools.toolkit.base import ToolEnvironment
 
 if TYPE_CHECKING:
     from goclaw.durable.store.replicas import StoreUse
 
 
-@record
-class RoutePorts:
-    """The services that such routes use."""
+class RouteGateway(ServingGateway, Protocol):
+    """The gateway as routes need it."""
 
-    config: Config
-    clock: Clock
-    access: Access
-    users: Users
-    engine: Engine
-    schedules: Schedules
-    gateway: ServingGateway
-    admission: Admission
-    """Authenticates programs by their access tokens."""
-    audit: Callable[[AuditEntry], None]
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that an actor may answer now, in all sessions."""
+        ...
+
+
+@record
+class WebSignIn:
+    """How browsers sign in to the web page."""
+
+    logins: WebLogins
+    """Pages that ask to be let in, and links that let in."""
+    cookies: Cookies
+
+
+@record
+class Gauges:
+    """The sources of metrics, plots and reports of cost."""
+
+    spending: Spending
     bus: Bus
     outbox: Outbox
     disk: DiskGauge
@@ -53,18 +61,39 @@ class RoutePorts:
     """The daemon's vital signs in numbers (`Vitals.counts`)."""
     model_watches: list[ModelWatch]
     """Told of each request to a model."""
-    blobs: Blobs
-    spending: Spending
-    answerable: Callable[[Actor], Awaitable[Sequence[QuestionAsked]]]
-    """Returns the open questions that an actor may answer now, in all sessions."""
-    config_file: Path | None
-    """The configuration file, which need not exist yet; None: unknown."""
-    logins: WebLogins | None = None
-    """Pages that ask to be let in, and links that let in; None: there is no web page."""
     samples: Samples | None = None
     """What plots of the daemon's state show; None: no samples are taken."""
-    cookies: Cookies | None = None
-    """The cookies of the web page; None: there is no web page."""
+
+
+@record
+class RoutePorts:
+    """The services that such routes use."""
+
+    environment: ToolEnvironment
+    access: Access
+    users: Users
+    engine: Engine
+    schedules: Schedules
+    gateway: RouteGateway
+    admission: Admission
+    """Authenticates programs by their access tokens."""
+    gauges: Gauges
+    config_file: Path | None
+    """The configuration file, which need not exist yet; None: unknown."""
+    web: WebSignIn | None = None
+    """None: there is no web page."""
+
+    @property
+    def config(self) -> Config:
+        return self.environment.config
+
+    @property
+    def audit(self) -> Callable[[AuditEntry], None]:
+        return self.environment.audit
+
+    @property
+    def clock(self) -> Clock:
+        return self.environment.clock
 
 
 @record

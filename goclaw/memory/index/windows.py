@@ -14,7 +14,7 @@ from goclaw.memory.chunks import BYTES_PER_TOKEN, CHUNK_TOKENS, Chunk, Seam, chu
 from goclaw.memory.index.schema import places_of
 
 _DOCUMENT = """
-SELECT id, session, first_row, last_row, last_at, orderly, next_position, passages, words,
+SELECT id, first_row, last_row, last_at, orderly, next_position, passages, words,
     open_unit, seam_place, seam_piece, seam_repeated FROM talk_documents WHERE session = ?
 """
 _NEW_DOCUMENT = """
@@ -25,6 +25,8 @@ _KEEP_DOCUMENT = """
 UPDATE talk_documents SET first_row = ?, last_row = ?, last_at = ?, orderly = ?, next_position = ?, passages = ?,
     words = ?, open_unit = ?, seam_place = ?, seam_piece = ?, seam_repeated = ? WHERE id = ?
 """
+_NO_SEAM = (-1, 0, 0)
+"""The last three of these columns where no window grows."""
 
 
 @dataclass(slots=True)
@@ -32,49 +34,42 @@ class IndexedConversation:
     """A row of `talk_documents`."""
 
     id: int
-    session: str
     first_row: int
     """Where the transcript began when it was last compared, whether or not that row has any text to search."""
     last_row: int
     last_at: float
-    orderly: int
+    orderly: int = 1
     """Whether times follow the order of messages, that is the clock was never set back."""
-    next_position: int
-    passages: int
-    words: int
-    open_unit: int
+    next_position: int = 0
+    passages: int = 0
+    words: int = 0
+    open_unit: int = 0
     """The unit of the window that still grows; 0: none does."""
-    seam_place: int
-    seam_piece: int
-    seam_repeated: int
-
-    @property
-    def seam(self) -> Seam | None:
-        """Return where that window begins."""
-        return Seam(self.seam_place, self.seam_piece, self.seam_repeated) if self.seam_place >= 0 else None
-
-    @seam.setter
-    def seam(self, seam: Seam | None) -> None:
-        self.seam_place, self.seam_piece, self.seam_repeated = (
-            (seam.line, seam.piece, seam.repeated) if seam else (-1, 0, 0)
-        )
+    seam: Seam | None = None
+    """Where that window begins."""
 
     def keep(self, connection: sqlite3.Connection) -> None:
         """Write the row back."""
-        _, _, *changed = astuple(self)
-        connection.execute(_KEEP_DOCUMENT, (*changed, self.id))
+        number, *changed, seam = astuple(self)
+        connection.execute(_KEEP_DOCUMENT, (*changed, *(seam or _NO_SEAM), number))
 
 
 def conversation_of(connection: sqlite3.Connection, session: str) -> IndexedConversation | None:
     """Return the row of a session; None if nothing of it is indexed."""
     row = connection.execute(_DOCUMENT, (session,)).fetchone()
-    return IndexedConversation(*row) if row else None
+    if row is None:
+        return None
+    *columns, place, piece, repeated = row
+    document = IndexedConversation(*columns)
+    if place >= 0:
+        document.seam = Seam(place, piece, repeated)
+    return document
 
 
 def begun(connection: sqlite3.Connection, session: str, row: int, at: float) -> IndexedConversation:
     """Return a new row for an unknown session, with its first transcript row."""
     number = connection.execute(_NEW_DOCUMENT, (session, row, row, at)).lastrowid or 0
-    return IndexedConversation(number, session, row, row, at, 1, 0, 0, 0, 0, -1, 0, 0)
+    return IndexedConversation(number, row, row, at)
 
 
 EMBEDDED = CHUNK_TOKENS * BYTES_PER_TOKEN

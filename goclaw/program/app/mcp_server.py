@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from goclaw import __version__
 from goclaw.common.auth.access import own_session
 from goclaw.common.auth.tokens import open_tokens
 from goclaw.common.core import catalog
@@ -90,13 +89,9 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
         seed = str(await facts.fact(MATERIAL_KEY)).encode()
         state_key = hmac.digest(seed, b"what clients of MCP send back", "sha256")
     return McpBackend(
-        config=foundation.config,
-        clock=foundation.clock,
+        environment=foundation.environment,
         access=foundation.access,
         dispatcher=app.sessions.ports.dispatcher,
-        blobs=foundation.environment.blobs,
-        workspace=foundation.environment.workspace,
-        audit=foundation.environment.audit,
         conversations=DaemonConversations(
             foundation.bus,
             gateway,
@@ -106,7 +101,6 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
             TranscriptFeed(foundation.database) if foundation.sharing else None,
         ),
         people=foundation.users.all,
-        version=__version__,
         declared=together(await asyncio.to_thread(declarations)),
         published=[each.word for each in foundation.config.publications],
         external_runs=app.sessions.external_runs,

@@ -12,7 +12,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
 from goclaw.common.core.supervise import keep_running
 from goclaw.program.app.parts import App
-from goclaw.tools.toolkit.registry_parts import PublisherPart, SyncPart
+from goclaw.tools.toolkit.registry_parts import PublisherPart, PublishPorts, SyncPart
 from goclaw.tools.toolkit.sources import SETTLED_SECONDS
 
 log = logging.getLogger(__name__)
@@ -33,18 +33,15 @@ async def keep_published(app: App) -> None:
     await app.registry.ready()
     await app.sources.settled(SETTLED_SECONDS)
     part = await asyncio.to_thread(load, catalog.REGISTRIES["publishing"], PublisherPart)
-    work = partial(
-        part.run,
-        registries,
+    ports = PublishPorts(
         config,
-        http=app.foundation.ports.http,
-        clock=clock,
+        clock,
         specs=app.registry.specs,
         address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
         report=partial(_report, app),
         facts=app.sessions.ports.settings,
     )
-    await keep_running("publishing", work, clock)
+    await keep_running("publishing", partial(part.run, registries, ports, app.foundation.ports.http), clock)
 
 
 def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:

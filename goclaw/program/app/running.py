@@ -290,32 +290,31 @@ async def _route_ports(
     samples: Samples | None,
 ) -> "RoutePorts":
     """Return the services that all parts of the listener use."""
-    from goclaw.gateway.servers.routes import RoutePorts
+    from goclaw.gateway.servers.routes import Gauges, RoutePorts, WebSignIn
 
     foundation = app.foundation
+    gauges = Gauges(
+        app.sessions.ports.spending,
+        foundation.bus,
+        outbox=app.outbox,
+        disk=foundation.disk,
+        store_use=foundation.database.use,
+        counts=foundation.counts,
+        model_watches=foundation.ports.watches,
+        samples=samples,
+    )
+    cookies = await cookies_of(foundation.config)
     return RoutePorts(
-        foundation.config,
-        foundation.clock,
+        foundation.environment,
         foundation.access,
         foundation.users,
         app.engine,
         schedules,
         gateway,
         admission,
-        foundation.environment.audit,
-        bus=foundation.bus,
-        outbox=app.outbox,
-        disk=foundation.disk,
-        store_use=foundation.database.use,
-        counts=foundation.counts,
-        model_watches=foundation.ports.watches,
-        blobs=foundation.environment.blobs,
-        spending=app.sessions.ports.spending,
-        answerable=gateway.answerable,
-        config_file=app.sessions.ports.config_file,
-        logins=logins,
-        samples=samples,
-        cookies=await cookies_of(foundation.config),
+        gauges,
+        app.sessions.ports.config_file,
+        WebSignIn(logins, cookies) if logins and cookies else None,
     )
 
 
@@ -346,18 +345,13 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: S
     environment = foundation.environment
     gateway = Gateway(
         _command_ports(app, schedules, logins),
-        audit=environment.audit,
-        blobs=environment.blobs,
         known=LiveCommands(commands, app.sources),
         database=foundation.database,
         completion=files,
-        for_agents=foundation.config.tools.command.allowed,
         journal=app.journal,
-        limits=foundation.config.limits,
         queries=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
         outage=app.outage,
         outbox=app.outbox,
-        overheard=sessions.overheard,
         transcripts=sessions.ports.transcripts,
         with_owners=shared.owners if shared else None,
     )

@@ -54,7 +54,7 @@ from goclaw.durable.store.forgetting import Forgetting, Retention
 from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Spending, reservations_of
 from goclaw.durable.store.transcripts import Transcripts
-from goclaw.gateway.intake.commands.base import CommandPorts
+from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
 from goclaw.llm.transcription import Transcriber
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.hooks.base import Hooks
@@ -76,7 +76,7 @@ class SessionParts:
         blank_audit: BlankAudit,
     ) -> None:
         """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for forgotten sessions."""
-        self.ports = ports
+        self.ports, self.models = ports, ports.models
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
         self.costs = Costs(
@@ -115,29 +115,15 @@ class SessionParts:
         ports = self.ports
         return CommandPorts(
             access=self.access,
-            agents_for=self.agents_for,
+            environment=ports.environment,
             bus=ports.bus,
-            clock=ports.clock,
-            compactor=self.compactor,
-            contexts=self.contexts,
-            details=details,
             engine=engine,
-            forgetter=self.forgetter,
-            inspection=self.inspection,
-            logins=logins,
-            memory=ports.environment.memory,
-            models=ports.models,
-            modes=self.modes,
-            pairing=pairing,
-            pauses=self.pauses,
             questions=ports.questions,
-            queue_modes=self.queue_modes,
-            rights=rights,
             rules=ports.approvals.rules,
             schedules=schedules,
-            spending=ports.spending,
-            tasks=ports.environment.tasks,
-            tools=tools,
+            sessions=self,
+            reports=Reports(details, rights, ports.spending, tools),
+            entrances=Entrances(pairing, logins),
         )
 
     def _compactor(self) -> Compactor:

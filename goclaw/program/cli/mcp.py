@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 
-from goclaw import __version__
 from goclaw.clients.tui.client import attach
 from goclaw.common.auth.audit import AuditEntry, open_audit
 from goclaw.common.auth.users import Users, login_name
@@ -181,16 +180,11 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
     async with open_toolbox(_without_servers(config), parts_of(loaded.packaged)) as box:
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
         backend = McpBackend(
-            config=config,
-            clock=box.environment.clock,
+            environment=box.environment,
             access=box.access,
             dispatcher=box.dispatcher,
-            blobs=box.environment.blobs,
-            workspace=box.environment.workspace,
-            audit=box.environment.audit,
             conversations=LocalConversations(config, box.environment.clock),
             people=box.users.all,
-            version=__version__,
             declared=together(declarations()),
         )
         await serve_stdio(backend, actor)

@@ -120,8 +120,11 @@ class ToolContext:
     own_workspace: Workspace | None = None
     """The person's, where `workspace` is another one: that of an agent with a worktree of its own."""
     turn: str = ""
-    step: str = ""
-    """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
+
+    @property
+    def step(self) -> str:
+        """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
+        return self.port.step
 
     async def deliver(self, delivery: Delivery) -> Receipt:
         """Hand a message over to a chat and wait for the channel's receipt."""
@@ -466,11 +469,7 @@ def _check_spec(
 
 
 def check_name(name: str) -> None:
-    """Check that a name is valid for a tool.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Raise ValueError unless a name is valid for a tool."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r}: a tool's name has up to 64 letters, digits, _ and -")
 

@@ -47,8 +47,8 @@ from goclaw.tools.toolkit.arguments import validate, with_own_names
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.tools.toolkit.registry import Registry, unwrapped
 from goclaw.tools.toolkit.results import Result, WrongResult, file_of
-from goclaw.tools.toolkit.scheduling import Scheduler, Slot, access_of, resolved
-from goclaw.tools.toolkit.scope import CallScope, Watch
+from goclaw.tools.toolkit.scheduling import Scheduler, access_of, resolved
+from goclaw.tools.toolkit.scope import CallOptions, CallScope, Invocation, Judgement, Refusal, Stage, Watch
 from goclaw.tools.toolkit.services import Reminder
 
 log = logging.getLogger(__name__)
@@ -93,21 +93,21 @@ class Dispatcher:
         tool = self.registry.find(self.registry.meant(call, actor).name, actor)
         return tool is None or tool.spec.idempotent
 
-    async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+    async def call(self, call: ToolCall, scope: CallScope, options: CallOptions | None = None) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
         said, call = unwrapped(call).name, self.registry.meant(call)
         if self.registry.named(call.name) is None:
             call = self.registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
         began = self._environment.clock.monotonic()
-        watch = Watch(scope, self._access, self.registry, began, call, scope.slot or Slot(), said)
+        watch = Watch(scope, options or CallOptions(), self.registry, Judgement(said), call, began)
         try:
             with bound_contextvars(call=call.id[:MAX_NAME], tool=call.name[:MAX_NAME]):
                 return await self._call(call, watch)
         finally:
-            watch.slot.end()
+            watch.options.slot.end()
 
     async def _call(self, call: ToolCall, watch: Watch) -> ToolResult:
-        reason, as_declared = "", True
+        reason, as_declared, outcome = "", True, watch.outcome
         try:
             content, failed = await self._run(watch), False
         except StateError as error:
@@ -115,14 +115,15 @@ class Dispatcher:
                 raise
             content, failed = error_text(str(error)), True
         except CallDenied as error:
-            watch.refused = watch.denied = True
+            outcome.refusal = Refusal.PERSON
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
-            watch.missed = _find_meant(error, watch)
-            watch.lacking = error.names if isinstance(error, MissingArguments) else ()
+            outcome.missed = _find_meant(error, watch)
+            outcome.lacking = error.names if isinstance(error, MissingArguments) else ()
             if isinstance(error, InvalidInput):
-                watch.provenance = None  # GoClaw's own words about the call: a hint in marks is one that models leave
+                # GoClaw's own words about the call: a hint in marks is one that models leave
+                outcome.provenance = None
         except asyncio.CancelledError:
             self._record(call, watch, "stopped")
             raise
@@ -133,9 +134,9 @@ class Dispatcher:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         self._record(watch.call, watch, reason or (content if failed else ""))
-        whole = with_schemas(content, watch.missed) if watch.scope.explains and watch.missed else content
+        whole = with_schemas(content, outcome.missed) if watch.options.explains and outcome.missed else content
         content = await self._after(whole, failed, watch)
-        if not failed and not watch.refused and as_declared and content == whole:
+        if not failed and not outcome.refusal and as_declared and content == whole:
             watch.give()
         return await self._finish(content, failed, watch)
 
@@ -146,17 +147,19 @@ class Dispatcher:
         """
         if watch.tool and watch.tool.runs_steps:
             return True
-        return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, watch.scope.actor))
+        return isinstance(error, DiskError) and (not watch.has_begun or self.is_idempotent(call, watch.scope.actor))
 
     async def _finish(self, content: str, failed: bool, watch: Watch) -> ToolResult:
         """Announce that the call finished, and make its result."""
         call, scope, seconds = watch.call, watch.scope, self._environment.clock.monotonic() - watch.began
-        self._start(watch)
+        outcome, denied = watch.outcome, watch.outcome.refusal is Refusal.PERSON
+        if not watch.has_begun:
+            self._announce(watch)
         artifacts = await self._store_artifacts(watch)
         watch.emit(
             ToolFinished(
-                *(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts),
-                denied=watch.denied,
+                *(scope.turn, scope.session, call.id, call.name, content, failed, seconds, outcome.hint, artifacts),
+                denied=denied,
             )
         )
         log.info("tool %s %s in %.1f s", call.name[:MAX_NAME], "failed" if failed else "finished", seconds)
@@ -165,32 +168,29 @@ class Dispatcher:
             call.name,
             content,
             failed,
-            foreign=watch.provenance is not None,
-            provenance=watch.provenance,
-            hint=watch.hint,
-            call_hint=watch.call_hint,
+            foreign=outcome.provenance is not None,
+            provenance=outcome.provenance,
+            hint=outcome.hint,
+            call_hint=outcome.call_hint,
             artifacts=artifacts,
-            images=watch.pictures,
-            reminds=watch.reminds,
-            ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
-            malformed=bool(watch.missed),
-            denied=watch.denied,
-            lacking=watch.lacking,
+            images=outcome.pictures,
+            reminds=outcome.reminds,
+            ends_turn=bool(outcome.refusal) and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
+            malformed=bool(outcome.missed),
+            denied=denied,
+            lacking=outcome.lacking,
         )
 
-    def _start(self, watch: Watch) -> None:
-        if watch.started:
-            return
-        watch.started = True
+    def _announce(self, watch: Watch) -> None:
         call, scope = watch.call, watch.scope
-        if watch.tool and watch.arguments:
-            watch.call_hint = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
-        watch.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
+        if invocation := watch.invocation:
+            watch.outcome.call_hint = _hint(invocation.tool.spec.call_hint, dict(invocation.arguments))
+        watch.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.outcome.call_hint))
 
     async def _store_artifacts(self, watch: Watch) -> tuple[Artifact, ...]:
         """Write artifacts to the disk. One that cannot be written is missing, and the log says so."""
         kept = []
-        for kind, data in watch.attached:
+        for kind, data in watch.outcome.attached:
             try:
                 form = file_of(kind, data)
                 content = mask(storable(form.text)).encode()
@@ -203,8 +203,8 @@ class Dispatcher:
 
     def _record(self, call: ToolCall, watch: Watch, error: str) -> None:
         scope = watch.scope
-        decision = watch.decision or self._access.authorize(scope.actor, "tool.use", call.name)
-        spec = watch.listed
+        decision = watch.judgement.decision or self._access.authorize(scope.actor, "tool.use", call.name)
+        spec = watch.judgement.listed
         ran = "ok" if not error else "failed"
         self._environment.audit(
             AuditEntry(
@@ -214,7 +214,7 @@ class Dispatcher:
                 scope.session,
                 decision.allowed and spec is not None,
                 decision.rule if spec else "no such tool",
-                ran if watch.began_to_act else f"not run: {error}",
+                ran if watch.has_begun else f"not run: {error}",
                 _brief(call.input),
                 scope.turn,
                 spec.tags if spec else frozenset(),
@@ -237,27 +237,27 @@ class Dispatcher:
     async def _run(self, watch: Watch) -> str:
         """Do everything up to the text that the model reads, and return the text."""
         tool = self._find_tool(watch)
-        scope = watch.scope
-        watch.call = await scope.services.complete(tool.spec, watch.call, scope.step)
+        scope, outcome = watch.scope, watch.outcome
+        watch.call = await scope.services.complete(tool.spec, watch.call, watch.options.step)
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
-        tool, arguments = await self._before(tool, given, watch)
+        invocation = await self._before(tool, given, watch)
         await engine_ready()
-        watch.tool, watch.arguments = tool, arguments
+        watch.invocation, tool, arguments = invocation, invocation.tool, invocation.arguments
         context = await self._context(watch)
         access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
-        watch.slot.declare(await resolved(access, context.workspace))
-        approval = await self._obtain_approval(tool, arguments, context, watch)
-        async with self._scheduler.running(watch.slot):
-            await self._check_approval(approval, tool, arguments, context, watch)
+        watch.options.slot.declare(await resolved(access, context.workspace))
+        approval = await self._obtain_approval(invocation, context, watch)
+        async with self._scheduler.running(watch.options.slot):
+            await self._check_approval(approval, invocation, context, watch)
             if not tool.spec.idempotent:
-                await scope.services.intend(scope.step)
+                await scope.services.intend(watch.options.step)
             # As late as can be: `intend` waits for the disk.
-            await self._check_approval(approval, tool, arguments, context, watch)
-            value = await self._within_its_time(tool, arguments, context, watch)
-        watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
-        watch.value, watch.reminds = value, bool(tool.spec.reminder)
-        watch.pictures = value.pictures() if isinstance(value, Result) else ()
+            await self._check_approval(approval, invocation, context, watch)
+            value = await self._within_its_time(invocation, context, watch)
+        outcome.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
+        outcome.value, outcome.reminds = value, bool(tool.spec.reminder)
+        outcome.pictures = value.pictures() if isinstance(value, Result) else ()
         return await self._limit(mask(storable(tool.result.text(value))), scope.actor)
 
     async def _describe_mismatch(self, error: WrongResult, watch: Watch) -> str:
@@ -272,22 +272,22 @@ class Dispatcher:
         Raises:
             UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be distinguished.
         """
-        call = watch.call
+        call, judgement = watch.call, watch.judgement
         tool = self.registry.named(call.name)
-        watch.listed = tool.spec if tool else None
+        judgement.listed = tool.spec if tool else None
         if tool:  # rules, hooks and people know one name of each argument
             call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
-        decision = watch.decision = self._access.authorize(watch.scope.actor, "tool.use", call.name, call.input)
+        decision = judgement.decision = self._access.authorize(watch.scope.actor, "tool.use", call.name, call.input)
         if tool and decision.allowed and not self._access.select(watch.scope.selections, tool.spec):
-            decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
+            decision = judgement.decision = replace(decision, allowed=False, rule="tools of the agent")
         if tool is None or not decision.allowed:
-            watch.refused = tool is not None
-            raise UnknownTool(watch.said)
+            watch.outcome.refusal = Refusal.RULE if tool else None
+            raise UnknownTool(judgement.said)
         if decision.input is not None:
             watch.call = replace(call, input=dict(decision.input))
         return tool
 
-    async def _before(self, tool: Tool, arguments: BaseModel | None, watch: Watch) -> tuple[Tool, BaseModel]:
+    async def _before(self, tool: Tool, arguments: BaseModel | None, watch: Watch) -> Invocation:
         """Ask the hooks; their changes are authorized and validated as if they were the model's.
 
         Raises:
@@ -297,40 +297,42 @@ class Dispatcher:
         if "pre_tool" in self._hooks.points:
             answer = await self._hooks.fire(_event("pre_tool", tool, watch))
             if answer.deny:
-                watch.refused = True
+                watch.outcome.refusal = Refusal.RULE
                 raise ToolError(f"denied by hook: {answer.deny}")
             self._remind(answer, watch.scope)
             if answer.input is not None:
                 watch.call = replace(watch.call, input=dict(answer.input))
                 tool, arguments = self._find_tool(watch), None
-        return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
+        given = arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
+        return Invocation(tool, given)
 
     async def _after(self, content: str, failed: bool, watch: Watch) -> str:
         """Fire the hooks after the call; they may withhold the result from the model."""
-        point: Point = "post_tool_failure" if failed or watch.refused else "post_tool"
+        point: Point = "post_tool_failure" if failed or watch.outcome.refusal else "post_tool"
         if watch.tool is None or point not in self._hooks.points:
             return content
         answer = await self._hooks.fire(_event(point, watch.tool, watch, content))
         self._remind(answer, watch.scope)
         if not answer.suppress:
             return content
-        watch.pictures = ()
+        watch.outcome.pictures = ()
         return error_text(KEPT_BACK) if failed else f"[{KEPT_BACK}]"
 
     def _remind(self, answer: HookAnswer, scope: CallScope) -> None:
         if answer.context:
             scope.services.reminders.add(Reminder(f"hook: {answer.context}", answer.context))
 
-    async def _within_its_time(self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch) -> Any:
+    async def _within_its_time(self, invocation: Invocation, context: ToolContext, watch: Watch) -> Any:
         """Run the tool within its time, and return the declared result."""
-        self._start(watch)
-        watch.began_to_act, watch.provenance = True, provenance_of(tool.spec)
+        tool = invocation.tool
+        self._announce(watch)
+        watch.stage, watch.outcome.provenance = Stage.RUNNING, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         usual = watch.scope.seconds or self._environment.config.tools.timeout
         limit = None if tool.own_timeout else tool.spec.timeout or usual
         try:
             async with asyncio.timeout(limit):
-                work = tool.call(context, arguments)
+                work = tool.call(context, invocation.arguments)
                 name = f"tool {tool.spec.name} of {watch.scope.turn}"
                 value = await (work if tool.runs_steps else self.unresponsive.run(work, name))
         except TimeoutError:
@@ -339,7 +341,7 @@ class Dispatcher:
         except DeliveryError as error:
             raise ToolError(f"not delivered: {error}") from error
         finally:
-            watch.over = True
+            watch.stage = Stage.OVER
         return tool.result.checked(value)
 
     async def _context(self, watch: Watch) -> ToolContext:
@@ -353,60 +355,53 @@ class Dispatcher:
             environment=self._environment,
             workspace=scope.workspace or home,
             port=watch,
-            compress=scope.compress,
+            compress=watch.options.compress,
             own_workspace=home,
             turn=scope.turn,
-            step=watch.step,
         )
 
-    async def _obtain_approval(
-        self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch
-    ) -> Approval | None:
+    async def _obtain_approval(self, invocation: Invocation, context: ToolContext, watch: Watch) -> Approval | None:
         """Ask a person for approval where the call needs it; None: it needs none.
 
         Raises:
             CallDenied: the answer was no, or there was no answer.
         """
-        risk = _risk(tool, arguments, context)
+        tool, arguments = invocation.tool, invocation.arguments
+        risk = _risk(invocation, context)
         if not self._must_ask(tool, risk, watch):
             return None
         await settle(context.sandbox)
-        grounds = await _find_grounds(tool, arguments, watch.call, context)
+        grounds = await _find_grounds(invocation, watch.call, context)
         asked = build_request(tool.spec, arguments, watch.call, risk, context, grounds)
         if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
             asked = replace(asked, pattern=(), labels=())
         approval = await watch.scope.services.approve(asked)
         if approval.refusal:
             raise make_denial(tool.spec.name, tool.denied, arguments, approval.refusal)
-        watch.approver = approval.by
+        watch.judgement.approver = approval.by
         return approval
 
     async def _check_approval(
-        self,
-        approval: Approval | None,
-        tool: Tool,
-        arguments: BaseModel,
-        context: ToolContext,
-        watch: Watch,
+        self, approval: Approval | None, invocation: Invocation, context: ToolContext, watch: Watch
     ) -> None:
         """Check again that the call is still the approved one: half an hour may have gone by.
 
         Raises:
             ToolError: it is not, or a right was taken away, which the approver cannot give.
         """
-        call = watch.call
+        call, tool = watch.call, invocation.tool
         if approval is None:
-            if self._must_ask(tool, _risk(tool, arguments, context), watch):
+            if self._must_ask(tool, _risk(invocation, context), watch):
                 raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
             return
         if self._find_tool(watch) is not tool:
-            raise UnknownTool(watch.said)
+            raise UnknownTool(watch.judgement.said)
         changed, watch.call = watch.call.input != call.input, call
         await settle(context.sandbox)  # after a restart nothing is proven yet
-        risk = _risk(tool, arguments, context)
+        risk = _risk(invocation, context)
         self._must_ask(tool, risk, watch)
-        grounds = await _find_grounds(tool, arguments, call, context)
-        now = build_request(tool.spec, arguments, call, risk, context, grounds)
+        grounds = await _find_grounds(invocation, call, context)
+        now = build_request(tool.spec, invocation.arguments, call, risk, context, grounds)
         # Last, with nothing awaited between this and the run.
         if lapsed := approval.find_lapse():
             raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
@@ -425,19 +420,21 @@ class Dispatcher:
         scope = watch.scope
         answer = decide(self._access, scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
         if answer == "refuse":
-            watch.refused = True
+            watch.outcome.refusal = Refusal.RULE
             rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
             raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
 
 
-def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
+def _risk(invocation: Invocation, context: ToolContext) -> Risk:
     """Return the risk of this very call."""
-    return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
+    tool = invocation.tool
+    return tool.spec.at_least(tool.risk(invocation.arguments, context) if tool.risk else tool.spec.risk)
 
 
-async def _find_grounds(tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext) -> Grounds:
-    return await tool.grounds(arguments, context) if tool.grounds else exact_grounds(call)
+async def _find_grounds(invocation: Invocation, call: ToolCall, context: ToolContext) -> Grounds:
+    find = invocation.tool.grounds
+    return await find(invocation.arguments, context) if find else exact_grounds(call)
 
 
 def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
@@ -445,11 +442,11 @@ def _find_meant(error: GoclawError, watch: Watch) -> Sequence[ToolSpec]:
 
     A tool that is not for the actor is treated as one that does not exist.
     """
-    if isinstance(error, InvalidInput) and watch.listed and not watch.began_to_act:
-        return [watch.listed]
+    if isinstance(error, InvalidInput) and watch.judgement.listed and not watch.has_begun:
+        return [watch.judgement.listed]
     if isinstance(error, UnknownTool):
         usable = {spec.name: spec for spec in watch.usable()}
-        return [usable[name] for name in near_names(watch.said, list(usable))]
+        return [usable[name] for name in near_names(watch.judgement.said, list(usable))]
     return []
 
 

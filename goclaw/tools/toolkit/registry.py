@@ -64,7 +64,7 @@ class Registry:
     def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
         self._sources = sources
         self._late = [source for source in sources if isinstance(source, LateSource)]
-        self._access = access
+        self.access = access
         self._listed: list[Sequence[Tool]] = []
         self._by_name: dict[str, Tool] = {}
         """Of `_listed`: read anew as soon as a source lists something else."""
@@ -101,7 +101,7 @@ class Registry:
             return call
         named = meant(inner, tool.spec.name)
         read = fitted(tool.arguments, named.input)
-        if read is not named.input or (tool.spec.name != inner.name and inner.name not in self._access.aliases):
+        if read is not named.input or (tool.spec.name != inner.name and inner.name not in self.access.aliases):
             log.info("a call of %s was wrong in form, and is read", tool.spec.name)
         return named if read is named.input else replace(named, input=read)
 
@@ -122,8 +122,8 @@ class Registry:
     def _find(self, name: str) -> Tool | None:
         """Return the tool of that name, else the one with it as an alias."""
         tool = self.named(name)
-        if tool is None and name in self._access.aliases:
-            tool = self.named(self._access.aliases[name])
+        if tool is None and name in self.access.aliases:
+            tool = self.named(self.access.aliases[name])
         return tool
 
     def named(self, name: str) -> Tool | None:
@@ -137,7 +137,7 @@ class Registry:
     def find(self, name: str, actor: Actor) -> Tool | None:
         """Return the tool, if it exists and `actor` may use it; None does not reveal which of the two failed."""
         tool = self._find(name)
-        return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
+        return tool if tool and self.access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
     def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
         """Return the tools that `actor` may use; `within`: the selections of its agent."""
@@ -153,24 +153,24 @@ class Registry:
         """
         modes: set[Mode | None] = {None, "plan"} if planning else {None}
         shown = (tool for tool in self._visible(actor, within) if tool.only_in in modes)
-        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]
+        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self.access.config))]
 
     def _visible(self, actor: Actor, within: Sequence[Sequence[str] | None]) -> Sequence[Tool]:
         """Return the tools to show, judged again when anything relevant has changed. A call is judged by itself."""
         listed = [source.tools() for source in self._sources]
-        under = [*self._access.basis, *listed]
+        under = [*self.access.basis, *listed]
         if not same(under, self._shown_under) or not _is_fixed(listed) or len(self._shown) >= MAX_SHOWN:
             self._shown, self._shown_under = {}, under
         key = (actor, *(None if selection is None else tuple(selection) for selection in within))
         if key not in self._shown:
-            allowed = partial(self._access.authorize, actor, "tool.use")
-            tools = (tool for tools in listed for tool in tools if self._access.select(within, tool.spec))
+            allowed = partial(self.access.authorize, actor, "tool.use")
+            tools = (tool for tools in listed for tool in tools if self.access.select(within, tool.spec))
             self._shown[key] = tuple(tool for tool in tools if allowed(tool.spec.name).allowed)
         return self._shown[key]
 
     def availability(self, tool: Tool) -> str:
         """When models are offered a tool, in words for people; empty: always."""
-        return tool.availability(self._access.config)
+        return tool.availability(self.access.config)
 
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:

@@ -46,26 +46,24 @@ class FaultReporter(Protocol):
     def __call__(self, what: str, why: str, *, for_good: bool = False) -> None: ...
 
 
+@record
+class PublishPorts:
+    """The services that publishing uses."""
+
+    config: Config
+    clock: Clock
+    specs: Callable[[], Sequence[ToolSpec]]
+    """Returns all tools that exist now."""
+    address: Callable[[], str]
+    """Returns the public address of our MCP server; empty: it has none now."""
+    report: FaultReporter
+    facts: Facts
+
+
 class KeepPublished(Protocol):
-    """Publishes to registries by name, until cancelled.
+    """Publishes to registries by name, until cancelled."""
 
-    Args:
-        specs: returns all tools that exist now.
-        address: returns the public address of our MCP server; empty: it has none now.
-    """
-
-    async def __call__(
-        self,
-        registries: Iterable[str],
-        config: Config,
-        *,
-        http: aiohttp.ClientSession,
-        clock: Clock,
-        specs: Callable[[], Sequence[ToolSpec]],
-        address: Callable[[], str],
-        report: FaultReporter,
-        facts: Facts,
-    ) -> None: ...
+    async def __call__(self, registries: Iterable[str], ports: PublishPorts, http: aiohttp.ClientSession) -> None: ...
 
 
 @record

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import count
 
 from pydantic import BaseModel
 
-from goclaw.common.auth.access import Access
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Actor, Address, AgentProgress, Decision, TurnEvent
 from goclaw.common.core.messages import Image, Provenance, ToolCall
@@ -33,14 +33,8 @@ class CallScope:
     address: Address
     services: TurnServices
     turn: str = ""
-    step: str = ""
-    """The call's name in the journal of the turn."""
-    slot: Slot | None = None
-    """Its place among the calls of the same answer; None: it is alone."""
     seconds: float | None = None
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
-    compress: bool = False
-    """Whether what commands say is shortened for the model that asked (`execution.compression.shortening`)."""
     selections: tuple[Sequence[str] | None, ...] = ()
     """Selections of the actor's tools (see `core.selection`), each of which must have the tool; None: all of
     them.
@@ -49,49 +43,66 @@ class CallScope:
     """
     workspace: Workspace | None = None
     """Where files are read and written, and commands run; None: in the actor's workspace."""
+
+
+@record
+class CallOptions:
+    """The circumstances of one call."""
+
+    step: str = ""
+    """Its name in the journal of the turn."""
+    slot: Slot = field(default_factory=Slot)
+    """Its place among the calls of the same answer."""
+    compress: bool = False
+    """Whether what commands say is shortened for the model that asked (`execution.compression.shortening`)."""
     hidden: bool = False
-    """The call stands in for another one, which clients see already."""
+    """It stands in for another call, which clients see already."""
     explains: bool = False
-    """Whether the result of a malformed call has the schema, too (`limits.failed_calls`)."""
+    """Whether its result has the schema, too, if it is malformed (`limits.failed_calls`)."""
+
+
+@record
+class Invocation:
+    """A tool with validated arguments."""
+
+    tool: Tool
+    arguments: BaseModel
 
 
 @dataclass(slots=True)
-class Watch:
-    """One call while it runs. Implements `toolkit.services.CallPort`."""
+class Judgement:
+    """How the registry, the rules and people judge a call."""
 
-    scope: CallScope
-    access: Access
-    registry: Registry
-    began: float
-    """Monotonic."""
-    call: ToolCall
-    """As it runs: with the input that hooks made of it."""
-    slot: Slot
-    """Its place among other calls."""
     said: str
     """The tool's name, as the model said it."""
-    started: bool = False
-    """Whether the start was announced."""
-    began_to_act: bool = False
-    """It is allowed, and may have had an effect."""
     listed: ToolSpec | None = None
     """The tool's spec, regardless of rights."""
     decision: Decision | None = None
     """Whether it may be made, as it was looked at last."""
-    refused: bool = False
-    """It was not let run: by a rule, a mode, a hook or a person."""
-    denied: bool = False
+    approver: Actor | None = None
+    """The person who approved the call."""
+
+
+class Refusal(Enum):
+    """Who did not let a call run."""
+
+    RULE = auto()
+    """A rule, a mode or a hook."""
+    PERSON = auto()
     """It needed approval, and did not get it."""
+
+
+@dataclass(slots=True)
+class CallOutcome:
+    """The outcome of a call so far, apart from its text."""
+
+    refusal: Refusal | None = None
     lacking: tuple[str, ...] = ()
-    """The required arguments that it lacked."""
+    """The required arguments that the call lacked."""
     missed: Sequence[ToolSpec] = ()
     """The tools that it may have meant, if it did not run for its form alone."""
     provenance: Provenance | None = None
     """Where what the tool says, its errors included, comes from; None: from GoClaw itself, or it has not begun."""
-    over: bool = False
-    """Whether the caller has stopped waiting."""
-    tool: Tool | None = None
-    arguments: BaseModel | None = None
     call_hint: str = ""
     """A description of the call, for people."""
     hint: str = ""
@@ -104,22 +115,56 @@ class Watch:
     """The pictures of the result, for the model."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
-    approver: Actor | None = None
-    """The person who approved the call."""
+
+
+class Stage(Enum):
+    """How far a call is."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    """It is allowed and announced, and may have had an effect."""
+    OVER = auto()
+    """The caller has stopped waiting."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One call while it runs. Implements `toolkit.services.CallPort`."""
+
+    scope: CallScope
+    options: CallOptions
+    registry: Registry
+    judgement: Judgement
+    call: ToolCall
+    """As it runs: with the input that hooks made of it."""
+    began: float
+    """Monotonic."""
+    stage: Stage = Stage.WAITING
+    invocation: Invocation | None = None
+    outcome: CallOutcome = field(default_factory=CallOutcome)
     questions: Iterator[int] = field(default_factory=lambda: count(1))
     """Numbers of its questions."""
 
     @property
+    def tool(self) -> Tool | None:
+        return self.invocation.tool if self.invocation else None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it may have had an effect."""
+        return self.stage is not Stage.WAITING
+
+    @property
     def services(self) -> TurnServices:
         """The services of its turn. Raises ToolError once the call is over: an abandoned tool acts for no turn."""
-        if self.over:
+        if self.stage is Stage.OVER:
             raise ToolError("the call was ended")
         return self.scope.services
 
     @property
     def step(self) -> str:
         """The call's name in the journal."""
-        return self.scope.step or f"tool:{self.call.id}"
+        return self.options.step or f"tool:{self.call.id}"
 
     def question(self) -> str:
         """Return the step name of the call's next question."""
@@ -127,25 +172,25 @@ class Watch:
 
     def authorize(self, action: str, target: str) -> Decision:
         """Return whether the actor may do `action` to `target`."""
-        return self.access.authorize(self.scope.actor, action, target)
+        return self.registry.access.authorize(self.scope.actor, action, target)
 
     def agreed_by(self, action: str, target: str) -> Actor | None:
         """Return the approver of the call if authorized for `action` on `target`, else None."""
-        by = self.approver
-        return by if by and self.access.authorize(by, action, target).allowed else None
+        by = self.judgement.approver
+        return by if by and self.registry.access.authorize(by, action, target).allowed else None
 
     def attach(self, kind: str, data: BaseModel) -> None:
         """Take an artifact of a kind that the tool declares."""
-        if self.over:
+        if self.stage is Stage.OVER:
             raise ToolError("the call was ended")
         model = self.tool.artifacts.get(kind) if self.tool else None
         if model is None or not isinstance(data, model):
             raise ValueError(f"{self.call.name} declares no artifact {kind} of type {type(data).__name__}")
-        self.attached.append((kind, data))
+        self.outcome.attached.append((kind, data))
 
     def mode(self) -> Mode:
         """Return the permission mode in force."""
-        return self.access.mode(self.scope.actor, self.scope.services.chosen_mode())
+        return self.registry.access.mode(self.scope.actor, self.scope.services.chosen_mode())
 
     def usable(self) -> Sequence[ToolSpec]:
         """Return the tools that calls of this scope may be made of."""
@@ -153,15 +198,15 @@ class Watch:
 
     def progress(self, text: str) -> None:
         """Announce the progress of the call, in one line."""
-        if not self.over and (line := mask(printable(storable(" ".join(text.split()))))[:MAX_PROGRESS]):
+        if self.stage is not Stage.OVER and (line := mask(printable(storable(" ".join(text.split()))))[:MAX_PROGRESS]):
             self.emit(AgentProgress(self.scope.turn, self.scope.session, self.call.id, self.call.name, line))
 
     def emit(self, event: TurnEvent) -> None:
         """Show an event of the call to clients."""
-        if not self.scope.hidden:
+        if not self.options.hidden:
             self.scope.services.emit(event)
 
     def give(self) -> None:
         """Hand the value of the result over to programs."""
-        if self.tool and not self.scope.hidden:
-            self.scope.services.gave(self.tool.spec, self.tool.result, self.value)
+        if self.tool and not self.options.hidden:
+            self.scope.services.gave(self.tool.spec, self.tool.result, self.outcome.value)

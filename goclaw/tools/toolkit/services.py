@@ -184,6 +184,9 @@ class CallPort(Protocol):
         """The services of its turn. Raises ToolError once the call is over: an abandoned tool acts for no turn."""
         ...
 
+    @property
+    def step(self) -> str: ...
+
     def question(self) -> str:
         """Return the step name of the call's next question."""
         ...

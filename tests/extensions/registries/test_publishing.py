@@ -14,6 +14,7 @@ from goclaw.common.specs import ToolSpec
 from goclaw.extensions.registries.base import EntryKind, RegistryError
 from goclaw.extensions.registries.catalog_store import OWN, CatalogStore, ChangedEntry
 from goclaw.extensions.registries.publishing import ADDRESS_SECONDS, FACT, LOOK_SECONDS, Publisher, publish
+from goclaw.tools.toolkit.registry_parts import PublishPorts
 from tests.acceptance.waiting import eventually
 
 SEARCH = ToolSpec("search", "Search.", {"type": "object"})
@@ -61,17 +62,10 @@ class Scene:
         self.publisher = self.restarted()
 
     def restarted(self) -> Publisher:
-        return Publisher("corp", self.client, self.told, **self.services())
+        return Publisher("corp", self.client, self.told, self.ports())
 
-    def services(self) -> dict[str, Any]:
-        return {
-            "config": self.config,
-            "clock": self.clock,
-            "specs": lambda: self.specs,
-            "address": lambda: self.address,
-            "report": self.report,
-            "facts": self,
-        }
+    def ports(self) -> PublishPorts:
+        return PublishPorts(self.config, self.clock, lambda: self.specs, lambda: self.address, self.report, self)
 
     async def fact(self, name: str) -> Any:
         return dict(self.told) if name == FACT else None
@@ -200,7 +194,7 @@ async def test_each_registry_has_a_loop_that_goes_on_after_a_failure(scene: Scen
     async with aiohttp.ClientSession() as http:
         settings = {"registries": {"corp": {"url": "http://127.0.0.1:1", "retry": {"max": 0}}}}
         scene.config = scene.config.model_copy(update={"registries": Config.model_validate(settings).registries})
-        async with background(publish(["corp"], http=http, **scene.services()), "publishing"):
+        async with background(publish(["corp"], scene.ports(), http), "publishing"):
             await eventually(lambda: PLACE in scene.reports)
             scene.reports.clear()
             scene.clock.advance(scene.config.registries["corp"].sync_interval)

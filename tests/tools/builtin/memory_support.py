@@ -85,6 +85,10 @@ class Surroundings(TurnServices):
     def services(self) -> TurnServices:
         return self
 
+    @property
+    def step(self) -> str:
+        return "tool:call-1"
+
     def question(self) -> str:
         return "tool:call-1:1"
 
@@ -109,7 +113,6 @@ class Surroundings(TurnServices):
             actor=actor,
             session=actor.key,
             call_id="call-1",
-            step="tool:call-1",
             address=address,
             environment=self,
             workspace=self.the_workspace,

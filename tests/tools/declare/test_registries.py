@@ -45,6 +45,7 @@ from goclaw.tools.declare import (
     version,
 )
 from goclaw.tools.toolkit.parts import PackageParts, RegistryPart, ToolsetPart
+from goclaw.tools.toolkit.registry_parts import PublishPorts
 from tests.acceptance.waiting import eventually
 from tests.extensions.registries.fake_registry import Asking, asking, fake_registry
 from tests.extensions.registries.fake_registry import toolset as listed
@@ -305,12 +306,14 @@ async def published(asked: Asking, config: Config, *tools: Any) -> list[Any]:
         "corp",
         RegistryClient("corp", config.registries["corp"], asked.http, asked.clock),
         {},
-        config=config,
-        clock=asked.clock,
-        specs=lambda: [each.spec for each in tools],
-        address=lambda: "https://tools.example.org/mcp",
-        report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
-        facts=nothing_is_remembered,
+        PublishPorts(
+            config,
+            asked.clock,
+            specs=lambda: [each.spec for each in tools],
+            address=lambda: "https://tools.example.org/mcp",
+            report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
+            facts=nothing_is_remembered,
+        ),
     )
     await publisher.look()
     return asked.registry.put

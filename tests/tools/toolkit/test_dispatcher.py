@@ -37,7 +37,6 @@ from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.tools.toolkit.registry import Registry
-from goclaw.tools.toolkit.scheduling import Slot
 from goclaw.tools.toolkit.scope import CallScope
 from goclaw.tools.toolkit.services import TurnServices
 from tests.parts import Environment, Tools
@@ -124,14 +123,13 @@ class Bench(TurnServices):
         name = of if isinstance(of, str) else of.spec.name
         return await self.dispatcher.call(ToolCall("c1", name, {} if given is None else given), self.scope(actor))
 
-    def scope(self, actor: Actor = ANNA, slot: Slot | None = None) -> CallScope:
+    def scope(self, actor: Actor = ANNA) -> CallScope:
         return CallScope(
             actor=actor,
             session="s",
             address=Address("memory", "c"),
             services=self,
             turn="t1",
-            slot=slot,
         )
 
     async def error(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> str:

@@ -18,6 +18,7 @@ from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.json_schema import Injected
 from goclaw.tools.toolkit.results import BoundedResult, Result, ResultType
 from goclaw.tools.toolkit.scheduling import ResourceUse, slots
+from goclaw.tools.toolkit.scope import CallOptions
 from tests.tools.toolkit.test_dispatcher import bench, only
 
 SECRET = "sk-ant-api03-0123456789abcdef"  # looks like one, and is none
@@ -246,8 +247,10 @@ async def test_a_call_that_is_cancelled_while_it_waits_frees_those_behind_it(tmp
     async with bench(tmp_path, policy=ask_first) as at, asyncio.timeout(5):
         only(at, first, second, hooks=hooks).asking = forever
         one, other = slots(2)
-        before = asyncio.create_task(at.dispatcher.call(ToolCall("1", "first", {}), at.scope(slot=one)))
-        behind = asyncio.create_task(at.dispatcher.call(ToolCall("2", "second", {}), at.scope(slot=other)))
+        before = asyncio.create_task(at.dispatcher.call(ToolCall("1", "first", {}), at.scope(), CallOptions(slot=one)))
+        behind = asyncio.create_task(
+            at.dispatcher.call(ToolCall("2", "second", {}), at.scope(), CallOptions(slot=other))
+        )
         await waiting.wait()
         await other.declared.wait()
         for _ in range(10):
@@ -275,7 +278,7 @@ async def test_sessions_exclude_each_other_where_both_write(tmp_path: Path) -> N
         held = asyncio.create_task(at.call(hold))
         await inside.wait()
         (slot,) = slots(1)
-        other = asyncio.create_task(at.dispatcher.call(ToolCall("2", "second", {}), at.scope(slot=slot)))
+        other = asyncio.create_task(at.dispatcher.call(ToolCall("2", "second", {}), at.scope(), CallOptions(slot=slot)))
         await slot.declared.wait()
         for _ in range(10):
             await asyncio.sleep(0)

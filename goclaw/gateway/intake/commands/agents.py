@@ -25,7 +25,7 @@ from goclaw.tools.toolkit.tool_docs import ListedTool, details, fault_lines, ove
 
 
 async def _agents(context: CommandContext) -> Reply:
-    agents_for = context.ports.agents_for
+    agents_for = context.ports.sessions.agents_for
     listed = agents_for.listed(context.actor)
     if not listed:
         return Reply("No agent is available to you.")
@@ -52,7 +52,7 @@ AGENT_NOT_YOURS = "Only the owner of this conversation or an admin can choose it
 
 
 async def _agent(context: CommandContext) -> Reply:
-    agents_for, wanted = context.ports.agents_for, context.arguments
+    agents_for, wanted = context.ports.sessions.agents_for, context.arguments
     if not wanted:
         return Reply(await _agent_here(context))
     if not context.ports.access.authorize(context.actor, "session.own", context.session).allowed:
@@ -73,7 +73,7 @@ async def _agent(context: CommandContext) -> Reply:
 
 
 async def _agent_here(context: CommandContext) -> str:
-    agents_for = context.ports.agents_for
+    agents_for = context.ports.sessions.agents_for
     chosen = await agents_for.chosen(context.session)
     try:
         found = await agents_for.of(context.actor, context.session)
@@ -100,7 +100,7 @@ async def _model(context: CommandContext) -> Reply:
     access, actor = context.ports.access, context.actor
     if not access.authorize(actor, "session.own", context.session).allowed:
         return Reply(MODEL_NOT_YOURS)
-    models = context.ports.models
+    models = context.ports.sessions.models
     choices, _ = await models.choices()
     wanted = "" if context.arguments.lower() == DEFAULT_MODEL else _find_model(context.arguments, choices)
     is_configured = any(choice.spec == wanted and choice.configured for choice in choices)
@@ -117,7 +117,7 @@ async def _model(context: CommandContext) -> Reply:
 
 
 async def _model_here(context: CommandContext) -> str:
-    models, session = context.ports.models, context.session
+    models, session = context.ports.sessions.models, context.session
     chosen = await models.chosen(session)
     lines = [f"{chosen} was chosen for this conversation with /model." if chosen else models.sentence]
     if refusal := models.refusal(chosen):
@@ -162,7 +162,7 @@ LEGEND = "In brackets: the risk of a call. /tools NAME describes a tool, and whe
 
 
 async def _tools(context: CommandContext) -> Reply:
-    listing, name = context.ports.tools, context.arguments
+    listing, name = context.ports.reports.tools, context.arguments
     if name:
         found = listing.find(name, context.actor) or listing.find(name.lower(), context.actor)
         return Reply(_all_about(found, context), markdown=True) if found else Reply(_unknown_tool(context))
@@ -187,7 +187,7 @@ def _all_about(shown: ListedTool, context: CommandContext) -> str:
 
 def _unknown_tool(context: CommandContext) -> str:
     """Return the same for a tool that does not exist and for one that is not the sender's."""
-    meant = closest(context.arguments, [shown.name for shown in context.ports.tools.of(context.actor)])
+    meant = closest(context.arguments, [shown.name for shown in context.ports.reports.tools.of(context.actor)])
     return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
 
 
@@ -197,7 +197,7 @@ TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAM
 async def _tool(context: CommandContext) -> Reply:
     ports = context.ports
     try:
-        model = await ports.models.agent(context.session)
+        model = await ports.sessions.models.agent(context.session)
     except ConfigError as error:
         return Reply(str(error))
     if model.spec != DEMO:

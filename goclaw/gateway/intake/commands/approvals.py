@@ -21,7 +21,7 @@ from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 
 async def _approve(context: CommandContext) -> Reply:
-    if (logins := context.ports.logins) and is_code(context.arguments):
+    if (logins := context.ports.entrances.logins) and is_code(context.arguments):
         return await _page(context, logins, is_welcome=True)
     question, _, more = context.arguments.partition(" ")
     if not question or more.strip().lower() not in ("", ALWAYS):
@@ -35,7 +35,7 @@ APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _appro
 
 
 async def _deny(context: CommandContext) -> Reply:
-    if (logins := context.ports.logins) and is_code(context.arguments):
+    if (logins := context.ports.entrances.logins) and is_code(context.arguments):
         return await _page(context, logins, is_welcome=False)
     if not context.arguments:
         return Reply("Which one? Send /deny ID with the ID from the question.")
@@ -118,7 +118,7 @@ CONFIGURED = "configured"
 
 
 async def _mode(context: CommandContext) -> Reply:
-    modes, wanted = context.ports.modes, context.arguments.lower()
+    modes, wanted = context.ports.sessions.modes, context.arguments.lower()
     if not wanted:
         return Reply(await _mode_overview(context, modes))
     names: dict[str, Mode | None] = {**{name: name for name in get_args(Mode)}, CONFIGURED: None}

@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from goclaw.common.auth.access import Access
+from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.pairing import Pairing
 from goclaw.common.auth.web_logins import WebLogins
+from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Acceptance, Actor, AnswerRefusal, CommandInfo, Inbound, SessionInfo
@@ -17,6 +19,7 @@ from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
@@ -25,8 +28,7 @@ from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.approvals import ApprovalRules
 from goclaw.durable.store.spending import Spending
-from goclaw.memory.base import MemoryPort
-from goclaw.tools.execution.tasks.base import Tasks
+from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.tool_docs import ToolListing
 
 COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
@@ -57,39 +59,70 @@ class CommandGateway(Protocol):
         ...
 
 
+class SessionServices(Protocol):
+    """The services of sessions (`app.sessions.SessionParts`)."""
+
+    agents_for: AgentSelector
+    compactor: Compactor
+    contexts: Contexts
+    forgetter: Forgetter
+    inspection: SessionInspection
+    models: Models
+    modes: Modes
+    overheard: Overheard
+    pauses: Pauses
+    queue_modes: QueueModes
+
+
+@record
+class Reports:
+    """What commands report about the gateway."""
+
+    details: Callable[[str], Awaitable[Details]]
+    """More for the status of a session: channels, queue, users file, disk."""
+    rights: Callable[[Actor, str], str]
+    """Describes an actor's rights, and the workspace in a session."""
+    spending: Spending
+    tools: ToolListing
+    """The tools, and what of them does not work."""
+
+
+@record
+class Entrances:
+    """The ways in for new people and browsers."""
+
+    pairing: Pairing | None
+    """Pairing of new users; None where it is unavailable."""
+    logins: WebLogins | None
+    """Pages that ask to be let in; None where there is no web page."""
+
+
 @record
 class CommandPorts:
     """The services that commands use; `app` fills them in."""
 
     access: Access
-    agents_for: AgentSelector
+    environment: ToolEnvironment
     bus: Bus
-    clock: Clock
-    compactor: Compactor
-    contexts: Contexts
-    details: Callable[[str], Awaitable[Details]]
-    """More for the status of a session: channels, queue, users file, disk."""
     engine: Engine
-    forgetter: Forgetter
-    inspection: SessionInspection
-    models: Models
-    modes: Modes
-    pauses: Pauses
     questions: Questions
-    queue_modes: QueueModes
-    rights: Callable[[Actor, str], str]
-    """Describes an actor's rights, and the workspace in a session."""
     rules: ApprovalRules
     schedules: Schedules
-    spending: Spending
-    tasks: Tasks
-    tools: ToolListing
-    """The tools, and what of them does not work."""
-    pairing: Pairing | None
-    """Pairing of new users; None where it is unavailable."""
-    memory: MemoryPort
-    logins: WebLogins | None
-    """Pages that ask to be let in; None where there is no web page."""
+    sessions: SessionServices
+    reports: Reports
+    entrances: Entrances
+
+    @property
+    def config(self) -> Config:
+        return self.environment.config
+
+    @property
+    def audit(self) -> Callable[[AuditEntry], None]:
+        return self.environment.audit
+
+    @property
+    def clock(self) -> Clock:
+        return self.environment.clock
 
 
 @record

@@ -35,7 +35,7 @@ CLEARED = "The conversation was cleared: the agent no longer sees the messages a
 async def clear(context: CommandContext) -> Reply:
     """Shared with `/new`."""
     running = context.ports.engine.running(context.session)
-    await context.ports.contexts.clear(context.session)
+    await context.ports.sessions.contexts.clear(context.session)
     context.ports.bus.publish(Notice(context.session, CLEARED, context.inbound.id))
     text = "Conversation cleared. The transcript keeps the old messages."
     if running:
@@ -52,7 +52,7 @@ NEW = Command("new", "Start a new conversation", clear)
 async def _cleartool(context: CommandContext) -> Reply:
     if context.ports.engine.running(context.session):
         return Reply("A turn is running and needs its tools. Wait until it ends, or send /stop first.")
-    count = await context.ports.contexts.clear_tools(context.session)
+    count = await context.ports.sessions.contexts.clear_tools(context.session)
     if not count:
         return Reply("There are no tool messages in the context.")
     return Reply(f"{count} tool messages were removed from the context; the transcript keeps them.")
@@ -64,7 +64,7 @@ CLEARTOOL = Command("cleartool", "Remove tool calls and results from the context
 async def _compact(context: CommandContext) -> Reply:
     ports = context.ports
     if ports.engine.running(context.session):
-        session = await ports.contexts.session(context.session)
+        session = await ports.sessions.contexts.session(context.session)
         earlier = session.compact_request
 
         async def report(text: str) -> None:
@@ -83,7 +83,7 @@ COMPACT = Command("compact", "Force context compaction immediately", _compact)
 
 async def _context(context: CommandContext) -> Reply:
     try:
-        found = await context.ports.inspection.budget(context.session, context.actor)
+        found = await context.ports.sessions.inspection.budget(context.session, context.actor)
     except (ConfigError, StateError) as error:
         return Reply(f"No request is possible now: {error}")
     except TimeoutError:
@@ -113,7 +113,7 @@ async def _forget(context: CommandContext) -> Reply:
         return Reply(FORGET_NOT_YOURS)
     if not context.arguments:
         return Reply(await _explain_forgetting(context))
-    forgetter = ports.forgetter
+    forgetter = ports.sessions.forgetter
     if not await forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
         return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new one.")
     with ports.engine.alone(session) as alone:
@@ -125,7 +125,7 @@ async def _forget(context: CommandContext) -> Reply:
 
 
 async def _explain_forgetting(context: CommandContext) -> str:
-    forgetter = context.ports.forgetter
+    forgetter = context.ports.sessions.forgetter
     extent = await forgetter.extent(context.session)
     if not extent.rows and not extent.schedules:
         return "There is nothing to delete: this conversation has no messages yet."

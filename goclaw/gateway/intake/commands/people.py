@@ -44,7 +44,7 @@ HELP = Command("help", "Show available commands", _help, anywhere=True)
 
 
 async def _whoami(context: CommandContext) -> Reply:
-    rights = context.ports.rights(context.actor, context.session)
+    rights = context.ports.reports.rights(context.actor, context.session)
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
 
 
@@ -58,7 +58,7 @@ PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private cha
 
 
 async def _pair(context: CommandContext) -> Reply:
-    ports, actor, pairing = context.ports, context.actor, context.ports.pairing
+    ports, actor, pairing = context.ports, context.actor, context.ports.entrances.pairing
     # An actor on behalf of others is no person who could mean it.
     if actor.behalf or not ports.access.authorize(actor, "command.admin", "pair").allowed:
         return Reply(PAIR_NOT_YOURS)

@@ -19,13 +19,13 @@ from goclaw.memory.base import DISABLED
 
 async def _status(context: CommandContext) -> Reply:
     ports = context.ports
-    details = (await ports.details(context.session)).without_calm()
+    details = (await ports.reports.details(context.session)).without_calm()
     if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
         details = details.without_others()
     if context.inbound.address.reply_to is None:  # in a group others read along
         details = details.with_schedules(await overview(ports.schedules, context.actor))
-    status = await ports.inspection.status(context.session, details, context.actor)
-    return Reply(status.text(ports.compactor.health, ports.clock), aligned=True)
+    status = await ports.sessions.inspection.status(context.session, details, context.actor)
+    return Reply(status.text(ports.sessions.compactor.health, ports.clock), aligned=True)
 
 
 STATUS = Command("status", "Show session status and compaction health", _status)
@@ -46,7 +46,7 @@ async def _usage(context: CommandContext) -> Reply:
     if period not in PERIODS:
         return Reply(f"Send /usage with one of: {', '.join(PERIODS)}. The default is all.")
     seconds, words = PERIODS[period]
-    spending, now = context.ports.spending, context.ports.clock.now()
+    spending, now = context.ports.reports.spending, context.ports.clock.now()
     since = max(0.0, now - seconds)
     blocks = [_usage_block(f"This conversation {words}", await spending.by_model(since, context.session))]
     # In a group others read along.
@@ -104,7 +104,7 @@ REINDEX_BEGUN = "The index is being rebuilt; searches use the old one until then
 
 
 async def _memory(context: CommandContext) -> Reply:
-    memory = context.ports.memory
+    memory = context.ports.environment.memory
     is_admin = context.ports.access.authorize(context.actor, "command.admin", "memory").allowed
     try:
         match context.arguments.strip().lower():

@@ -23,14 +23,14 @@ async def _stop(context: CommandContext) -> Reply:
     if context.arguments.strip().lower() == "tasks":
         return await _stop_tasks(context)
     reply = await _stop_turn(context)
-    if running := context.ports.tasks.running(Owner(context.session, context.actor.key)):
+    if running := context.ports.environment.tasks.running(Owner(context.session, context.actor.key)):
         are, them = ("task is", "it") if running == 1 else ("tasks are", "them")
         return Reply(f"{reply.text}\n{running} background {are} still running; `/stop tasks` stops {them}.")
     return reply
 
 
 async def _stop_tasks(context: CommandContext) -> Reply:
-    ended = await context.ports.tasks.stop_all(Owner(context.session, context.actor.key))
+    ended = await context.ports.environment.tasks.stop_all(Owner(context.session, context.actor.key))
     return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
 
 
@@ -60,14 +60,14 @@ MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
 
 async def _pause(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
-    rules, turn = ports.inspection.rules_in(context.session), ports.engine.running(session)
+    rules, turn = ports.sessions.inspection.rules_in(context.session), ports.engine.running(session)
     if not ports.access.authorize(context.actor, "command.run", "stop").allowed:
         return Reply(MAY_NOT_STOP)
     if turn is None:
         return Reply(NOTHING_RUNS)
     if not rules.interrupts_allowed:
         return Reply(PAUSE_NOT_ALLOWED.format(key=f"{rules.place}.interrupts_allowed"))
-    if not await ports.pauses.order(session, turn, context.actor.key):
+    if not await ports.sessions.pauses.order(session, turn, context.actor.key):
         return Reply("The turn is already paused. /resume continues it, /stop ends it.")
     return Reply("Paused: the current step may finish, nothing new starts. /resume continues, /stop ends the turn.")
 
@@ -80,7 +80,7 @@ async def _resume(context: CommandContext) -> Reply:
     turn = ports.engine.running(session)
     if not ports.access.authorize(context.actor, "command.run", "stop").allowed:
         return Reply(MAY_NOT_STOP)
-    if turn is None or not await ports.pauses.lift(session, turn, ports.engine.signal):
+    if turn is None or not await ports.sessions.pauses.lift(session, turn, ports.engine.signal):
         return Reply("Nothing is paused.")
     return Reply("Resumed.")
 
@@ -92,7 +92,7 @@ DEFAULT_MODE = "default"
 
 
 async def _queue(context: CommandContext) -> Reply:
-    modes, wanted = context.ports.queue_modes, context.arguments.lower()
+    modes, wanted = context.ports.sessions.queue_modes, context.arguments.lower()
     if not wanted:
         return Reply(_queue_overview(await modes.of(context.session), modes.default))
     for mode in get_args(QueueMode):

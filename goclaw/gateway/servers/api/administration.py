@@ -142,10 +142,8 @@ def _render_user(user: User) -> ListedUser:
 
 _TAG = "administration"
 OPERATIONS = (
-    Operation(
-        "GET", "/logs", "getLog", "Read the newest records of the log", _TAG, get_log, LogAsked, Log, admins_only=True
-    ),
-    Operation("GET", "/users", "listUsers", "List the users", _TAG, list_users, NoFields, UserList, admins_only=True),
+    Operation("GET", "/logs", "getLog", "Read the newest records of the log", _TAG, get_log, admins_only=True),
+    Operation("GET", "/users", "listUsers", "List the users", _TAG, list_users, admins_only=True),
     Operation(
         "GET",
         "/config",
@@ -153,8 +151,6 @@ OPERATIONS = (
         "Read the configuration in force, secrets hidden",
         _TAG,
         get_config,
-        NoFields,
-        Settings,
         admins_only=True,
     ),
     Operation(
@@ -164,8 +160,6 @@ OPERATIONS = (
         "Change a setting that takes no right and costs nothing; any other is changed in the file",
         _TAG,
         change_setting,
-        SettingAsked,
-        Changed,
         refusals=(HTTPStatus.CONFLICT,),
         admins_only=True,
     ),

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
 
 from pydantic import Field
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.tokens import revoke_token
 from goclaw.errors import ConfigError
-from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem, unavailable
 
 
@@ -68,7 +67,7 @@ async def revoke_device(call: Call, asked: DeviceAsked) -> None:
     call.ports.audit(AuditEntry("web.revoke", asked.name, call.actor, call.request.remote or "", rule="own device"))
 
 
-OPERATIONS: tuple[Operation[Any], ...] = (
+OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         "/devices",
@@ -76,8 +75,6 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "The browsers that the caller is logged in with at the web page.",
         "devices",
         list_devices,
-        NoFields,
-        DeviceList,
     ),
     Operation(
         "DELETE",
@@ -86,8 +83,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "Log one of the caller's browsers out; its pages are cut off within two seconds.",
         "devices",
         revoke_device,
-        DeviceAsked,
-        statuses={HTTPStatus.NO_CONTENT: "It is logged out."},
+        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "It is logged out."}),
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
 )

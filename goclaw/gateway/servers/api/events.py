@@ -9,7 +9,7 @@ import asyncio
 import uuid
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from aiohttp import web
 from pydantic import Field
@@ -22,7 +22,7 @@ from goclaw.common.core.supervise import background, ends_within
 from goclaw.common.core.wire import Happened, happened
 from goclaw.errors import AccessDenied
 from goclaw.gateway.servers.api.messages import for_people, latest
-from goclaw.gateway.servers.api.operations import Call, Operation, Response
+from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Response
 from goclaw.gateway.servers.api.problems import bad_request
 from goclaw.gateway.servers.api.sessions import SessionAsked, readable
 from goclaw.gateway.servers.event_coalescing import open_gathering
@@ -52,7 +52,13 @@ class Reset(Response):
 _RESET: Codec[Reset] = Codec(Reset)
 
 
-async def follow_session(call: Call, asked: SessionAsked) -> web.StreamResponse:
+class FollowAsked(SessionAsked):
+    """The fields of `followSession`."""
+
+    headers: ClassVar = {LAST_EVENT: "The id of the last event that you have."}
+
+
+async def follow_session(call: Call, asked: FollowAsked) -> web.StreamResponse:
     """Stream events of a session until the reader goes, or has to."""
     position = _position(call.request)
     return await _Feed(call, asked.session, await readable(call, asked.session)).run(position)
@@ -172,7 +178,7 @@ state of the session and the row of its last message. A message that comes with 
 message. Comments come while nothing happens. The stream ends with the token or the right, with the daemon, and for a
 reader that takes nothing."""
 
-OPERATIONS: tuple[Operation[Any], ...] = (
+OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         "/sessions/{session}/events",
@@ -180,12 +186,12 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "Follow a session: what is written, which tools run, what is asked",
         "events",
         follow_session,
-        SessionAsked,
-        Happened | Reset,
-        statuses={HTTPStatus.OK: "The stream; the schema is that of the data of each event."},
+        reply=Reply(
+            body=Happened | Reset,
+            statuses={HTTPStatus.OK: "The stream; the schema is that of the data of each event."},
+            media_type=MEDIA_TYPE,
+        ),
         refusals=(HTTPStatus.NOT_FOUND,),
-        media_type=MEDIA_TYPE,
-        headers={LAST_EVENT: "The id of the last event that you have."},
         description=_ABOUT.replace("\n", " "),
     ),
 )

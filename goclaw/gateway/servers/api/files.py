@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import quote
 
 from aiohttp import hdrs, web
@@ -21,7 +21,7 @@ from goclaw.common.core.pictures import fault_of
 from goclaw.durable.store.blobs import image_type
 from goclaw.durable.store.uploads import TooManyUploads
 from goclaw.errors import ToolError
-from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operation, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, writable
 from goclaw.gateway.servers.http import HEADERS
@@ -49,6 +49,7 @@ Kind = Literal["image", "document", "audio", "video"]
 class UploadAsked(Request):
     """The fields of `uploadFile`."""
 
+    takes_bytes: ClassVar = True
     session: Key
     name: Annotated[str, Field(min_length=1, max_length=255, description="The file's name, for people and tools.")]
 
@@ -145,7 +146,7 @@ async def media(call: Call, asked: MediaAsked) -> web.Response:
     if name is None:
         raise _no_media()
     try:
-        data = await call.ports.blobs.get(asked.blob)
+        data = await call.ports.environment.blobs.get(asked.blob)
     except ToolError:
         raise _no_media() from None
     head = {**_HEAD, hdrs.ETAG: f'"{asked.blob}"'}
@@ -171,10 +172,7 @@ OPERATIONS = (
         "Send a file ahead of the message that it belongs to",
         "messages",
         upload,
-        UploadAsked,
-        Uploaded,
         refusals=(HTTPStatus.NOT_FOUND,),
-        takes_bytes=True,
         description="The body is the file, of any type, up to 20 MB. The message has its id in `files`.",
     ),
     Operation(
@@ -184,9 +182,7 @@ OPERATIONS = (
         "Read a picture or file of a message",
         "messages",
         media,
-        MediaAsked,
-        bytes,
+        reply=Reply(body=bytes, media_type=BYTES),
         refusals=(HTTPStatus.NOT_FOUND,),
-        media_type=BYTES,
     ),
 )

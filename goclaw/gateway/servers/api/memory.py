@@ -102,8 +102,6 @@ OPERATIONS = (
         "Search your notes, and the conversations that you may read",
         "memory",
         search,
-        SearchAsked,
-        MemoryFound,
         refusals=(HTTPStatus.CONFLICT,),
     ),
     Operation(
@@ -113,8 +111,6 @@ OPERATIONS = (
         "List the files that a search looks through",
         "memory",
         list_files,
-        NoFields,
-        MemoryFiles,
         refusals=(HTTPStatus.CONFLICT,),
     ),
     Operation(
@@ -124,8 +120,6 @@ OPERATIONS = (
         "Read a file of memory: your own notes, or one for everybody",
         "memory",
         read_file,
-        FileAsked,
-        FileShown,
         refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
 )

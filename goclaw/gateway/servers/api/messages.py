@@ -11,7 +11,7 @@ from goclaw.common.core.events import LOCAL, Acceptance, AcceptKind, Address, In
 from goclaw.common.core.messages import AssistantMessage, UserMessage
 from goclaw.common.core.wire import MAX_NAME
 from goclaw.gateway.servers.api.files import attachments_of
-from goclaw.gateway.servers.api.operations import Answer, Call, Key, Operation, Request, Response, Row
+from goclaw.gateway.servers.api.operations import Answer, Call, Key, Operation, Reply, Request, Response, Row
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, unknown, writable
 from goclaw.gateway.servers.programs import digits_of
@@ -172,8 +172,6 @@ OPERATIONS = (
         "Read messages of a session, the last ones of a range of rows",
         "messages",
         list_messages,
-        MessagesAsked,
-        MessagePage,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
@@ -183,9 +181,10 @@ OPERATIONS = (
         "Send a message or a command, exactly once",
         "messages",
         send_message,
-        MessageSent,
-        Accepted,
-        statuses={HTTPStatus.ACCEPTED: "A turn answers it.", HTTPStatus.OK: "It is answered, or came before."},
+        reply=Reply(
+            body=Accepted,
+            statuses={HTTPStatus.ACCEPTED: "A turn answers it.", HTTPStatus.OK: "It is answered, or came before."},
+        ),
         refusals=(HTTPStatus.NOT_FOUND,),
         description="Send it again with the same `id` if no answer came: it is taken once, also after a restart.",
     ),

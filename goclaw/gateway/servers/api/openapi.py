@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from goclaw.common.config.listening import API as PREFIX
-from goclaw.gateway.servers.api.operations import BYTES, EVERYWHERE, JSON, WITH_BODY, Call, Operation, Request
+from goclaw.gateway.servers.api.operations import BYTES, EVERYWHERE, JSON, WITH_BODY, Call, Operation, Reply, Request
 from goclaw.gateway.servers.api.problems import MEDIA_TYPE as PROBLEM
 from goclaw.gateway.servers.api.problems import ProblemDetails
 from goclaw.gateway.servers.http import HEADERS
@@ -28,12 +28,12 @@ _ABOUT = (
 )
 
 
-def written(operations: Sequence[Operation[Any]]) -> bytes:
+def written(operations: Sequence[Operation]) -> bytes:
     """Return the document as JSON, for people and for comparisons. Takes a while: not in the event loop."""
     return (json.dumps(document(operations), indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def document(operations: Sequence[Operation[Any]]) -> dict[str, Any]:
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the document."""
     schemas, components = _schemas(operations)
     paths: dict[str, dict[str, Any]] = {}
@@ -58,7 +58,7 @@ _Key = tuple[str, str]
 """The id of an operation, and whether it is about the request or the response."""
 
 
-def _schemas(operations: Sequence[Operation[Any]]) -> tuple[Mapping[_Key, Any], dict[str, Any]]:
+def _schemas(operations: Sequence[Operation]) -> tuple[Mapping[_Key, Any], dict[str, Any]]:
     """Return the schemas of requests and responses, and the types that they refer to."""
     wanted: list[tuple[_Key, Any, Any]] = [
         (("", "problem"), "serialization", TypeAdapter(ProblemDetails)),
@@ -69,7 +69,7 @@ def _schemas(operations: Sequence[Operation[Any]]) -> tuple[Mapping[_Key, Any], 
     return {key: schema for (key, _), schema in found.items()}, dict(definitions.get("$defs", {}))
 
 
-def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: dict[str, Any]) -> dict[str, Any]:
+def _entry(operation: Operation, schemas: Mapping[_Key, Any], components: dict[str, Any]) -> dict[str, Any]:
     fields = _resolve(schemas[operation.id, "request"], components)
     properties: Mapping[str, Any] = fields.get("properties", {})
     required = fields.get("required", ())
@@ -88,7 +88,7 @@ def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: d
     ]
     parameters += [
         {"name": name, "in": "header", "required": False, "description": words, "schema": {"type": "string"}}
-        for name, words in operation.headers.items()
+        for name, words in operation.request.headers.items()
     ]
     if parameters:
         entry["parameters"] = parameters
@@ -101,7 +101,7 @@ def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: d
             **({"anyOf": fields["anyOf"]} if "anyOf" in fields else {}),
         }
         entry["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
-    if operation.takes_bytes:
+    if operation.request.takes_bytes:
         entry["requestBody"] = {
             "required": True,
             # Makers of clients need a type by its name. Any other is taken as well: the content decides what a file is.
@@ -111,7 +111,7 @@ def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: d
     return entry
 
 
-def _description(operation: Operation[Any]) -> str:
+def _description(operation: Operation) -> str:
     said = [operation.description, "For admins only." if operation.admins_only else ""]
     return " ".join(filter(None, said))
 
@@ -123,12 +123,13 @@ def _parameter(name: str, schema: Mapping[str, Any], *, is_path: bool, is_requir
     return {"name": name, "in": where, "required": is_path or is_required, **described, "schema": rest}
 
 
-def _responses(operation: Operation[Any], schemas: Mapping[_Key, Any]) -> Iterable[tuple[str, Any]]:
-    for status, words in operation.statuses.items():
+def _responses(operation: Operation, schemas: Mapping[_Key, Any]) -> Iterable[tuple[str, Any]]:
+    for status, words in operation.reply.statuses.items():
         schema = schemas.get((operation.id, "response"))
-        content = {"content": {operation.media_type: {"schema": schema}}} if schema is not None else {}
+        content = {"content": {operation.reply.media_type: {"schema": schema}}} if schema is not None else {}
         yield str(status.value), {"description": words, **content}
-    refusals = {*EVERYWHERE, *operation.refusals, *(WITH_BODY if operation.has_body or operation.takes_bytes else ())}
+    with_body = WITH_BODY if operation.has_body or operation.request.takes_bytes else ()
+    refusals = {*EVERYWHERE, *operation.refusals, *with_body}
     problem = {PROBLEM: {"schema": schemas["", "problem"]}}
     for status in sorted(refusals):
         yield str(status.value), {"description": status.phrase, "content": problem}
@@ -156,7 +157,6 @@ OPERATIONS = (
         "Read this document",
         "about",
         describe,
-        Request,
-        dict[str, Any],
+        reply=Reply(body=dict[str, Any]),
     ),
 )

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -36,6 +37,10 @@ class Request(BaseModel):
     """The fields of a request. Unknown ones are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    takes_bytes: ClassVar[bool] = False
+    """Whether the body is bytes of any type, which the handler reads; the fields come from path and query."""
+    headers: ClassVar[Mapping[str, str]] = {}
+    """Headers that the handler reads, in words."""
 
 
 class NoFields(Request):
@@ -46,9 +51,6 @@ class Response(BaseModel):
     """The body of an answer."""
 
     model_config = ConfigDict(frozen=True)
-
-
-RequestT = TypeVar("RequestT", bound=Request)
 
 
 @record
@@ -99,13 +101,26 @@ class Answer:
     body: Any
 
 
-Handler = Callable[[Call, RequestT], Awaitable[Any]]
-"""Returns the body (an instance of the operation's response type), an `Answer`, or the whole response of a stream;
-raises `Problem`, AccessDenied (403) or StateError (503)."""
+Handler = Callable[[Call, Any], Awaitable[Any]]
+"""Returns the body, an `Answer`, or a whole response; raises `Problem`, AccessDenied (403) or StateError (503).
+
+The annotation of its second parameter is the type of the request, that of its result the type of the body.
+"""
+
+
+@record
+class Reply:
+    """The answer of an operation that is no refusal."""
+
+    statuses: Mapping[HTTPStatus, str] = field(default_factory=lambda: {HTTPStatus.OK: "The answer."})
+    """In words; the first one is given unless the handler says otherwise."""
+    body: Any = None
+    """The type of the body, where the handler returns an `Answer` or a whole response."""
+    media_type: str = JSON
 
 
 @dataclass(frozen=True, eq=False)
-class Operation(Generic[RequestT]):
+class Operation:
     """An entry of the table."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -116,22 +131,25 @@ class Operation(Generic[RequestT]):
     summary: str
     """One line."""
     tag: str
-    handler: Handler[RequestT]
-    request: type[RequestT]
-    response: Any = None
-    """The type of the body; None: it has none."""
-    statuses: Mapping[HTTPStatus, str] = field(default_factory=lambda: {HTTPStatus.OK: "The answer."})
-    """Statuses of answers that are no refusals, in words; the first one is given unless the handler says otherwise."""
+    handler: Handler
+    reply: Reply = field(default_factory=Reply)
     refusals: tuple[HTTPStatus, ...] = ()
     """Statuses of refusals beside those that every operation has (`EVERYWHERE`)."""
-    media_type: str = JSON
-    takes_bytes: bool = False
-    """Whether the body is bytes of any type, which the handler reads; its fields come from path and query."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Headers that the handler reads, in words."""
     admins_only: bool = False
     description: str = ""
     """Markdown."""
+
+    @cached_property
+    def request(self) -> type[Request]:
+        """Return the type of the request."""
+        _, asked, *_ = get_type_hints(self.handler).values()
+        return asked  # type: ignore[no-any-return]  # the hints of a function are Any
+
+    @cached_property
+    def response(self) -> Any:
+        """Return the type of the body; None: it has none."""
+        given = self.reply.body or get_type_hints(self.handler)["return"]
+        return None if given is NoneType else given
 
     @property
     def in_path(self) -> tuple[str, ...]:
@@ -142,7 +160,7 @@ class Operation(Generic[RequestT]):
     def has_body(self) -> bool:
         """Whether fields come from a body."""
         return (
-            not self.takes_bytes
+            not self.request.takes_bytes
             and self.method in ("POST", "PUT", "PATCH")
             and bool(set(self.request.model_fields) - set(self.in_path))
         )
@@ -150,7 +168,7 @@ class Operation(Generic[RequestT]):
     @property
     def status(self) -> HTTPStatus:
         """Return the usual status of the answer."""
-        return next(iter(self.statuses))
+        return next(iter(self.reply.statuses))
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:

@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from goclaw.common.core.redact import mask
-from goclaw.gateway.servers.api.operations import JSON, Operation, RequestT
+from goclaw.gateway.servers.api.operations import JSON, Operation, Request
 from goclaw.gateway.servers.api.problems import Problem, bad_request
 
 LARGE_BODY = 64 << 10
@@ -24,13 +24,13 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})", re.ASCII)
 _WORDS: Mapping[str, Any] = {"true": True, "false": False}
 
 
-async def fields_of(operation: Operation[RequestT], request: web.Request) -> RequestT:
+async def fields_of(operation: Operation, request: web.Request) -> Request:
     """Return the fields of a request.
 
     Raises:
         Problem: 400, 415.
     """
-    if operation.takes_bytes and request.headers.get("Content-Encoding", "identity").lower() != "identity":
+    if operation.request.takes_bytes and request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without a Content-Encoding")
     given = {name: _value(request.match_info[name], operation, name) for name in operation.in_path}
     if request.query_string:
@@ -43,7 +43,7 @@ async def fields_of(operation: Operation[RequestT], request: web.Request) -> Req
     return _parse(operation, given, raw)
 
 
-def _query(operation: Operation[RequestT], request: web.Request) -> dict[str, Any]:
+def _query(operation: Operation, request: web.Request) -> dict[str, Any]:
     """Return the fields in a query. A key is shown as it came only if it is no secret."""
     known = () if operation.has_body else set(operation.request.model_fields) - set(operation.in_path)
     given: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def _query(operation: Operation[RequestT], request: web.Request) -> dict[str, An
     return given
 
 
-def _value(text: str, operation: Operation[RequestT], name: str) -> Any:
+def _value(text: str, operation: Operation, name: str) -> Any:
     """Return a text of a path or query as the field's JSON value."""
     schema = operation.request.model_fields[name].annotation
     if schema in (str, str | None):
@@ -73,7 +73,7 @@ async def _body(request: web.Request) -> bytes:
     return await request.read()
 
 
-def _parse(operation: Operation[RequestT], given: dict[str, Any], raw: bytes) -> RequestT:
+def _parse(operation: Operation, given: dict[str, Any], raw: bytes) -> Request:
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -88,7 +88,7 @@ def _parse(operation: Operation[RequestT], given: dict[str, Any], raw: bytes) ->
     return _validate(operation, {**body, **given})
 
 
-def _validate(operation: Operation[RequestT], given: dict[str, Any]) -> RequestT:
+def _validate(operation: Operation, given: dict[str, Any]) -> Request:
     try:
         # As JSON: strictly a text is no number there, yet a list may be a tuple.
         return operation.request.model_validate_json(json.dumps(given), strict=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from aiohttp import web
 
@@ -30,26 +29,25 @@ class ApiRoutes:
     """The handlers. The listener calls them."""
 
     def __init__(self, ports: RoutePorts, limits: ProgramLimits = LIMITS) -> None:
-        programs = Programs(
-            ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", ports.cookies
-        )
+        cookies = ports.web.cookies if ports.web else None
+        programs = Programs(ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", cookies)
         self._services = Services(ports, programs, IdempotencyCache(), _uploads(ports), document)
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:
         """Return the routes with their handlers."""
         return [(each.method, f"{PREFIX.rstrip('/')}{each.path}", partial(self._handle, each)) for each in OPERATIONS]
 
-    async def _handle(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+    async def _handle(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         """Answer a request; errors are problem details."""
         return await answered(self._admit(operation, request))
 
-    async def _admit(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+    async def _admit(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         programs = self._services.programs
         program = await programs.admit(request)
         with programs.counted(program):
             return await self._answer(operation, request, program)
 
-    async def _answer(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
+    async def _answer(self, operation: Operation, request: web.Request, program: Program) -> web.StreamResponse:
         call = Call(self._services, program, request)
         if operation.admins_only:
             call.demand_admin()
@@ -59,12 +57,12 @@ class ApiRoutes:
         answer = found if isinstance(found, Answer) else Answer(operation.status, found)
         if operation.response is None:
             return web.Response(status=answer.status, headers=HEADERS)
-        head = {**HEADERS, "Content-Type": operation.media_type}
+        head = {**HEADERS, "Content-Type": operation.reply.media_type}
         return web.Response(body=operation.adapter.dump_json(answer.body), status=answer.status, headers=head)
 
 
 def _uploads(ports: RoutePorts) -> Uploads:
-    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.blobs, ports.clock)
+    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.environment.blobs, ports.clock)
 
 
 def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from goclaw.common.core.events import Inbound
 from goclaw.common.core.redact import mask
 from goclaw.conversation.schedules.jobs import JobState, RunState, StoredJob
 from goclaw.errors import StateError
-from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
 
@@ -192,7 +192,7 @@ def _render(stored: StoredJob) -> Schedule:
 
 _TAG = "schedules"
 _REFUSALS = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
-OPERATIONS: tuple[Operation[Any], ...] = (
+OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         "/schedules",
@@ -200,8 +200,6 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "List your schedules, the next one first; an admin's list has those of all",
         _TAG,
         list_schedules,
-        NoFields,
-        ScheduleList,
     ),
     Operation(
         "POST",
@@ -210,9 +208,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "Add a reminder or a task at a time",
         _TAG,
         add,
-        ScheduleMade,
-        Schedule,
-        statuses={HTTPStatus.CREATED: "It is stored."},
+        reply=Reply(statuses={HTTPStatus.CREATED: "It is stored."}),
         refusals=(HTTPStatus.CONFLICT,),
     ),
     Operation(
@@ -222,8 +218,6 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "List the latest runs of a schedule",
         _TAG,
         runs,
-        ScheduleAsked,
-        RunList,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     *(
@@ -234,8 +228,6 @@ OPERATIONS: tuple[Operation[Any], ...] = (
             words,
             _TAG,
             handler,
-            ScheduleAsked,
-            Schedule,
             refusals=_REFUSALS,
         )
         for path, words, handler in (
@@ -251,8 +243,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "Forget a schedule and its runs",
         _TAG,
         remove,
-        ScheduleAsked,
-        statuses={HTTPStatus.NO_CONTENT: "It is gone."},
+        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "It is gone."}),
         refusals=_REFUSALS,
     ),
 )

@@ -133,8 +133,6 @@ OPERATIONS = (
         "List the sessions that you may read, the latest first",
         "sessions",
         list_sessions,
-        SessionsAsked,
-        SessionPage,
     ),
     Operation(
         "GET",
@@ -143,8 +141,6 @@ OPERATIONS = (
         "Read the state of a session: the running turn, open questions, what waits",
         "sessions",
         get_session,
-        SessionAsked,
-        SessionState,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
 )

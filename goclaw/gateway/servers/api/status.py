@@ -9,7 +9,7 @@ from pydantic import Field
 
 from goclaw.common.core.wire import MAX_NAME
 from goclaw.gateway.servers.api import plots
-from goclaw.gateway.servers.api.operations import Call, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem
 from goclaw.gateway.servers.api.sessions import readable
 from goclaw.gateway.servers.api.usage import picture
@@ -36,7 +36,7 @@ async def get(call: Call, asked: StatusAsked) -> Status:
     numbers = dict(await call.ports.gateway.status(session, call.actor))
     text = str(numbers.pop("text", ""))
     oversees = call.ports.gateway.oversees(call.actor)
-    return Status(session=session, text=text, numbers=numbers, daemon=call.ports.counts() if oversees else None)
+    return Status(session=session, text=text, numbers=numbers, daemon=call.ports.gauges.counts() if oversees else None)
 
 
 class PlotAsked(Request):
@@ -55,9 +55,9 @@ _WORDS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 
 async def plot(call: Call, asked: PlotAsked) -> web.Response:
     """Return the daemon's last hour as a picture."""
-    if call.ports.samples is None:
+    if call.ports.gauges.samples is None:
         raise Problem(HTTPStatus.CONFLICT, "no samples are taken: `http.web` is off")
-    points = call.ports.samples.of(asked.of)
+    points = call.ports.gauges.samples.of(asked.of)
     title, amount = _WORDS[asked.of]
     values = [value for _, value in points]
     described = f"Now {amount(values[-1])}, at most {amount(max(values))} in the last hour." if values else ""
@@ -73,8 +73,6 @@ OPERATIONS = (
         "Say how a session and the daemon are",
         "status",
         get,
-        StatusAsked,
-        Status,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
@@ -84,9 +82,7 @@ OPERATIONS = (
         "Show the daemon's last hour as a picture",
         "status",
         plot,
-        PlotAsked,
-        str,
-        media_type=plots.MEDIA_TYPE,
+        reply=Reply(body=str, media_type=plots.MEDIA_TYPE),
         refusals=(HTTPStatus.CONFLICT,),
         admins_only=True,
     ),

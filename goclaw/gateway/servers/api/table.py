@@ -1,7 +1,6 @@
 """The table of all operations. A module with further ones adds its `OPERATIONS` here."""
 
 from functools import cache
-from typing import Any
 
 from goclaw.gateway.servers.api import (
     administration,
@@ -19,7 +18,7 @@ from goclaw.gateway.servers.api import (
 )
 from goclaw.gateway.servers.api.operations import Operation
 
-OPERATIONS: tuple[Operation[Any], ...] = (
+OPERATIONS: tuple[Operation, ...] = (
     *sessions.OPERATIONS,
     *messages.OPERATIONS,
     *files.OPERATIONS,

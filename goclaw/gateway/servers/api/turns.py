@@ -69,7 +69,7 @@ async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
 
 async def list_questions(call: Call, _: Request) -> QuestionPage:
     """Return the questions that the caller may answer now."""
-    return QuestionPage(questions=await call.ports.answerable(call.actor))
+    return QuestionPage(questions=await call.ports.gateway.answerable(call.actor))
 
 
 async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
@@ -94,8 +94,6 @@ OPERATIONS = (
         "Stop the running turn of a session",
         "messages",
         stop_turn,
-        SessionAsked,
-        Stopped,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     Operation(
@@ -105,8 +103,6 @@ OPERATIONS = (
         "List the approvals and questions that wait for you, in all sessions",
         "questions",
         list_questions,
-        Request,
-        QuestionPage,
     ),
     Operation(
         "POST",
@@ -115,8 +111,6 @@ OPERATIONS = (
         "Answer an approval or a question",
         "questions",
         answer_question,
-        QuestionAnswer,
-        Answered,
         refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
         description="409: it was answered before. 422: it takes no such answer, and is still open.",
     ),

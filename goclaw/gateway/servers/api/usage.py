@@ -8,7 +8,7 @@ from pydantic import Field
 
 from goclaw.durable.store.spending import Grouping
 from goclaw.gateway.servers.api import plots
-from goclaw.gateway.servers.api.operations import Call, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Request, Response
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.memory.dates import moment
 
@@ -87,7 +87,7 @@ async def get(call: Call, asked: UsageAsked) -> Usage:
         call.demand_admin()
     own = "" if asked.everybody else call.services.programs.home(call.actor)
     since = call.ports.clock.now() - asked.days * DAY_SECONDS
-    found = await call.ports.spending.grouped(asked.by, since, own)
+    found = await call.ports.gauges.spending.grouped(asked.by, since, own)
     return Usage(
         sums=[
             Sum(
@@ -112,8 +112,6 @@ OPERATIONS = (
         "Sum up tokens and costs by day, model, person or session",
         "usage",
         get,
-        UsageAsked,
-        Usage,
     ),
     Operation(
         "GET",
@@ -122,8 +120,6 @@ OPERATIONS = (
         "Show tokens or costs by day, model or person as a picture",
         "usage",
         plot,
-        PlotAsked,
-        str,
-        media_type=plots.MEDIA_TYPE,
+        reply=Reply(body=str, media_type=plots.MEDIA_TYPE),
     ),
 )

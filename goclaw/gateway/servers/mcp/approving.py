@@ -79,12 +79,12 @@ class Approvals:
         if facts is None:
             self._open[word] = asked
             return word
-        now, known = self._backend.clock.now(), await facts.facts(FACT)
+        now, known = self._backend.environment.clock.now(), await facts.facts(FACT)
         latest_first = sorted(known, key=lambda part: -float(known[part]["until"]))
         for number, part in enumerate(latest_first):
             if number >= MAX_OPEN - 1 or float(known[part]["until"]) <= now:
                 await facts.unlearn(f"{FACT}:{part}")
-        until = now + 60 * self._backend.config.policy.approval_minutes
+        until = now + 60 * self._backend.environment.config.policy.approval_minutes
         row = {"digest": asked.digest, "agreed": sorted(asked.agreed), "until": until}
         await facts.learn(f"{FACT}:{digest_of(word)}", row)
         return word
@@ -96,7 +96,7 @@ class Approvals:
         name = f"{FACT}:{digest_of(word)}"
         row = await facts.fact(name) if word else None
         # Removed once, by whichever gateway is first.
-        if row is None or not await facts.unlearn(name) or float(row["until"]) <= self._backend.clock.now():
+        if row is None or not await facts.unlearn(name) or float(row["until"]) <= self._backend.environment.clock.now():
             return PendingApproval()
         return PendingApproval(row["digest"], frozenset(row["agreed"]))
 
@@ -160,11 +160,11 @@ class ClientQuestion:
         able = known.elicitation if known else None
         # A client that names neither form nor address means forms (specification, Elicitation, Capabilities).
         has_forms = able is not None and (able.form is not None or able.url is None)
-        return self._backend.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(self._actor)
+        return self._backend.settings.elicitation and has_forms and self._approvals.may_decide(self._actor)
 
     async def _ask(self, wanted: ApprovalRequest, agent: str) -> str:
         try:
-            async with asyncio.timeout(60 * self._backend.config.policy.approval_minutes):
+            async with asyncio.timeout(60 * self._backend.environment.config.policy.approval_minutes):
                 found = await self._ctx.session.elicit_form(
                     _question(wanted, agent), NO_FIELDS, related_request_id=self._ctx.request_id
                 )
@@ -199,7 +199,7 @@ class ClientQuestion:
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
     def _record(self, wanted: ApprovalRequest, answer: str) -> None:
-        self._backend.audit(
+        self._backend.environment.audit(
             AuditEntry(
                 "tool.approval",
                 wanted.call.name,

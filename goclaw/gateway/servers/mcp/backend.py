@@ -1,26 +1,23 @@
 """The gateway underlying the MCP server, as the server sees it. Nothing here imports the library."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from goclaw.common.auth.access import Access, own_session
-from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.tokens import Tokens
-from goclaw.common.config.schema import Config
+from goclaw.common.config.mcp import McpServerSettings
 from goclaw.common.config.state import SharedFacts
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
-from goclaw.common.workspace import Workspace
 from goclaw.conversation.questions.turn_questions import ExternalCaller
-from goclaw.durable.store.blobs import Blobs
 from goclaw.errors import ToolError
 from goclaw.tools.mcp.declared import Declared
 from goclaw.tools.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, Forward
+from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.dispatcher import Dispatcher
 from goclaw.tools.toolkit.scope import CallScope
 
@@ -123,18 +120,12 @@ class NoExternalRuns:
 class McpBackend:
     """The parts of the gateway that serve MCP clients: of the daemon, or of the process of `goclaw mcp serve`."""
 
-    config: Config
-    clock: Clock
+    environment: ToolEnvironment
     access: Access
     dispatcher: Dispatcher
-    blobs: Blobs
-    workspace: Callable[[Actor], Awaitable[Workspace]]
-    audit: Callable[[AuditEntry], None]
     conversations: Conversations
     people: Callable[[], object]
     """The users with any rights, as users.json has them now; compared with an earlier result."""
-    version: str = ""
-    """GoClaw's version."""
     declared: Declared = field(default_factory=Declared)
     published: Sequence[str] = ()
     """Tool sets published in registries, as a selection: clients find them there and call them here."""
@@ -143,6 +134,10 @@ class McpBackend:
     """Where open questions are kept of which other gateways may get the answer; None: there are no others."""
     state_key: bytes = b""
     """Seals what clients send back to any of them; empty: a key of this process."""
+
+    @property
+    def settings(self) -> McpServerSettings:
+        return self.environment.config.mcp.server
 
     def session(self, actor: Actor) -> str:
         """Return the session for the actor's calls: the actor's own."""
@@ -154,7 +149,7 @@ class McpBackend:
 
     def selection(self, spec: ToolSpec | None) -> Sequence[str] | None:
         """Return the selection that offers clients a tool; None: they are not offered it."""
-        chosen = (self.config.mcp.server.tools, self.published)
+        chosen = (self.settings.tools, self.published)
         fitting = (one for one in chosen if spec and self.access.select((one, *self.without), spec))
         return next(fitting, None)
 

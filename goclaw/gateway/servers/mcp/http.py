@@ -73,7 +73,7 @@ async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Li
     Raises:
         StateError: the port is taken or may not be used.
     """
-    settings = backend.config.mcp.server
+    settings = backend.settings
     place = Endpoint(
         "the MCP listener",
         "mcp.server.port",
@@ -83,10 +83,13 @@ async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Li
         origins=frozenset(settings.origins),
     )
     async with open_offer(backend, who) as offer:
-        guard, sessions = RequestGuard(tokens, backend.clock, backend.audit), _open_sessions(offer)
+        guard, sessions = (
+            RequestGuard(tokens, backend.environment.clock, backend.environment.audit),
+            _open_sessions(offer),
+        )
         application = guarded(place, LIMITS)
         application.router.add_route("*", PATH, guard.protect(answer_by(sessions.handle_request)))
-        application.router.add_get(MONITOR, guard.protect(Monitor(offer.hub, backend.clock).answer))
+        application.router.add_get(MONITOR, guard.protect(Monitor(offer.hub, backend.environment.clock).answer))
         ready = asyncio.Event()
         async with (
             background(_run(sessions, ready), "sessions of MCP clients"),

@@ -39,6 +39,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from goclaw import __version__
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.gateway.servers.mcp.backend import McpBackend
@@ -79,10 +80,10 @@ class McpExport:
         self.server = self._server()
 
     def _server(self) -> Server[Any]:
-        settings = self._backend.config.mcp.server
+        settings = self._backend.settings
         server: Server[Any] = _Server(
             settings.name,
-            version=settings.version or self._backend.version,
+            version=settings.version or __version__,
             title="GoClaw",
             instructions=settings.instructions or None,
             # Called for the headers that repeat arguments, before the caller is known; our schemas declare none.
@@ -165,7 +166,7 @@ class McpExport:
     async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Check every message: its sender, and the version of the protocol."""
         caller = self._who(ctx)
-        if wanted := self._backend.config.mcp.server.protocol_version:
+        if wanted := self._backend.settings.protocol_version:
             _hold_to(wanted, ctx)
         if ctx.method != "initialize":  # over HTTP the connection has no name before that is answered
             self.hub.met(caller.connection, caller.actor, ctx)

@@ -120,7 +120,7 @@ class ResourceOffer:
         self._backend = backend
         self._reads = reads
         self._declared = {each.uri: each for each in backend.declared.resources}
-        self._offers_own = backend.config.mcp.server.resources
+        self._offers_own = backend.settings.resources
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """Return everything that can be read."""
@@ -151,7 +151,9 @@ class ResourceOffer:
         """
         allowed = self.may(actor, uri)
         rule = "" if allowed else "not there, or not for the actor"
-        self._backend.audit(AuditEntry("resource.read", uri, actor, self._backend.session(actor), allowed, rule))
+        self._backend.environment.audit(
+            AuditEntry("resource.read", uri, actor, self._backend.session(actor), allowed, rule)
+        )
         try:
             if not allowed:
                 raise Absent(f"there is no resource {uri[:200]}")
@@ -186,7 +188,7 @@ class ResourceOffer:
             return False
         path = path_of(uri)
         try:
-            found = await (await self._backend.workspace(actor)).stat(path)
+            found = await (await self._backend.environment.workspace(actor)).stat(path)
         except ToolError:
             return True  # it may be created; files that the workspace hides are never reported
         try:
@@ -203,14 +205,14 @@ class ResourceOffer:
         if name == "session" and self._offers_own:
             return [key for key in await self._readable(actor) if key.startswith(begun)]
         if name == "path" and self._offers_own and self._backend.may_read_files(actor):
-            workspace = await self._backend.workspace(actor)
+            workspace = await self._backend.environment.workspace(actor)
             return [path for path in await workspace.paths(MAX_FILES) if path.startswith(begun)]
         return ()
 
     async def _files(self, actor: Actor) -> list[Resource]:
         if not self._backend.may_read_files(actor):
             return []
-        workspace = await self._backend.workspace(actor)
+        workspace = await self._backend.environment.workspace(actor)
         paths = [path for path in await workspace.paths(MAX_FILES) if not path.endswith("/")]
         return [Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
 
@@ -234,7 +236,7 @@ class ResourceOffer:
         return _json(uri, await self._transcript(*session_of(uri)))
 
     async def _file(self, actor: Actor, uri: str) -> ReadResourceResult:
-        workspace, path = await self._backend.workspace(actor), path_of(uri)
+        workspace, path = await self._backend.environment.workspace(actor), path_of(uri)
         found = (await workspace.stat(path)).path
         if await self._reads(actor, path) != found:  # a hook or a role means another file
             raise Absent(f"there is no resource {uri[:200]}")
@@ -285,7 +287,7 @@ class PromptOffer:
 
     def __init__(self, backend: McpBackend) -> None:
         self._backend = backend
-        configured = [configured_prompt(name, given) for name, given in backend.config.mcp.server.prompts.items()]
+        configured = [configured_prompt(name, given) for name, given in backend.settings.prompts.items()]
         self._prompts = {each.name: each for each in (*backend.declared.prompts, *configured)}
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListPromptsResult:
@@ -302,7 +304,7 @@ class PromptOffer:
         prompt = self._find(actor, params.name)
         rule = "" if prompt else "not there, or not for the actor"
         session = self._backend.session(actor)
-        self._backend.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
+        self._backend.environment.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"there is no prompt {params.name[:200]}")
         given = _checked_arguments(prompt, params.arguments or {})

@@ -182,7 +182,7 @@ class ToolOffer:
         await self._backend.dispatcher.registry.ready()
         question = ClientQuestion(self._approvals, self._backend, actor, ctx, params)
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
-        async with self._count_call(), open_progress(ctx, self._backend.clock) as progress:
+        async with self._count_call(), open_progress(ctx, self._backend.environment.clock) as progress:
             services = CallServices(question, progress)
             work = self._run(call, actor, services)
             try:
@@ -198,7 +198,7 @@ class ToolOffer:
 
     async def _run(self, call: ToolCall, actor: Actor, services: CallServices) -> ToolResult:
         backend, registry = self._backend, self._backend.dispatcher.registry
-        scope, tools = self._scope(actor, services), backend.config.mcp.server.tools
+        scope, tools = self._scope(actor, services), backend.settings.tools
         by = backend.selection(registry.spec(registry.meant(call).name))
         async with backend.external_runs.received(scope, call.id, services, tools) as services.agents:
             selections = scope.selections if by is None else (by, *backend.without)
@@ -225,7 +225,7 @@ class ToolOffer:
             address=Address(LOCAL, actor.key),
             services=services,
             turn=TURN,
-            selections=(self._backend.config.mcp.server.tools, *self._backend.without),
+            selections=(self._backend.settings.tools, *self._backend.without),
         )
 
     @asynccontextmanager
@@ -255,7 +255,7 @@ class ToolOffer:
 
     async def _picture(self, image: Image) -> ImageContent | None:
         try:
-            data = await self._backend.blobs.get(image.blob)
+            data = await self._backend.environment.blobs.get(image.blob)
         except ToolError as error:
             log.warning("a picture of a result is not there: %s", error)
             return None

@@ -88,7 +88,7 @@ class Hub:
         self._backend = backend
         self._may = may
         self._there = there
-        self.files = Interests(backend.workspace)
+        self.files = Interests(backend.environment.workspace)
         """The subscriptions to files."""
         self._listeners: dict[object, tuple[Actor, Listener]] = {}
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
@@ -303,15 +303,16 @@ async def open_hub(backend: McpBackend, may: Callable[[Actor, str], bool], there
         "changes for MCP clients": partial(_follow, hub, backend),
         "tools for MCP clients": partial(_look_at_tools, hub, backend),
     }
-    if backend.config.mcp.server.resources:
-        tasks["files for MCP clients"] = partial(follow_files, hub.files, backend.clock, backend.workspace, hub.publish)
+    clock, workspace = backend.environment.clock, backend.environment.workspace
+    if backend.settings.resources:
+        tasks["files for MCP clients"] = partial(follow_files, hub.files, clock, workspace, hub.publish)
     for resource in backend.declared.resources:
         tasks[f"changes of {resource.uri}"] = partial(_follow_resource, hub, resource)
     for notification in backend.declared.notifications:
         tasks[f"notification {notification.name}"] = partial(_follow_notification, hub, notification)
     async with AsyncExitStack() as stack:
         for name, run in tasks.items():
-            await stack.enter_async_context(background(keep_running(name, run, backend.clock), name))
+            await stack.enter_async_context(background(keep_running(name, run, clock), name))
         yield hub
 
 
@@ -323,7 +324,7 @@ async def _follow(hub: Hub, backend: McpBackend) -> None:
                 hub.publish(change)
                 if change.event != "updated" and change.resource != STATUS:
                     hub.publish(ListChanged("resources"))
-        await backend.clock.sleep(LOOK_SECONDS)
+        await backend.environment.clock.sleep(LOOK_SECONDS)
 
 
 async def _follow_resource(hub: Hub, resource: Resource) -> None:
@@ -344,7 +345,7 @@ async def _look_at_tools(hub: Hub, backend: McpBackend) -> None:
     await registry.ready()
     people, specs = backend.people(), registry.specs()
     while True:
-        await backend.clock.sleep(LOOK_SECONDS)
+        await backend.environment.clock.sleep(LOOK_SECONDS)
         before, people = people, backend.people()
         listed, specs = specs, registry.specs()
         if people != before or not same(specs, listed):

@@ -43,8 +43,8 @@ class MetricsPage:
                 await self._admit(secret, network_of(request.remote or ""))
             except NotAdmitted as refusal:
                 return refusal.response()
-        now = Measures(self._ports.counts(), resident_memory(), await self._disk(), await self._store())
-        body = exposition(self._counting.counts, self._ports.outbox, now)
+        now = Measures(self._ports.gauges.counts(), resident_memory(), await self._disk(), await self._store())
+        body = exposition(self._counting.counts, self._ports.gauges.outbox, now)
         return web.Response(body=body, headers={**HEADERS, "Content-Type": CONTENT_TYPE})
 
     async def _admit(self, secret: str, address: str) -> None:
@@ -64,13 +64,13 @@ class MetricsPage:
 
     async def _disk(self) -> DiskUse | None:
         try:
-            return await self._ports.disk.use()
+            return await self._ports.gauges.disk.use()
         except (OSError, StateError):
             return None
 
     async def _store(self) -> StoreUse | None:
         try:
-            return await self._ports.store_use()
+            return await self._ports.gauges.store_use()
         except StateError:
             return None
 
@@ -78,8 +78,8 @@ class MetricsPage:
 def routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
     """Begin to count, and return the route."""
     counting = Counting(ports.clock, ports.engine)
-    counting.watch(ports.bus)
-    ports.model_watches.append(counting)
+    counting.watch(ports.gauges.bus)
+    ports.gauges.model_watches.append(counting)
     return [("GET", PATH, MetricsPage(ports, counting).answer)]
 
 

@@ -137,7 +137,7 @@ class Asking:
         if reader.finished:
             self._outcomes[reader.turn] = reader.finished.outcome
             _check(reader)
-        spent = await self._ports.spending.of_turn(wanted.place.session, reader.turn)
+        spent = await self._ports.gauges.spending.of_turn(wanted.place.session, reader.turn)
         is_whole = reader.finished is None or reader.finished.outcome is Outcome.ANSWERED
         yield Answered(reader.turn, is_whole, spent)
 
@@ -297,7 +297,7 @@ class Asking:
 
     async def _images(self, said: Said) -> tuple[Image, ...]:
         typed = [(data, image_type(data)) for data in said.pictures]
-        return tuple([Image(await self._ports.blobs.put(data, mime), mime) for data, mime in typed if mime])
+        return tuple([Image(await self._ports.environment.blobs.put(data, mime), mime) for data, mime in typed if mime])
 
 
 def _answer_to(question: Question, text: str) -> str | None:

@@ -28,15 +28,13 @@ LIMITS = ProgramLimits(at_once=32, per_minute=600)
 
 
 def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
-    if ports.logins is None or not isinstance(ports.cookies, DeviceCookies):
+    if ports.web is None or not isinstance(cookies := ports.web.cookies, DeviceCookies):
         raise ConfigError("the web page needs `http.web: true`")
-    programs = Programs(
-        ports.admission, ports.access, ports.audit, ports.clock, LIMITS, "session.read", cookies=ports.cookies
-    )
-    live = _Live(ports, programs, ports.cookies)
-    logins = Logins(ports, ports.cookies, programs, ports.logins)
+    programs = Programs(ports.admission, ports.access, ports.audit, ports.clock, LIMITS, "session.read", cookies)
+    live = _Live(ports, programs, cookies)
+    logins = Logins(ports, cookies, programs, ports.web.logins)
     return [
-        ("GET", "/", Entrance(ports, ports.cookies, programs, live.newest).index),
+        ("GET", "/", Entrance(ports, cookies, programs, live.newest).index),
         ("POST", f"{PREFIX}login", logins.login),
         ("POST", f"{PREFIX}login/code", logins.code),
         ("POST", f"{PREFIX}login/link", logins.link),

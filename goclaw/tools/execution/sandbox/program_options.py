@@ -27,11 +27,9 @@ class Syntax:
     """Those of both by which something else runs, or elsewhere, than the words after them say."""
     anywhere: bool = False
     """They may also stand behind the subcommand."""
-    wraps: bool = False
-    """It runs another command. Variables (`NAME=value`) stand among its options, and unlisted letters are
-    flags."""
-    skip: int = 0
-    """Words of a wrapper before the command that it runs."""
+    wraps_after: int | None = None
+    """Words between its options and the command that it runs; None: it runs no command. Variables (`NAME=value`) stand
+    among such a wrapper's options, and unlisted letters are flags."""
     commands: frozenset[str] = frozenset()
     """All its subcommands, where another word may be an alias; empty: it has no aliases."""
     names: Mapping[str, str] | None = None
@@ -42,6 +40,11 @@ class Syntax:
     """Other names of options of one letter."""
     runs: Mapping[str, str] | None = None
     """By subcommand (empty: any), options behind it by which it runs a program that they or a file name."""
+
+    @property
+    def wraps(self) -> bool:
+        """Whether it runs another command."""
+        return self.wraps_after is not None
 
     def takes_next(self, option: str) -> bool:
         """Whether the word after an option is its value.
@@ -267,15 +270,14 @@ OPTIONS: Mapping[str, Syntax] = {
         _words("-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -P -p -Q -R -S -W -w"),
         _words("-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y"),
         steering=_words("-F -I -J -o -S"),
-        wraps=True,
-        skip=1,
+        wraps_after=1,
     ),
     "env": Syntax(
         _words("-u --unset -C --chdir -a --argv0"),
         _words(
             "--ignore-environment --null --debug --block-signal --default-signal --ignore-signal --list-signal-handling"
         ),
-        wraps=True,
+        wraps_after=0,
     ),
     "sudo": Syntax(
         _words(
@@ -284,26 +286,26 @@ OPTIONS: Mapping[str, Syntax] = {
         ),
         _words("--askpass --background --bell --preserve-env --set-home --non-interactive --preserve-groups --stdin"),
         steering=_words("-e -i -s"),
-        wraps=True,
+        wraps_after=0,
     ),
-    "doas": Syntax(_words("-u -C -a"), steering=_words("-C -s"), wraps=True),
-    "time": Syntax(_words("-f -o --format --output"), _words("--append --portability --verbose"), wraps=True),
-    "setsid": Syntax(_words(""), _words("--ctty --fork --wait"), wraps=True),
-    "nice": Syntax(_words("-n --adjustment"), wraps=True),
-    "ionice": Syntax(_words("-c -n --class --classdata"), _words("--ignore"), wraps=True),
-    "stdbuf": Syntax(_words("-i -o -e --input --output --error"), wraps=True),
-    "timeout": Syntax(_TIMEOUT, _words("--foreground --preserve-status --verbose"), wraps=True, skip=1),
-    "chrt": Syntax(_words("-T -P -D"), _words("--other --batch --idle --fifo --rr"), wraps=True, skip=1),
-    "taskset": Syntax(_words(""), _words("--cpu-list"), wraps=True, skip=1),
-    **dict.fromkeys(("nohup", "command", "builtin", "exec", "coproc"), Syntax(_words("-a"), wraps=True)),
-    **dict.fromkeys(("busybox", "toybox", "!"), Syntax(_words(""), wraps=True)),
+    "doas": Syntax(_words("-u -C -a"), steering=_words("-C -s"), wraps_after=0),
+    "time": Syntax(_words("-f -o --format --output"), _words("--append --portability --verbose"), wraps_after=0),
+    "setsid": Syntax(_words(""), _words("--ctty --fork --wait"), wraps_after=0),
+    "nice": Syntax(_words("-n --adjustment"), wraps_after=0),
+    "ionice": Syntax(_words("-c -n --class --classdata"), _words("--ignore"), wraps_after=0),
+    "stdbuf": Syntax(_words("-i -o -e --input --output --error"), wraps_after=0),
+    "timeout": Syntax(_TIMEOUT, _words("--foreground --preserve-status --verbose"), wraps_after=1),
+    "chrt": Syntax(_words("-T -P -D"), _words("--other --batch --idle --fifo --rr"), wraps_after=1),
+    "taskset": Syntax(_words(""), _words("--cpu-list"), wraps_after=1),
+    **dict.fromkeys(("nohup", "command", "builtin", "exec", "coproc"), Syntax(_words("-a"), wraps_after=0)),
+    **dict.fromkeys(("busybox", "toybox", "!"), Syntax(_words(""), wraps_after=0)),
     "xargs": Syntax(
         _words("-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --max-chars --process-slot-var"),
         _words(
             "--null --eof --replace --max-lines --interactive --no-run-if-empty --open-tty --show-limits --verbose "
             "--exit"
         ),
-        wraps=True,
+        wraps_after=0,
     ),
 }
 """By the name of the program. A wrapper's long options without a value stand among its flags."""

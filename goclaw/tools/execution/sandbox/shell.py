@@ -304,7 +304,7 @@ def _eval(words: Words, depth: int) -> list[ResolvedCommand]:
 
 def _rest(words: Words, syntax: Syntax) -> Words:
     """Return the words after a wrapper's name, its options, `NAME=value` and the words that it skips."""
-    rest, left = list(words[1:]), syntax.skip
+    rest, left = list(words[1:]), syntax.wraps_after or 0
     while rest:
         word = rest[0]
         if word is None:

@@ -5,7 +5,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -41,7 +40,7 @@ NAMING = tuple(
 HOSTILE_NUMBERS = ("0", "-1", str(2**63), str(2**64), "9" * 10_000, "1e400", "NaN", "Infinity", "0x1", "١", "1_000")
 
 
-def operation(name: str) -> Operation[Any]:
+def operation(name: str) -> Operation:
     return next(each for each in OPERATIONS if each.id == name)
 
 
@@ -50,17 +49,17 @@ def test_every_field_that_names_something_is_attacked() -> None:
     assert {each.id for each in OPERATIONS if each.has_body} == set(BODIES)
 
 
-def path_of(asked: Operation[Any], names: Mapping[str, str]) -> str:
+def path_of(asked: Operation, names: Mapping[str, str]) -> str:
     """The path of an operation that names these things."""
     path = asked.path
     for field in asked.in_path:
         path = path.replace(f"{{{field}}}", quote(names[field], safe=""))
     if "session" in asked.request.model_fields and "session" not in asked.in_path and asked.method == "GET":
         path += f"?session={quote(names['session'], safe='')}"
-    return f"{path}?name=a" if asked.takes_bytes else path
+    return f"{path}?name=a" if asked.request.takes_bytes else path
 
 
-async def ask(served: Service, asked: Operation[Any], path: str, **headers: str) -> Answered:
+async def ask(served: Service, asked: Operation, path: str, **headers: str) -> Answered:
     return await served.send(asked.method, path, BODIES.get(asked.id), **headers)
 
 

@@ -35,13 +35,9 @@ async def living(world: World, **killed: Any) -> AsyncIterator[House]:
         access = core.sessions.ports.approvals.access
         standing: list[str] = []
         backend = McpBackend(
-            config=world.config,
-            clock=world.clock,
+            environment=environment,
             access=access,
             dispatcher=core.sessions.ports.dispatcher,
-            blobs=environment.blobs,
-            workspace=environment.workspace,
-            audit=world.audited.append,
             conversations=DaemonConversations(
                 core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)
             ),

@@ -152,18 +152,13 @@ async def house(
         standing: list[str] = []
         environment.audit = audited.append
         backend = McpBackend(
-            config=world.config,
-            clock=world.clock,
+            environment=environment,
             access=access,
             dispatcher=Dispatcher(registry, access, environment, hooks),
-            blobs=environment.blobs,
-            workspace=environment.workspace,
-            audit=audited.append,
             conversations=DaemonConversations(
                 core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)
             ),
             people=world.users.all,
-            version="0.0",
             declared=declared or Declared(),
         )
         yield House(core, world, environment, access, backend, own, audited, standing)

@@ -31,7 +31,7 @@ Told = list[dict[str, str]]
 async def inhabited(folder: Path, *users: User) -> AsyncIterator[House]:
     """A house in whose workspace somebody was before."""
     async with house(folder, users=users or [User(ANN), User(BOB)]) as home:
-        await home.backend.workspace(Actor(ANN, "mcp"))
+        await home.environment.workspace(Actor(ANN, "mcp"))
         yield home
 
 
@@ -43,7 +43,7 @@ async def test_of_two_wishes_at_once_the_later_one_counts(tmp_path: Path) -> Non
         async def workspace(actor: Actor) -> Workspace:
             while slow:
                 await slow.pop().wait()
-            return await home.backend.workspace(actor)
+            return await home.environment.workspace(actor)
 
         interests = files.Interests(workspace)
         first = asyncio.create_task(interests.put("client", ann, [NOTE]))
@@ -227,7 +227,7 @@ async def test_of_more_files_than_are_looked_at_those_are_told_that_change(
     monkeypatch.setattr(files, "MAX_FILES", 3)
     async with inhabited(tmp_path) as home:
         actor = Actor(ANN, "mcp")
-        workspace = await home.backend.workspace(actor)
+        workspace = await home.environment.workspace(actor)
         for number in range(5):
             (home.files / f"{number}.txt").write_text("x")
         seen = await look(workspace, Interest(actor, everything=True, uris=frozenset()))

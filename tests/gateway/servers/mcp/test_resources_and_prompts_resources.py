@@ -55,7 +55,7 @@ async def test_files_are_listed_and_read_with_their_kind(tmp_path: Path, era: st
 async def test_nothing_leads_out_of_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("no")
     async with house(tmp_path) as home:
-        (await home.backend.workspace(Actor(ANN, "mcp"))).root.joinpath("link").symlink_to(tmp_path / "secret")
+        (await home.environment.workspace(Actor(ANN, "mcp"))).root.joinpath("link").symlink_to(tmp_path / "secret")
         for uri in ("workspace:///../secret", "workspace:///%2e%2e/secret", "workspace:///link"):
             assert "no" not in (said := await refusal(home, uri)).split() and said
         for uri in ("file:///etc/passwd", "workspace://host/a", "workspace:///", "workspace:///a?b", "what", ""):
@@ -65,7 +65,7 @@ async def test_nothing_leads_out_of_the_workspace(tmp_path: Path) -> None:
 async def test_a_large_file_is_not_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources_and_prompts, "MAX_FILE_BYTES", 10)
     async with house(tmp_path) as home:
-        await home.backend.workspace(Actor(ANN, "mcp"))
+        await home.environment.workspace(Actor(ANN, "mcp"))
         (home.files / "long.txt").write_text("0123456789ab")
         assert "long.txt" in await refusal(home, "workspace:///long.txt")
 
@@ -107,7 +107,7 @@ async def test_a_hook_that_guards_read_guards_files(tmp_path: Path) -> None:
 
     hooks = Hooks([Registered("guard", frozenset({"pre_tool"}), guard, frozenset({"read"}))])
     async with house(tmp_path, hooks=hooks) as home:
-        await home.backend.workspace(Actor(ANN, "mcp"))
+        await home.environment.workspace(Actor(ANN, "mcp"))
         for name in ("private.txt", "public.txt", "other.txt"):
             (home.files / name).write_text(name)
         assert "not this one" in await refusal(home, "workspace:///private.txt")
@@ -167,7 +167,7 @@ async def test_code_adds_resources_for_whom_it_wants(tmp_path: Path) -> None:
 
 async def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
-        await home.backend.workspace(Actor(ANN, "mcp"))
+        await home.environment.workspace(Actor(ANN, "mcp"))
         for number in range(450):
             (home.files / f"{number:03}.txt").touch()
         async with home.client() as client:

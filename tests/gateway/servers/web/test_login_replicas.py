@@ -82,7 +82,7 @@ def three(gateways: Sequence[Replica], server: Server, place: PostgresPlace) -> 
 
 
 def logins(replica: Replica) -> WebLogins:
-    found = replica.gateway.ports.logins
+    found = replica.gateway.ports.entrances.logins
     assert found is not None
     return found
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.outgoing import ChatTarget
-from goclaw.channels.telegram.previews import MAX_LINE, TurnView, tool_line, with_line
 from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, RenderedMessage
+from goclaw.channels.telegram.turn_view import MAX_LINE, Progress, tool_line, with_line
 from goclaw.common.core.events import Todo
 from goclaw.common.core.redact import MASK
 
@@ -34,39 +33,39 @@ def test_a_long_call_is_shortened_after_its_secrets_are_masked() -> None:
 
 
 def test_what_an_agent_does_takes_the_place_of_the_call_that_started_it() -> None:
-    view = TurnView("t", "s", ChatTarget(5), 0.0)
-    view.tool_started("1", "agent", {}, "reader: Find the tests")
-    view.agent_did("1", "reader: Find the tests", "Searching with sk-" + "secret" * 20)
-    assert view.line() == f"⚙ reader: Find the tests › Searching with {MASK}"
-    view.tool_finished("1", "reader: 3 requests")
-    assert view.line() == "✓ reader: 3 requests"
+    progress = Progress()
+    progress.tool_started("1", "agent", {}, "reader: Find the tests")
+    progress.agent_did("1", "reader: Find the tests", "Searching with sk-" + "secret" * 20)
+    assert progress.line() == f"⚙ reader: Find the tests › Searching with {MASK}"
+    progress.tool_finished("1", "reader: 3 requests")
+    assert progress.line() == "✓ reader: 3 requests"
 
 
 def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_something_else_goes_on() -> None:
-    view = TurnView("t", "s", ChatTarget(5), 0.0)
-    view.tool_started("1", "chart", {"of": "boats"}, "Counting boats with sk-" + "secret" * 20)
-    view.tool_started("2", "read", {"path": "a.txt"})
-    assert view.line() == "⚙ read: a.txt"
-    view.tool_finished("2")
-    assert view.line() == f"⚙ Counting boats with {MASK}"
-    view.tool_finished("1", "8 boats\nin all " + "x" * 200)
-    assert view.line().startswith("✓ 8 boats in all") and len(view.line()) == MAX_LINE
-    view.add("So there are")
-    assert view.line() == ""
-    view.tool_finished("3", "late")
-    view.tool_started("4", "read", {})
-    view.tool_finished("4")
-    assert view.line() == "", "what came of the one before is old by now"
+    progress = Progress()
+    progress.tool_started("1", "chart", {"of": "boats"}, "Counting boats with sk-" + "secret" * 20)
+    progress.tool_started("2", "read", {"path": "a.txt"})
+    assert progress.line() == "⚙ read: a.txt"
+    progress.tool_finished("2")
+    assert progress.line() == f"⚙ Counting boats with {MASK}"
+    progress.tool_finished("1", "8 boats\nin all " + "x" * 200)
+    assert progress.line().startswith("✓ 8 boats in all") and len(progress.line()) == MAX_LINE
+    progress.add("So there are")
+    assert progress.line() == ""
+    progress.tool_finished("3", "late")
+    progress.tool_started("4", "read", {})
+    progress.tool_finished("4")
+    assert progress.line() == "", "what came of the one before is old by now"
 
 
 def test_how_far_the_list_of_what_is_to_be_done_is_stands_above_the_line_of_the_tool() -> None:
-    view = TurnView("t", "s", ChatTarget(5), 0.0)
-    view.todos_changed([Todo("Caulk", "completed"), Todo("Paint\nthe hull", "in_progress"), Todo("Sail")])
-    assert view.line() == "☑ 1 of 3 done; now: Paint the hull"
-    view.tool_started("1", "read", {"path": "a.txt"})
-    assert view.line().splitlines() == ["☑ 1 of 3 done; now: Paint the hull", "⚙ read: a.txt"]
-    view.todos_changed([])
-    assert view.line() == "⚙ read: a.txt"
+    progress = Progress()
+    progress.todos_changed([Todo("Caulk", "completed"), Todo("Paint\nthe hull", "in_progress"), Todo("Sail")])
+    assert progress.line() == "☑ 1 of 3 done; now: Paint the hull"
+    progress.tool_started("1", "read", {"path": "a.txt"})
+    assert progress.line().splitlines() == ["☑ 1 of 3 done; now: Paint the hull", "⚙ read: a.txt"]
+    progress.todos_changed([])
+    assert progress.line() == "⚙ read: a.txt"
 
 
 def test_a_line_stands_below_the_text_where_there_is_room() -> None:
