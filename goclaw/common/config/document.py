@@ -25,9 +25,10 @@ from goclaw.common.config.keys import (
     is_model,
     is_secret,
     keys,
+    kind_at,
 )
-from goclaw.common.config.layers import COMMON_VARIABLES, PREFIX, key_kind
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import COMMON_VARIABLES, PREFIX
 from goclaw.common.core.redact import mask
 from goclaw.common.core.selection import BUILT_IN
 from goclaw.errors import ToolError
@@ -339,4 +340,4 @@ def _secrets(node: yaml.Node | None, loc: Loc) -> Iterator[tuple[Loc, yaml.Scala
 
 
 def _is_secret_key(loc: Loc) -> bool:
-    return is_secret(key_kind(tuple(map(str, loc))))
+    return is_secret(kind_at(Config, loc))

@@ -1,4 +1,4 @@
-"""The declarations of installed packages, as the layer of the configuration below everything that the operator says.
+"""The declarations of installed packages, as the source of settings below everything that the operator says.
 
 Merged key by key: lists count whole, a key without a value (`null`) is as the package has it, and `replace: true` in a
 mapping puts aside the package's values there. Unusable parts are left out and named, and stop nothing.
@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goclaw.common.config.agents import GENERAL, GENERAL_KIND
-from goclaw.common.config.keys import child_kind, entry_kind
-from goclaw.common.config.layers import Layer, key_kind
+from goclaw.common.config.keys import child_kind, entry_kind, kind_at
 from goclaw.common.config.report import dotted
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import SettingsSource, combined, nested
 from goclaw.common.core import catalog
 from goclaw.common.core.plugin_folder import activate
 from goclaw.common.core.plugins import load, plugins
@@ -59,28 +59,17 @@ class Packaged:
     declared: Any = None
     """The parts themselves, for `toolkit.parts`."""
 
-    def layer(self, above: Mapping[str, Any]) -> Layer:
-        """Return the lowest layer. `above`: the operator's values, which put aside those that they replace."""
-        layer = Layer()
-        of_packages = {entry.path[2] for entry in self.entries if entry.path[:2] == _KINDS}
-        if of_packages and not (_at(above, _KINDS) or {}).keys() - of_packages:
-            # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
-            layer.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
-        for entry in self.entries:
-            layer.set(entry.path, _select(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
-        return layer
-
     def without(self, entry: PackagedKey, why: str) -> "Packaged":
         """Return a copy without an entry, which is named as a fault."""
         kept = tuple(each for each in self.entries if each is not entry)
         return replace(self, entries=kept, faults={**self.faults, entry.place: why})
 
-    def checked(self, check: Callable[[Mapping[str, Any]], object]) -> "Packaged":
-        """Return a copy without entries that are invalid by themselves. `check` raises ValidationError for those."""
+    def checked(self) -> "Packaged":
+        """Return a copy without entries that are invalid by themselves."""
         found = self
         for entry in self.entries:
             try:
-                check(_nest(entry.path, entry.values))
+                combined([SettingsSource(nested(entry.path, entry.values))])
             except ValidationError as error:
                 found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
         return found
@@ -117,6 +106,25 @@ class Packaged:
             if f": {(key := dotted(entry.path))}." in line:
                 return f" ({entry.place} says more of it; `{key}.replace: true` puts that aside)"
         return ""
+
+
+class PackagedSource(SettingsSource):
+    """What packages declare, as far as the sources above leave it."""
+
+    def __init__(self, packaged: Packaged) -> None:
+        super().__init__()
+        self._packaged = packaged
+
+    def __call__(self) -> dict[str, Any]:
+        above, entries = self.current_state, self._packaged.entries
+        of_packages = {entry.path[2] for entry in entries if entry.path[:2] == _KINDS}
+        if of_packages and not (_at(above, _KINDS) or {}).keys() - of_packages:
+            # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
+            self.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
+        for entry in entries:
+            left = _select(entry.values, _at(above, entry.path), kind_at(Config, entry.path))
+            self.set(entry.path, left, entry.place)
+        return self.values
 
 
 @record
@@ -240,9 +248,3 @@ def _at(values: Any, path: Path) -> Any:
     for name in path:
         values = values.get(name) if isinstance(values, dict) else None
     return values
-
-
-def _nest(path: Path, values: Any) -> dict[str, Any]:
-    for name in reversed(path):
-        values = {name: values}
-    return dict(values)
