@@ -52,7 +52,7 @@ def _schema(value: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _field(name: str, given: Any) -> tuple[dict[str, Any], bool]:
+def _field(name: str, given: object) -> tuple[dict[str, Any], bool]:
     """Return the schema of one field, and whether it may be left out: `string`, `string?`, or a mapping."""
     if isinstance(given, str):
         kind, optional = given.removesuffix("?"), given.endswith("?")

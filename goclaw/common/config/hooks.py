@@ -6,7 +6,7 @@ Their input and output is in `goclaw.tools.hooks`, for people in docs/hooks.md.
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -21,7 +21,7 @@ DEFAULT_SECONDS, MAX_SECONDS = 10.0, 300.0
 """Default and maximum time limit of a hook: a call waits for it."""
 
 
-def _split(value: Any) -> Any:
+def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:

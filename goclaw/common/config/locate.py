@@ -9,7 +9,7 @@ import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -86,7 +86,7 @@ def _find_fault(text: str) -> tuple[str, Loc, str] | None:
     return None
 
 
-def _build(node: yaml.Node, loc: Loc, located: Located) -> Any:
+def _build(node: yaml.Node, loc: Loc, located: Located) -> object:
     located.places.setdefault(loc, _spot(node.start_mark))
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
         located.problems.append((_spot(node.start_mark), loc, NO_TAGS))
@@ -98,8 +98,8 @@ def _build(node: yaml.Node, loc: Loc, located: Located) -> Any:
     return _scalar(node, loc, located)
 
 
-def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, Any]:
-    built: dict[str, Any] = {}
+def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, object]:
+    built: dict[str, object] = {}
     for key, value in node.value:
         spot = _spot(key.start_mark)
         if not isinstance(key, yaml.ScalarNode):
@@ -118,7 +118,7 @@ def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, An
     return built
 
 
-def _scalar(node: yaml.Node, loc: Loc, located: Located) -> Any:
+def _scalar(node: yaml.Node, loc: Loc, located: Located) -> object:
     text = str(node.value)
     kind = node.tag.removeprefix(_PLAIN)
     try:
@@ -172,7 +172,7 @@ def parse_json(text: str) -> Located:
     return located
 
 
-def _refuse(name: str) -> Any:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
 
 

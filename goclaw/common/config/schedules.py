@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -19,7 +19,7 @@ _NO_MOMENT = "should be a date and time such as 2026-12-24T18:00"
 _TASK_ONLY = ("session", "agent", "model", "tools", "ask", "budget", "time_limit")
 
 
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> object:
     # YAML reads an unquoted date and time as such.
     return value.isoformat() if isinstance(value, date) else value
 

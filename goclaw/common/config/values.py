@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from unicodedata import category
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -56,13 +56,13 @@ def require_names(pattern: str, problem: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _split(value: Any) -> Any:
+def _split(value: object) -> object:
     if not isinstance(value, str) or value == "auto":
         return value
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def _upper(value: Any) -> Any:
+def _upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
 
@@ -77,7 +77,7 @@ def _check_url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _seconds(value: Any) -> Any:
+def _seconds(value: object) -> object:
     """Return the seconds of a duration like `1h30m`."""
     if isinstance(value, bool):
         raise ValueError(_NO_DURATION)
