@@ -16,7 +16,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from goclaw.common.config import contradictions, hooks, listening, schedules, webhooks
-from goclaw.common.config.keys import Loc
+from goclaw.common.config.keys import Loc, is_secret, kind_at
 from goclaw.common.config.mcp import Variable
 from goclaw.common.config.packaged import Packaged, PackagedSource, read_packaged, remove
 from goclaw.common.config.report import dotted, problem_line, problem_lines
@@ -29,7 +29,6 @@ from goclaw.common.config.sources import (
     SecretsSource,
     SettingsSource,
     combined,
-    holds_secret,
     merged,
 )
 from goclaw.common.config.values import CONTAINER_SECRETS, absolute
@@ -90,8 +89,8 @@ def load_config(
     """
     environ = os.environ if environ is None else environ
     above = (CommandLineSource(overrides), EnvironmentSource(environ))
-    path = path or _named_file(environ)
-    file = _default_file(above) if path is None else _expand(path)
+    named_path = path or environ.get(LOCATION)
+    file = _expand(Path(named_path)) if named_path else _default_file(above)
     if may_be_missing and file and not os.path.lexists(file):
         file = None
     below = [FileSource(file)] if file else []
@@ -132,10 +131,6 @@ def _named_as_secrets(variables: Mapping[str, str]) -> Iterator[str]:
             yield value
         elif _PROXY_NAME.search(name.upper()) and (password := _PASSWORD.search(value)):
             yield password[1]
-
-
-def _named_file(environ: Mapping[str, str]) -> Path | None:
-    return Path(environ[LOCATION]) if environ.get(LOCATION) else None
 
 
 def _default_file(sources: Sequence[SettingsSource]) -> Path | None:
@@ -236,5 +231,5 @@ def _file_warnings(path: Path, source: FileSource) -> Iterator[str]:
     mode, shown = readable_by_others(path), shown_path(path)
     if mode & 0o022:
         yield f"{shown}: others can change it (mode {mode:o}); run `chmod 600 {shown}`"
-    elif mode and holds_secret(source):
+    elif mode and any(is_secret(kind_at(Config, loc)) for loc in source.places):
         yield f"{shown}: others can read the secrets in it (mode {mode:o}); run `chmod 600 {shown}`"

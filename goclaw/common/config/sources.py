@@ -22,7 +22,6 @@ from goclaw.common.config.keys import (
     form_of,
     is_list,
     is_mapping,
-    is_secret,
     keys,
     kind_at,
     names_in,
@@ -35,16 +34,11 @@ from goclaw.common.core.extras import apart, standing_in
 from goclaw.common.core.files import read_text, readable_by_others, shown_path
 from goclaw.errors import ConfigError
 
-ITS_OWN_SOURCES = tuple(
-    f"pydantic_settings.sources.providers.{name}"
-    for name in (
-        *("aws", "azure", "cli", "dotenv", "env", "gcp", "json"),
-        *("nested_secrets", "pyproject", "secrets", "toml", "yaml"),
-    )
-)
-"""Modules of the library that are never used here: half of what its import takes in time and memory."""
-
-with apart("pydantic_settings"), standing_in(*ITS_OWN_SOURCES, __getattr__=lambda _: object):
+_CLOUDS, _FORMS = ("aws", "azure", "gcp"), ("json", "pyproject", "toml", "yaml")
+_ITS_OWN = (*_CLOUDS, *_FORMS, "cli", "dotenv", "env", "nested_secrets", "secrets")
+"""The library's own sources: half of what its import takes in time and memory."""
+_ITS_MODULES = [f"pydantic_settings.sources.providers.{name}" for name in _ITS_OWN]
+with apart("pydantic_settings"), standing_in(*_ITS_MODULES, __getattr__=lambda _: object):
     from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 # With PYDANTIC_SETTINGS_DEBUG it would log every value, secrets included.
@@ -128,11 +122,6 @@ def merged(layers: Iterable[Mapping[str, object]]) -> dict[str, object]:
     return result
 
 
-def holds_secret(source: SettingsSource) -> bool:
-    """Whether the source sets a value that must stay secret."""
-    return any(is_secret(kind_at(Config, loc)) for loc in source.places)
-
-
 PREFIX = "GOCLAW_"
 LOCATION = "GOCLAW_CONFIG"
 """Names the file itself."""
@@ -204,10 +193,6 @@ def ollama_url(text: str) -> str:
     return f"http://{text}" if has_port else f"http://{text}:{_OLLAMA_PORT}"
 
 
-def _level_of(text: str) -> str:
-    return "WARNING" if text.upper() == "WARN" else text
-
-
 def _unknown_variable(variable: str) -> str:
     meant = closest(variable, variable_names())
     return f"unknown key; did you mean `{meant}`?" if meant else "unknown key; `goclaw config schema` lists them all"
@@ -218,7 +203,10 @@ def _is_service_link(name: str) -> bool:
     return name in ("PORT", "NAME") or name.startswith(("PORT_", "SERVICE_"))
 
 
-_COMMON_FORMS: Mapping[str, Callable[[str], str]] = {"OLLAMA_HOST": ollama_url, "LOG_LEVEL": _level_of}
+_COMMON_FORMS: Mapping[str, Callable[[str], str]] = {
+    "OLLAMA_HOST": ollama_url,
+    "LOG_LEVEL": lambda text: "WARNING" if text.upper() == "WARN" else text,
+}
 
 
 COMMAND_LINE = "command line"
