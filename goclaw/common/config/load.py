@@ -16,7 +16,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from goclaw.common.config import contradictions, hooks, listening, schedules, webhooks
-from goclaw.common.config.keys import Loc, is_secret, kind_at
+from goclaw.common.config.keys import Loc
 from goclaw.common.config.mcp import Variable
 from goclaw.common.config.packaged import Packaged, PackagedSource, read_packaged, remove
 from goclaw.common.config.report import dotted, problem_line, problem_lines
@@ -32,7 +32,7 @@ from goclaw.common.config.sources import (
     merged,
 )
 from goclaw.common.config.values import CONTAINER_SECRETS, absolute
-from goclaw.common.core.files import lies_inside, readable_by_others, shown_path
+from goclaw.common.core.files import lies_inside, shown_path
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import remember
 from goclaw.errors import ConfigError
@@ -93,7 +93,7 @@ def load_config(
     file = _expand(Path(named_path)) if named_path else _default_file(above)
     if may_be_missing and file and not os.path.lexists(file):
         file = None
-    below = [FileSource(file)] if file else []
+    below = (FileSource(file),) if file else ()
     state_dir = _state_dir((*above, *below))
     secrets = (SecretsSource(container_secrets, ours=False), SecretsSource(state_dir / "secrets", ours=True))
     said = (*above, *secrets, *below)
@@ -104,11 +104,8 @@ def load_config(
     for secret in (*secret_values(config), *chain.from_iterable(map(_named_as_secrets, named))):
         remember(secret)
         remember(secret.removeprefix("Bearer "))
-    warnings = [
-        *(_file_warnings(file, below[0]) if file else ()),
-        *(line for source in reversed(sources) for line in source.warnings),
-    ]
-    return Loaded(config, file, tuple(warnings), sources, packaged)
+    warnings = tuple(line for source in reversed(sources) for line in source.warnings)
+    return Loaded(config, file, warnings, sources, packaged)
 
 
 def secret_values(model: BaseModel) -> Iterator[str]:
@@ -225,11 +222,3 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if lies_inside(config.state_dir, config.workspace_path):
         loc = ("workspace",) if config.workspace else ("state_dir",)
         yield loc, "the state folder must not lie inside the workspace: the agent could read its secrets; move one"
-
-
-def _file_warnings(path: Path, source: FileSource) -> Iterator[str]:
-    mode, shown = readable_by_others(path), shown_path(path)
-    if mode & 0o022:
-        yield f"{shown}: others can change it (mode {mode:o}); run `chmod 600 {shown}`"
-    elif mode and any(is_secret(kind_at(Config, loc)) for loc in source.places):
-        yield f"{shown}: others can read the secrets in it (mode {mode:o}); run `chmod 600 {shown}`"

@@ -22,6 +22,7 @@ from goclaw.common.config.keys import (
     form_of,
     is_list,
     is_mapping,
+    is_secret,
     keys,
     kind_at,
     names_in,
@@ -239,6 +240,11 @@ class FileSource(SettingsSource):
             _resolve_folders(self.values, path.parent)
         elif located.value is not None:
             self.problems.append(f"{shown}:1:1: should be a mapping (`key: value`), not {json_type(located.value)}")
+        mode = readable_by_others(path)
+        if mode & 0o022:
+            self.warnings.append(f"{shown}: others can change it (mode {mode:o}); run `chmod 600 {shown}`")
+        elif mode and any(is_secret(kind_at(Config, loc)) for loc in self.places):
+            self.warnings.append(f"{shown}: others can read the secrets in it (mode {mode:o}); run `chmod 600 {shown}`")
 
 
 class CommandLineSource(SettingsSource):
