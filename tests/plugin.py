@@ -10,7 +10,7 @@ import pytest
 from goclaw.common.config.load import Loaded, load_config
 from goclaw.common.config.packaged import PackagedSource, given
 from goclaw.common.config.schema import Config
-from goclaw.common.config.sources import SettingsSource, combined
+from goclaw.common.config.sources import SettingsSource, combine
 from goclaw.tools.toolkit.parts import PackageParts
 
 
@@ -31,7 +31,7 @@ def install(
 def merged(parts: PackageParts, config: Config | None = None) -> Config:
     """A configuration with what these parts declare below it."""
     above = given(config or Config())
-    return combined([SettingsSource(above), PackagedSource(parts.packaged)])
+    return combine([SettingsSource(above), PackagedSource(parts.packaged)])
 
 
 def with_packages(folder: Path, **settings: Any) -> Loaded:

@@ -28,8 +28,8 @@ from goclaw.common.config.sources import (
     FileSource,
     SecretsSource,
     SettingsSource,
-    combined,
-    merged,
+    combine,
+    merge,
 )
 from goclaw.common.config.values import CONTAINER_SECRETS, absolute
 from goclaw.common.core.files import lies_inside, shown_path
@@ -145,7 +145,7 @@ def _state_dir(sources: Sequence[SettingsSource]) -> Path:
 
 
 def _said(sources: Sequence[SettingsSource]) -> dict[str, object]:
-    return merged(source.values for source in reversed(sources))
+    return merge(source.values for source in reversed(sources))
 
 
 def _expand(path: Path) -> Path:
@@ -159,7 +159,7 @@ def _validate(state_dir: Path, sources: Sequence[SettingsSource]) -> Config:
     place = partial(_place, sources)
     problems = [line for source in reversed(sources) for line in source.problems]
     try:
-        config = combined((*sources, SettingsSource({"state_dir": str(state_dir)})))
+        config = combine((*sources, SettingsSource({"state_dir": str(state_dir)})))
     except ValidationError as error:
         raise ConfigError(*problems, *problem_lines(error, Config, place)) from None
     problems += [problem_line(place(loc), loc, message) for loc, message in _contradictions(config)]

@@ -16,7 +16,7 @@ from goclaw.common.config.agents import GENERAL, GENERAL_KIND
 from goclaw.common.config.keys import child_kind, entry_kind, kind_at
 from goclaw.common.config.report import dotted
 from goclaw.common.config.schema import Config
-from goclaw.common.config.sources import SettingsSource, combined, nested
+from goclaw.common.config.sources import SettingsSource, combine, nest
 from goclaw.common.core import catalog
 from goclaw.common.core.plugin_folder import activate
 from goclaw.common.core.plugins import load, plugins
@@ -69,7 +69,7 @@ class Packaged:
         found = self
         for entry in self.entries:
             try:
-                combined([SettingsSource(nested(entry.path, entry.values))])
+                combine([SettingsSource(nest(entry.path, entry.values))])
             except ValidationError as error:
                 found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
         return found

@@ -1,6 +1,6 @@
 """Where settings come from: a source of pydantic-settings each for the file, folders of secrets, environment, …
 
-A source reads its settings when it is made, and has the place of each in words. The library merges them (`combined`).
+A source reads its settings when it is made, and has the place of each in words. The library merges them (`combine`).
 Its own sources know no lines and columns, take a duplicate key silently and let an unknown variable pass.
 """
 
@@ -31,7 +31,7 @@ from goclaw.common.config.keys import (
 from goclaw.common.config.locate import parse_yaml
 from goclaw.common.config.report import json_type, problem_line, unknown_key
 from goclaw.common.config.schema import Config
-from goclaw.common.core.extras import apart, standing_in
+from goclaw.common.core.extras import import_apart, standing_in
 from goclaw.common.core.files import read_text, readable_by_others, shown_path
 from goclaw.errors import ConfigError
 
@@ -39,7 +39,7 @@ _CLOUDS, _FORMS = ("aws", "azure", "gcp"), ("json", "pyproject", "toml", "yaml")
 _ITS_OWN = (*_CLOUDS, *_FORMS, "cli", "dotenv", "env", "nested_secrets", "secrets")
 """The library's own sources: half of what its import takes in time and memory."""
 _ITS_MODULES = [f"pydantic_settings.sources.providers.{name}" for name in _ITS_OWN]
-with apart("pydantic_settings"), standing_in(*_ITS_MODULES, __getattr__=lambda _: object):
+with import_apart("pydantic_settings"), standing_in(*_ITS_MODULES, __getattr__=lambda _: object):
     from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 # With PYDANTIC_SETTINGS_DEBUG it would log every value, secrets included.
@@ -52,7 +52,7 @@ class LayeredSettings(Config, BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True, defer_build=True, validate_default=False)
 
 
-def combined(sources: Iterable[PydanticBaseSettingsSource]) -> Config:
+def combine(sources: Iterable[PydanticBaseSettingsSource]) -> Config:
     """Build one configuration out of sources, the strongest first.
 
     Raises:
@@ -80,7 +80,7 @@ class SettingsSource(PydanticBaseSettingsSource):
 
     def set(self, path: Sequence[str], value: object, place: str) -> None:
         """Put a value in; a mapping adds to the existing one."""
-        self.values = merged([self.values, nested(path, value)])
+        self.values = merge([self.values, nest(path, value)])
         self._mark(tuple(path), value, place)
 
     def set_text(self, path: tuple[str, ...], text: str, place: str) -> None:
@@ -104,7 +104,7 @@ class SettingsSource(PydanticBaseSettingsSource):
             self._mark((*loc, name), inner, place)
 
 
-def nested(path: Sequence[str], value: object) -> dict[str, object]:
+def nest(path: Sequence[str], value: object) -> dict[str, object]:
     """Return the mapping in which `value` stands at `path`."""
     *above, name = path
     found = {name: value}
@@ -113,13 +113,13 @@ def nested(path: Sequence[str], value: object) -> dict[str, object]:
     return found
 
 
-def merged(layers: Iterable[Mapping[str, object]]) -> dict[str, object]:
+def merge(layers: Iterable[Mapping[str, object]]) -> dict[str, object]:
     """Merge mappings: later ones win, nested mappings are merged, lists are replaced."""
     result: dict[str, object] = {}
     for layer in layers:
         for name, value in layer.items():
             before = result.get(name)
-            result[name] = merged([before, value]) if isinstance(before, dict) and isinstance(value, dict) else value
+            result[name] = merge([before, value]) if isinstance(before, dict) and isinstance(value, dict) else value
     return result
 
 

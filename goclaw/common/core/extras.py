@@ -54,10 +54,10 @@ def standing_in(*modules: str, **names: object) -> Iterator[None]:
 
 
 @contextmanager
-def apart(package: str) -> Iterator[None]:
-    """Let the modules of `package` that are imported inside the block be those of the block alone.
+def import_apart(package: str) -> Iterator[None]:
+    """Make the modules of `package` that are imported inside the block private to whoever imports them there.
 
-    A later import, such as a plugin's, makes modules of its own, without stand-ins for any part.
+    A later import, such as a plugin's, loads the package again, without stand-ins for any part of it.
     """
     shared = set(sys.modules)
     try:

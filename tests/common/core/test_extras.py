@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.common.core.extras import apart, certificates_for_checks, standing_in, undocumented, without
+from goclaw.common.core.extras import certificates_for_checks, import_apart, standing_in, undocumented, without
 
 
 def test_a_hidden_module_cannot_be_imported_inside_the_block_and_can_be_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,13 +42,13 @@ def test_a_library_that_was_imported_apart_is_whole_for_whoever_imports_it_later
     (package / "__init__.py").write_text("from odd_library.heavy import WEIGHT\n")
     (package / "heavy.py").write_text("WEIGHT = 100\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with apart("odd_library"), standing_in("odd_library.heavy", WEIGHT=0):
+    with import_apart("odd_library"), standing_in("odd_library.heavy", WEIGHT=0):
         ours = import_module("odd_library")
     assert ours.WEIGHT == 0 and not [name for name in sys.modules if name.startswith("odd_library")]
-    with apart("odd_library_2"):
+    with import_apart("odd_library_2"):
         whole = import_module("odd_library")
     assert whole.WEIGHT == 100 and sys.modules["odd_library"] is whole
-    with apart("odd_library"), standing_in("odd_library.heavy", WEIGHT=0):
+    with import_apart("odd_library"), standing_in("odd_library.heavy", WEIGHT=0):
         assert import_module("odd_library") is whole, "what is imported already stays"
     assert sys.modules["odd_library"] is whole
     for name in ("odd_library", "odd_library.heavy"):
