@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from goclaw.common.config.load import Loaded, combined, load_config
-from goclaw.common.config.packaged import given
+from goclaw.common.config.load import Loaded, load_config
+from goclaw.common.config.packaged import PackagedSource, given
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import SettingsSource, combine
 from goclaw.tools.toolkit.parts import PackageParts
 
 
@@ -30,7 +31,7 @@ def install(
 def merged(parts: PackageParts, config: Config | None = None) -> Config:
     """A configuration with what these parts declare below it."""
     above = given(config or Config())
-    return combined([parts.packaged.layer(above).values, above])
+    return combine([SettingsSource(above), PackagedSource(parts.packaged)])
 
 
 def with_packages(folder: Path, **settings: Any) -> Loaded:

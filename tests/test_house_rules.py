@@ -65,8 +65,6 @@ MAY_IMPORT_LATE = {
 MAY_COMPARE_WORDS = {
     "goclaw/program/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
     "goclaw/channels/telegram/*": "Telegram tells its errors apart by their description alone",
-    "goclaw/program/cli/process.py 'command line'": "where a setting stands, as the record of its layers names it",
-    "goclaw/program/cli/process.py 'env '": "where a setting stands, as the record of its layers names it",
     "goclaw/program/cli/systemd.py '# Made by `goclaw service install`'": "the first line of our file",
     "goclaw/common/config/load.py 'Bearer '": "RFC 6750",
     "goclaw/common/config/locate.py *": "the parsers of YAML and JSON have no codes",

@@ -29,7 +29,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any, NoReturn
 
-from goclaw.common.config.load import combined
+from goclaw.common.config.sources import combine
 from goclaw.llm import data, listed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -245,7 +245,7 @@ def prepare() -> None:
     """Import and make what every process of GoClaw does the same way, whatever its configuration."""
     for name in imported():
         import_module(name)
-    combined([{}])
+    combine([])
     # The model data are in memory already: no process of its own need read them (`goclaw.llm.listed`).
     listed.snapshot()
     setattr(data, listed.read_beforehand.__name__, nothing_to_read)

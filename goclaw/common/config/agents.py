@@ -7,11 +7,11 @@ Values that an agent's policy leaves open are as in `limits`.
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from goclaw.common.config.exports import Exports, exported_sets
 from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Duration, ModelName, Names, OneOrMore, Selection, ToolProfile
+from goclaw.common.config.values import Duration, ModelName, Names, OneOrMore, Selection, ToolProfile, require_names
 from goclaw.common.core import catalog
 
 MAIN = "main"
@@ -174,17 +174,16 @@ class RouteSettings(Section):
         return command
 
 
-def _check_names(kinds: dict[str, AgentSettings]) -> dict[str, AgentSettings]:
-    for name in kinds:
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", name) or name == "main":
-            raise ValueError("should have names of small letters, digits, `-` and `_`; `agents.main` stands beside it")
-    return kinds
-
-
 GENERAL = "general"
 """The built-in kind, and the default where several are configured and the call names none."""
 # Not called: that would build what checks an agent at every start (`goclaw.common.config.section`).
 GENERAL_KIND = AgentSettings.model_construct(description="Does any task that can be described in a message.")
+
+
+_KIND_NAMES = require_names(
+    r"(?!main\Z)[a-z][a-z0-9_-]{0,39}",
+    "should have names of small letters, digits, `-` and `_`; `agents.main` stands beside it",
+)
 
 
 class AgentsSettings(Section):
@@ -196,7 +195,7 @@ class AgentsSettings(Section):
         "of your own is never replaced.",
     )
     main: AgentSettings = Field(default_factory=AgentSettings, description="The agent that answers people.")
-    kinds: Annotated[dict[str, AgentSettings], AfterValidator(_check_names)] = Field(
+    kinds: Annotated[dict[str, AgentSettings], _KIND_NAMES] = Field(
         default_factory=dict,
         description="Further agents, by name: started for a part of the work, or answering where a route, or `/agent`, "
         "says so.",

@@ -34,7 +34,7 @@ KEPT = ".old"
 _BY_HAND = "set it by hand"
 
 
-def change(file: Path, dotted: str, value: Any) -> str:
+def change(file: Path, dotted: str, value: object) -> str:
     """Set a key in the file, which is made if it is not there; returns where it counts from the next start on. Blocks.
 
     Raises:
@@ -46,37 +46,28 @@ def change(file: Path, dotted: str, value: Any) -> str:
     return file.name
 
 
-def set_key(file: Path, dotted: str, value: Any) -> Path | None:
-    """Set any key for the operator, and keep the file as it was. Blocks.
+def set_key(file: Path, dotted: str, value: object, *, backup: bool = True) -> Path | None:
+    """Set any key for the operator. Blocks.
 
     Args:
         file: the configuration file, which is made if it is missing.
         dotted: the key.
         value: as the configuration holds it: a tuple for a list, a mapping of the set keys for a section.
+        backup: keep the file as it was; needless where the key is new, so that nothing goes.
 
     Returns:
-        Where the old file is now; None: there was none.
+        Where the old file is now; None: nothing was kept.
 
     Raises:
         ToolError: the value does not fit, or the file cannot be changed by itself.
     """
     with _candidate(file, dotted, value) as (file, candidate):
-        kept = file.with_name(f"{file.name}{KEPT}") if file.exists() else None
+        kept = file.with_name(f"{file.name}{KEPT}") if backup and file.exists() else None
         if kept:
             replace_file(kept, _text(file))
             kept.chmod(file.stat().st_mode & 0o777)
         _put(candidate, file)
     return kept
-
-
-def add_key(file: Path, dotted: str, value: Any) -> None:
-    """Set a key that is not in the file yet; for the arguments see `set_key`. No copy is kept: nothing goes. Blocks.
-
-    Raises:
-        ToolError: the value does not fit, or the file cannot be changed by itself.
-    """
-    with _candidate(file, dotted, value) as (file, candidate):
-        _put(candidate, file)
 
 
 def _put(candidate: Path, file: Path) -> None:
@@ -96,7 +87,7 @@ def check_key(dotted: str, file: str) -> None:
         raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file}")
 
 
-def check(file: Path, dotted: str, value: Any) -> None:
+def check(file: Path, dotted: str, value: object) -> None:
     """Check that `change` would succeed on the present file; raises the same errors. Blocks."""
     check_key(dotted, file.name)
     with _candidate(file, dotted, value):
@@ -104,7 +95,7 @@ def check(file: Path, dotted: str, value: Any) -> None:
 
 
 @contextmanager
-def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path]]:
+def _candidate(file: Path, dotted: str, value: object) -> Iterator[tuple[Path, Path]]:
     """Yield the file itself, and a copy with the key set that was checked to load."""
     file = file.resolve()
     candidate = file.with_name(f".{file.stem}-candidate.yaml")
@@ -127,7 +118,7 @@ def _text(file: Path) -> str:
     return file.read_bytes().decode()
 
 
-def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, value: Any) -> None:
+def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, value: object) -> None:
     replace_file(candidate, before)
     old = load_config(candidate).config
     replace_file(candidate, after)
@@ -150,7 +141,7 @@ def _others(config: Config, dotted: str) -> dict[str, Any]:
     return whole
 
 
-def with_value(text: str, dotted: str, value: Any) -> str:
+def with_value(text: str, dotted: str, value: object) -> str:
     """Return the text of a configuration with a key set; every other character stays.
 
     Raises:
@@ -180,28 +171,19 @@ def with_value(text: str, dotted: str, value: Any) -> str:
     raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
 
 
-def _replace(text: str, node: yaml.Node, value: Any) -> str:
+def _replace(text: str, node: yaml.Node, value: object) -> str:
     """Replace the value of a node; of a list of the same length, only the items that differ."""
-    if _is_list_like(node, value):
-        for item, each in reversed(list(zip(node.value, value, strict=True))):
-            if item.value != each:
-                text = _replace(text, item, each)
-        return text
     written = orjson.dumps(value).decode()
-    if isinstance(node, yaml.SequenceNode) and not node.flow_style and isinstance(value, tuple | list):
-        # A block may begin in the column of its key, where no other form of a list can stand.
-        lines = (f"- {orjson.dumps(each).decode()}" for each in value)
-        written = f"\n{' ' * node.start_mark.column}".join(lines)
+    if isinstance(node, yaml.SequenceNode) and isinstance(value, tuple | list):
+        if len(node.value) == len(value) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
+            for item, each in reversed(list(zip(node.value, value, strict=True))):
+                text = text if item.value == each else _replace(text, item, each)
+            return text
+        if not node.flow_style:
+            # A block may begin in the column of its key, where no other form of a list can stand.
+            lines = (f"- {orjson.dumps(each).decode()}" for each in value)
+            written = f"\n{' ' * node.start_mark.column}".join(lines)
     return f"{text[: node.start_mark.index]}{written}{text[_end(node) :]}"
-
-
-def _is_list_like(node: yaml.Node, value: Any) -> bool:
-    return (
-        isinstance(node, yaml.SequenceNode)
-        and isinstance(value, tuple | list)
-        and len(node.value) == len(value)
-        and all(isinstance(item, yaml.ScalarNode) for item in node.value)
-    )
 
 
 def _end(node: yaml.Node) -> int:
@@ -216,7 +198,7 @@ def _is_nothing(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null"
 
 
-def _format_keys(path: list[str], value: Any, indent: int) -> str:
+def _format_keys(path: list[str], value: object, indent: int) -> str:
     """Format the keys of `path`, each below the one before it, with the value after the last or below it."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
     if not (isinstance(value, Mapping) and value):
@@ -225,7 +207,7 @@ def _format_keys(path: list[str], value: Any, indent: int) -> str:
     return "\n".join(lines) + "\n" + "".join(inner)
 
 
-def _behind(value: Any) -> str:
+def _behind(value: object) -> str:
     return f" {orjson.dumps(value).decode()}"
 
 

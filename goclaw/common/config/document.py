@@ -6,7 +6,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import orjson
 import yaml
@@ -25,9 +25,10 @@ from goclaw.common.config.keys import (
     is_model,
     is_secret,
     keys,
+    kind_at,
 )
-from goclaw.common.config.layers import COMMON_VARIABLES, PREFIX, key_kind
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import COMMON_VARIABLES, PREFIX
 from goclaw.common.core.redact import mask
 from goclaw.common.core.selection import BUILT_IN
 from goclaw.errors import ToolError
@@ -149,7 +150,7 @@ def effective(config: Config, origin: Callable[[Loc], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _append(lines: list[str], value: Any, loc: Loc, origin: Callable[[Loc], str]) -> None:
+def _append(lines: list[str], value: BaseModel | dict[str, object], loc: Loc, origin: Callable[[Loc], str]) -> None:
     indent = "  " * len(loc)
     for name, inner in value if isinstance(value, BaseModel) else value.items():
         shown = name if name.replace("_", "").isalnum() else json.dumps(name)
@@ -161,7 +162,7 @@ def _append(lines: list[str], value: Any, loc: Loc, origin: Callable[[Loc], str]
             lines.append(f"{indent}{shown}: {_literal(inner)}  # {origin(here)}")
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     if isinstance(value, SecretStr):
         return json.dumps(HIDDEN)
     if isinstance(value, (tuple, list)):
@@ -224,7 +225,7 @@ def _form(section: Key) -> str:
     return "sections by name" if is_model(entry_kind(section.kind)) else "list of sections"
 
 
-def _words(kind: Any) -> str:
+def _words(kind: object) -> str:
     if is_secret(kind):
         return "secret"
     if get_origin(kind) is Literal:
@@ -247,7 +248,7 @@ def shown(config: Config, dotted: str) -> str:
     Raises:
         ToolError: there is no such key.
     """
-    value: Any = config
+    value: object = config
     path: list[str] = []
     for name in dotted.split("."):
         names = _names_in(value)
@@ -257,7 +258,7 @@ def shown(config: Config, dotted: str) -> str:
             hint = f"; did you mean {meant}?" if meant else f"; there are: {', '.join(sorted(names)) or 'none'}"
             raise ToolError(f"no key {name[:100]!r}{inside}{hint}")
         path.append(name)
-        value = getattr(value, name) if isinstance(value, BaseModel) else value[name]
+        value = _inside(value, name)
     return "\n".join(_key_lines(value, tuple(path)))
 
 
@@ -266,21 +267,25 @@ def all_shown(config: Config) -> list[str]:
     return [line for name in type(config).model_fields for line in _key_lines(getattr(config, name), (name,))]
 
 
-def plain_value(config: Config, dotted: str) -> Any:
+def plain_value(config: Config, dotted: str) -> object:
     """Return the value of a single, non-secret key, a section as the mapping that it was set by; see `changing`."""
-    value: Any = config
+    value: object = config
     for name in dotted.split("."):
-        value = value[name] if isinstance(value, dict) else getattr(value, name)
+        value = _inside(value, name)
     return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
-def _names_in(value: Any) -> set[str]:
+def _inside(value: object, name: str) -> object:
+    return value[name] if isinstance(value, dict) else getattr(value, name)
+
+
+def _names_in(value: object) -> set[str]:
     if isinstance(value, BaseModel):
         return set(type(value).model_fields)
     return set(value) if isinstance(value, dict) else set()
 
 
-def _key_lines(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _key_lines(value: object, path: tuple[str, ...]) -> Iterator[str]:
     if path[0] in _FOREIGN and (value or len(path) > 1):
         yield f"{'.'.join(path)}: {HIDDEN}"
     elif isinstance(value, BaseModel):
@@ -294,7 +299,7 @@ def _key_lines(value: Any, path: tuple[str, ...]) -> Iterator[str]:
         yield f"{'.'.join(path)}: {HIDDEN if hidden else mask(orjson.dumps(value, default=_as_json).decode())}"
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> object:
     """Convert a value that JSON has no type for."""
     if isinstance(value, SecretStr):
         return HIDDEN
@@ -339,4 +344,4 @@ def _secrets(node: yaml.Node | None, loc: Loc) -> Iterator[tuple[Loc, yaml.Scala
 
 
 def _is_secret_key(loc: Loc) -> bool:
-    return is_secret(key_kind(tuple(map(str, loc))))
+    return is_secret(kind_at(Config, loc))

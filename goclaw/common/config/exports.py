@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from goclaw.common.config.registries import EntryName, EntryVersion
 from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Names, Selection
+from goclaw.common.config.values import Names, Selection, require
 from goclaw.common.core import catalog
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import BUILT_IN
@@ -20,21 +20,16 @@ from goclaw.common.core.selection import BUILT_IN
 ARGUMENT = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 """Names of arguments declared in the configuration or by `goclaw.tools.declare`."""
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
-_TOOL = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-_SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def _check_tool(name: str) -> str:
-    if not _TOOL.fullmatch(name):
-        raise ValueError("should be a tool's name of letters, digits and `_`, at most 64 characters")
+def refuse_built_in(name: str) -> str:
+    """Return the name of a tool; raises ValueError for that of a built-in one."""
     if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
         raise ValueError("is the name of a built-in tool; choose another one")
     return name
 
 
-def _check_set(name: str) -> str:
-    if not _SET.fullmatch(name):
-        raise ValueError("should be a name of letters, digits, `.`, `_` and `-`, at most 64 characters")
+def _refuse_built_in_set(name: str) -> str:
     if name in {each.name for each in BUILT_IN}:
         raise ValueError("is the name of a built-in set; choose another one")
     return name
@@ -57,7 +52,7 @@ def _schema(value: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _field(name: str, given: Any) -> tuple[dict[str, Any], bool]:
+def _field(name: str, given: object) -> tuple[dict[str, Any], bool]:
     """Return the schema of one field, and whether it may be left out: `string`, `string?`, or a mapping."""
     if isinstance(given, str):
         kind, optional = given.removesuffix("?"), given.endswith("?")
@@ -165,11 +160,18 @@ class PublishSettings(Section):
     replace: bool = replaceable()
 
 
+ToolName = Annotated[
+    str,
+    require(r"[a-z][A-Za-z0-9_]{0,63}", "should be a tool's name of letters, digits and `_`, at most 64 characters"),
+    AfterValidator(refuse_built_in),
+]
+
+
 class ExportSettings(PublishSettings):
     """A toolset that an agent offers: used as `set:NAME` or `set:AGENT/NAME` wherever tools are chosen."""
 
     tags: Names = Field((), description="Tags of all its tools, and by which it is found in registries.")
-    tools: dict[Annotated[str, AfterValidator(_check_tool)], ExportedToolSettings] = Field(
+    tools: dict[ToolName, ExportedToolSettings] = Field(
         default_factory=dict, description="Its tools, by name; no other tool may be called so."
     )
     include: Selection | None = Field(
@@ -186,7 +188,15 @@ class ExportSettings(PublishSettings):
         return (*self.tools, *(self.include or ()))
 
 
-Exports = dict[Annotated[str, AfterValidator(_check_set)], ExportSettings]
+SetName = Annotated[
+    str,
+    require(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        "should be a name of letters, digits, `.`, `_` and `-`, at most 64 characters",
+    ),
+    AfterValidator(_refuse_built_in_set),
+]
+Exports = dict[SetName, ExportSettings]
 
 
 def exported_sets(exports: Mapping[str, Mapping[str, ExportSettings]]) -> dict[str, tuple[str, ...]]:

@@ -6,13 +6,13 @@ Their input and output is in `goclaw.tools.hooks`, for people in docs/hooks.md.
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from goclaw.common.config.keys import Loc
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Names, OneOrMore, Point
+from goclaw.common.config.values import Names, OneOrMore, Point, Words
 from goclaw.common.core.selection import NOT, SET
 
 TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
@@ -21,7 +21,7 @@ DEFAULT_SECONDS, MAX_SECONDS = 10.0, 300.0
 """Default and maximum time limit of a hook: a call waits for it."""
 
 
-def _split(value: Any) -> Any:
+def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
@@ -39,8 +39,6 @@ def _check_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
 def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
     if not words or not words[0]:
         raise ValueError("should name a program")
-    if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
     try:
         return tuple(str(Path(word).expanduser()) if word.startswith("~/") else word for word in words)
     except RuntimeError:
@@ -57,7 +55,7 @@ class HookSettings(Section):
         "`before_compaction`, `message_in`, `message_out`; one or more of them.",
     )
     match: Names = Field((), description="Only for these tools: names, or `tag:x`; empty: for every one.")
-    command: Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_command)] = Field(
+    command: Annotated[Words, BeforeValidator(_split), AfterValidator(_check_command)] = Field(
         examples=["python3 /etc/goclaw/guard.py"],
         description="The program and its arguments: a list, or a text that is split as a shell would; no shell runs.",
     )

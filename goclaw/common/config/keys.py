@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -25,7 +25,7 @@ class Key:
     """One key of a model: a section or a value."""
 
     path: tuple[str, ...]
-    kind: Any
+    kind: object
     """Its type, without `None`."""
     field: FieldInfo
 
@@ -41,67 +41,72 @@ class Key:
 def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
     """Yield every key of `model` in the order of its definition, each section before its own keys."""
     for name, field in model.model_fields.items():
-        key = Key((*prefix, field.alias or name), without_none(field.annotation), field)
+        key = Key((*prefix, name), without_none(field.annotation), field)
         yield key
-        if is_model(key.kind):
-            yield from keys(key.kind, key.path)
-        elif is_model(entry := entry_kind(key.kind)):
-            yield from keys(entry, (*key.path, ANY_NAME))
-        elif is_model(item := item_kind(key.kind)):
-            yield from keys(item, (*key.path, ITEM))
+        below = ((key.kind, ()), (entry_kind(key.kind), (ANY_NAME,)), (item_kind(key.kind), (ITEM,)))
+        for kind, part in below:
+            if is_model(kind):
+                yield from keys(kind, (*key.path, *part))
 
 
-def child_kind(kind: Any, name: str | int) -> Any:
+def child_kind(kind: object, name: str | int) -> object:
     """Return the type of `name` inside a mapping of type `kind`, or of an entry of a list; None for an unknown one."""
     if isinstance(name, int):
         return item_kind(form_of(kind, tuple))
     if is_model(kind):
-        field = next((field for own, field in kind.model_fields.items() if name in (own, field.alias)), None)
+        field = kind.model_fields.get(name)
         return without_none(field.annotation) if field else None
     return Any if kind is Any else entry_kind(form_of(kind, dict))
 
 
-def names_in(kind: Any) -> list[str]:
+def kind_at(model: object, loc: Loc) -> object:
+    """Return the type of the value at `loc` inside `model`; None when there is no such key."""
+    for name in loc:
+        model = child_kind(model, name)
+    return model
+
+
+def names_in(kind: object) -> list[str]:
     """Return the keys that a mapping of type `kind` knows; empty where any name will do."""
-    return [field.alias or name for name, field in kind.model_fields.items()] if is_model(kind) else []
+    return list(kind.model_fields) if is_model(kind) else []
 
 
-def is_model(kind: Any) -> bool:
+def is_model(kind: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def is_mapping(kind: Any) -> bool:
+def is_mapping(kind: object) -> bool:
     return is_model(kind) or get_origin(kind) is dict
 
 
-def is_list(kind: Any) -> bool:
+def is_list(kind: object) -> bool:
     return any(get_origin(member) is tuple for member in (kind, *get_args(kind), form_of(kind, tuple)))
 
 
-def form_of(kind: Any, container: type) -> Any:
+def form_of(kind: object, container: type) -> object:
     """Return the form of a union `kind` that is such a container; else `kind`."""
     forms = map(without_none, get_args(kind)) if get_origin(kind) in (Union, UnionType) else ()
     return next((form for form in forms if get_origin(form) is container), kind)
 
 
-def is_secret(kind: Any) -> bool:
+def is_secret(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, SecretStr)
 
 
-def entry_kind(kind: Any) -> Any:
+def entry_kind(kind: object) -> object:
     """Return the type of the values of a `dict[str, X]`; None for anything else."""
     return without_none(get_args(kind)[1]) if get_origin(kind) is dict else None
 
 
-def item_kind(kind: Any) -> Any:
+def item_kind(kind: object) -> object:
     """Return the type of the entries of a `tuple[X, ...]`; None for anything else."""
     return without_none(get_args(kind)[0]) if get_origin(kind) is tuple else None
 
 
-def without_none(kind: Any) -> Any:
+def without_none(kind: object) -> object:
     """Return `X` for `X | None` and for `Annotated[X, …]`; other types as they are."""
     if hasattr(kind, "__metadata__"):
-        return without_none(kind.__origin__)
+        return without_none(get_args(kind)[0])
     arguments = get_args(kind)
     if NoneType not in arguments:
         return kind

@@ -5,34 +5,34 @@ Nothing here opens or creates anything of GoClaw: a configuration that cannot be
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from goclaw.common.config import contradictions, hooks, listening, schedules, webhooks
 from goclaw.common.config.keys import Loc
-from goclaw.common.config.layers import (
-    LOCATION,
-    Layer,
-    environment_layer,
-    file_layer,
-    holds_secret,
-    merged,
-    override_layer,
-    secrets_layer,
-)
 from goclaw.common.config.mcp import Variable
-from goclaw.common.config.packaged import Packaged, read_packaged, remove
+from goclaw.common.config.packaged import Packaged, PackagedSource, read_packaged, remove
 from goclaw.common.config.report import dotted, problem_line, problem_lines
 from goclaw.common.config.schema import Config, default_state_dir
+from goclaw.common.config.sources import (
+    LOCATION,
+    CommandLineSource,
+    EnvironmentSource,
+    FileSource,
+    SecretsSource,
+    SettingsSource,
+    combine,
+    merge,
+)
 from goclaw.common.config.values import CONTAINER_SECRETS, absolute
-from goclaw.common.core.files import lies_inside, readable_by_others, shown_path
+from goclaw.common.core.files import lies_inside, shown_path
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import remember
 from goclaw.errors import ConfigError
@@ -46,16 +46,7 @@ _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 _PROXY_NAME = re.compile(r"_PROXY$")
 _PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
-    """Build one configuration out of nested mappings, the later ones on top of the earlier.
-
-    Raises:
-        ValidationError: a key or a value does not fit the schema.
-    """
-    return Config.model_validate(merged(layers))
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @record
@@ -67,20 +58,20 @@ class Loaded:
     """The file that was read; None without one."""
     warnings: tuple[str, ...]
     """Warnings, one line each: files that others can read, unknown secrets."""
-    layers: tuple[Layer, ...]
-    """Layers of settings, weakest first."""
+    sources: tuple[SettingsSource, ...]
+    """Where its settings come from, strongest first."""
     packaged: Packaged = Packaged()
     """Declarations of installed packages, which `config` includes."""
 
     def origin(self, loc: Loc) -> str:
         """Return the place where the value at `loc` was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`, `default`."""
-        return next((layer.places[loc] for layer in reversed(self.layers) if loc in layer.places), "default")
+        return next((source.places[loc] for source in self.sources if loc in source.places), "default")
 
 
 def load_config(
     path: Path | None = None,
     *,
-    overrides: Mapping[str, Any] = _NOTHING,
+    overrides: Mapping[str, object] = _NOTHING,
     environ: Mapping[str, str] | None = None,
     container_secrets: Path = CONTAINER_SECRETS,
     may_be_missing: bool = False,
@@ -97,27 +88,24 @@ def load_config(
         ConfigError: with one line for each problem, in `problems`; no line holds a secret.
     """
     environ = os.environ if environ is None else environ
-    above = [environment_layer(environ), override_layer(overrides)]
-    path = path or _named_file(environ)
-    file = _default_file(above) if path is None else _expand(path)
+    above = (CommandLineSource(overrides), EnvironmentSource(environ))
+    named_path = path or environ.get(LOCATION)
+    file = _expand(Path(named_path)) if named_path else _default_file(above)
     if may_be_missing and file and not os.path.lexists(file):
         file = None
-    below = [file_layer(file)] if file else []
-    state_dir = _state_dir([*below, *above])
-    secrets = [secrets_layer(state_dir / "secrets", ours=True), secrets_layer(container_secrets, ours=False)]
-    layers = (*below, *secrets, *above)
-    config, packaged, layers = _with_packages({"state_dir": str(state_dir)}, layers, packages=packages)
+    below = (FileSource(file),) if file else ()
+    state_dir = _state_dir((*above, *below))
+    secrets = (SecretsSource(container_secrets, ours=False), SecretsSource(state_dir / "secrets", ours=True))
+    said = (*above, *secrets, *below)
+    config, packaged, sources = _with_packages(state_dir, said, packages=packages)
     if file and lies_inside(file, config.workspace_path):
         raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
     named = (environ, config.tools.exec.env, *(server.variables() for _, server in config.mcp_servers.values()))
     for secret in (*secret_values(config), *chain.from_iterable(map(_named_as_secrets, named))):
         remember(secret)
         remember(secret.removeprefix("Bearer "))
-    warnings = [
-        *(_file_warnings(file, below[0]) if file else ()),
-        *(line for layer in layers for line in layer.warnings),
-    ]
-    return Loaded(config, file, tuple(warnings), layers, packaged)
+    warnings = tuple(line for source in reversed(sources) for line in source.warnings)
+    return Loaded(config, file, warnings, sources, packaged)
 
 
 def secret_values(model: BaseModel) -> Iterator[str]:
@@ -142,22 +130,22 @@ def _named_as_secrets(variables: Mapping[str, str]) -> Iterator[str]:
             yield password[1]
 
 
-def _named_file(environ: Mapping[str, str]) -> Path | None:
-    return Path(environ[LOCATION]) if environ.get(LOCATION) else None
-
-
-def _default_file(layers: list[Layer]) -> Path | None:
-    file = _state_dir(layers) / CONFIG_FILE
+def _default_file(sources: Sequence[SettingsSource]) -> Path | None:
+    file = _state_dir(sources) / CONFIG_FILE
     return file if file.exists() or file.is_symlink() else None
 
 
-def _state_dir(layers: list[Layer]) -> Path:
-    set_to = merged([layer.values for layer in layers]).get("state_dir")
+def _state_dir(sources: Sequence[SettingsSource]) -> Path:
+    set_to = _said(sources).get("state_dir")
     try:
         return absolute(Path(set_to)) if isinstance(set_to, str) and set_to else default_state_dir()
     except ValueError as error:
         loc = ("state_dir",)
-        raise ConfigError(problem_line(_placer(tuple(layers))(loc), loc, str(error))) from None
+        raise ConfigError(problem_line(_place(sources, loc), loc, str(error))) from None
+
+
+def _said(sources: Sequence[SettingsSource]) -> dict[str, object]:
+    return merge(source.values for source in reversed(sources))
 
 
 def _expand(path: Path) -> Path:
@@ -167,11 +155,11 @@ def _expand(path: Path) -> Path:
         raise ConfigError(f"{path}: begins with `~`, and no such user is known here") from None
 
 
-def _validate(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
-    place = _placer(layers)
-    problems = [line for layer in layers for line in layer.problems]
+def _validate(state_dir: Path, sources: Sequence[SettingsSource]) -> Config:
+    place = partial(_place, sources)
+    problems = [line for source in reversed(sources) for line in source.problems]
     try:
-        config = combined([defaults, *(layer.values for layer in layers)])
+        config = combine((*sources, SettingsSource({"state_dir": str(state_dir)})))
     except ValidationError as error:
         raise ConfigError(*problems, *problem_lines(error, Config, place)) from None
     problems += [problem_line(place(loc), loc, message) for loc, message in _contradictions(config)]
@@ -181,38 +169,32 @@ def _validate(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
 
 
 def _with_packages(
-    defaults: dict[str, Any], layers: tuple[Layer, ...], *, packages: bool
-) -> tuple[Config, Packaged, tuple[Layer, ...]]:
+    state_dir: Path, sources: tuple[SettingsSource, ...], *, packages: bool
+) -> tuple[Config, Packaged, tuple[SettingsSource, ...]]:
     """Return the configuration with what packages declare below it; what of that cannot be used is left out."""
     if not packages:
         with suppress(ConfigError):
-            return _validate(defaults, layers), Packaged(), layers
-    said = merged([layer.values for layer in layers])
-    packaged = read_packaged(Path(defaults["state_dir"]), said).checked(lambda values: combined([values]))
+            return _validate(state_dir, sources), Packaged(), sources
+    said = _said(sources)
+    packaged = read_packaged(state_dir, said).checked()
     for path, why in list(packaged.orphans(said)):
         packaged = replace(packaged, faults={**packaged.faults, dotted(path): why})
-        for layer in layers:
-            remove(layer.values, path)
-    above = merged([layer.values for layer in layers])
+        for source in sources:
+            remove(source.values, path)
     while True:
-        every = (packaged.layer(above), *layers)
+        every = (*sources, PackagedSource(packaged))
         try:
-            return _validate(defaults, every), packaged, every
+            return _validate(state_dir, every), packaged, every
         except ConfigError as error:
             if (blamed := packaged.blamed(error.problems)) is None:
                 raise ConfigError(*packaged.explained(error.problems)) from None
             packaged = packaged.without(*blamed)
 
 
-def _placer(layers: tuple[Layer, ...]) -> Callable[[Loc], str]:
-    def place(loc: Loc) -> str:
-        for length in range(len(loc), 0, -1):
-            for layer in reversed(layers):
-                if loc[:length] in layer.places:
-                    return layer.places[loc[:length]]
-        return "default"
-
-    return place
+def _place(sources: Sequence[SettingsSource], loc: Loc) -> str:
+    """Return where the value at `loc` was set, else the innermost mapping around it."""
+    around = (loc[:length] for length in range(len(loc), 0, -1))
+    return next((source.places[part] for part in around for source in sources if part in source.places), "default")
 
 
 def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
@@ -240,11 +222,3 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if lies_inside(config.state_dir, config.workspace_path):
         loc = ("workspace",) if config.workspace else ("state_dir",)
         yield loc, "the state folder must not lie inside the workspace: the agent could read its secrets; move one"
-
-
-def _file_warnings(path: Path, layer: Layer) -> Iterator[str]:
-    mode, shown = readable_by_others(path), shown_path(path)
-    if mode & 0o022:
-        yield f"{shown}: others can change it (mode {mode:o}); run `chmod 600 {shown}`"
-    elif mode and holds_secret(layer):
-        yield f"{shown}: others can read the secrets in it (mode {mode:o}); run `chmod 600 {shown}`"

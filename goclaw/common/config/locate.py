@@ -9,7 +9,7 @@ import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -86,7 +86,7 @@ def _find_fault(text: str) -> tuple[str, Loc, str] | None:
     return None
 
 
-def _build(node: yaml.Node, loc: Loc, located: Located) -> Any:
+def _build(node: yaml.Node, loc: Loc, located: Located) -> object:
     located.places.setdefault(loc, _spot(node.start_mark))
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
         located.problems.append((_spot(node.start_mark), loc, NO_TAGS))
@@ -98,8 +98,8 @@ def _build(node: yaml.Node, loc: Loc, located: Located) -> Any:
     return _scalar(node, loc, located)
 
 
-def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, Any]:
-    built: dict[str, Any] = {}
+def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, object]:
+    built: dict[str, object] = {}
     for key, value in node.value:
         spot = _spot(key.start_mark)
         if not isinstance(key, yaml.ScalarNode):
@@ -110,15 +110,14 @@ def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, An
             continue
         inner = (*loc, key.value)
         if key.value in built:
-            first = located.places[inner]
-            located.problems.append((spot, inner, f"duplicate key; it is also set at {first}, keep one of them"))
+            located.problems.append((spot, inner, _duplicate(located.places[inner])))
             continue
         located.places[inner] = spot
         built[key.value] = _build(value, inner, located)
     return built
 
 
-def _scalar(node: yaml.Node, loc: Loc, located: Located) -> Any:
+def _scalar(node: yaml.Node, loc: Loc, located: Located) -> object:
     text = str(node.value)
     kind = node.tag.removeprefix(_PLAIN)
     try:
@@ -172,7 +171,7 @@ def parse_json(text: str) -> Located:
     return located
 
 
-def _refuse(name: str) -> Any:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
 
 
@@ -190,12 +189,14 @@ def _remedy(error: json.JSONDecodeError, text: str) -> str:
 
 def _walk(text: str, located: Located) -> None:
     """Follow the pieces of a text that is known to be JSON."""
-    spot = _Spots(text)
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     loc: list[str | int] = []
     containers: list[str] = []
     expects_key = False
     for match in _PIECE.finditer(text):
         piece = match[0]
+        line = bisect_right(starts, match.start())
+        spot = f"{line}:{match.start() - starts[line - 1] + 1}"
         if piece in "]}":
             containers.pop()
             loc.pop()
@@ -208,28 +209,16 @@ def _walk(text: str, located: Located) -> None:
             expects_key = False
         elif expects_key:
             loc[-1] = json.loads(piece)
-            _note_key(tuple(loc), spot(match.start()), located)
+            if first := located.places.get(inner := tuple(loc)):
+                located.problems.append((spot, inner, _duplicate(first)))
+            located.places[inner] = spot
         else:
-            located.places.setdefault(tuple(loc), spot(match.start()))
+            located.places.setdefault(tuple(loc), spot)
             if piece in "[{":
                 containers.append(piece)
                 loc.append("" if piece == "{" else 0)
                 expects_key = piece == "{"
 
 
-def _note_key(loc: Loc, spot: str, located: Located) -> None:
-    if loc in located.places:
-        first = located.places[loc]
-        located.problems.append((spot, loc, f"duplicate key; it is also set at {first}, keep one of them"))
-    located.places[loc] = spot
-
-
-class _Spots:
-    """From an offset in a text to `line:column`, without recounting the lines each time."""
-
-    def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-
-    def __call__(self, offset: int) -> str:
-        line = bisect_right(self._starts, offset)
-        return f"{line}:{offset - self._starts[line - 1] + 1}"
+def _duplicate(first: str) -> str:
+    return f"duplicate key; it is also set at {first}, keep one of them"

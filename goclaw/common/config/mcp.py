@@ -16,13 +16,25 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, field_validator, model_validator
 
 from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Folder, Host, Hosts, ModelName, Names, OneOrMore, Origins, Selection, Url
+from goclaw.common.config.values import (
+    VARIABLE_NAMES,
+    Folder,
+    Host,
+    Hosts,
+    ModelName,
+    Names,
+    OneOrMore,
+    Origins,
+    Program,
+    Selection,
+    Url,
+    Words,
+    require,
+    require_names,
+)
 
 MAX_SERVER = 24
 """Characters of a server's name: `mcp__<server>__<tool>` has 64, and the tool needs most of them."""
-_SERVER_NAME = re.compile(rf"[a-z](?:[a-z0-9]|[_-](?![_-])){{0,{MAX_SERVER - 1}}}(?<![_-])")
-_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _ORDINARY = re.compile(r"[~.]?/.*|[A-Za-z]{1,16}|[0-9.:]{1,16}")
 """Paths, single words, short numbers: no secret has that form, and masking them would spoil every text."""
 _PROTOCOLS_OWN = re.compile("mcp-.*|content-.*|accept|host|connection|transfer-encoding|last-event-id", re.IGNORECASE)
@@ -47,30 +59,7 @@ class Variable(SecretStr):
         return _ORDINARY.fullmatch(self.get_secret_value()) is not None
 
 
-def _check_name(name: str) -> str:
-    if not _SERVER_NAME.fullmatch(name):
-        raise ValueError(
-            f"should be a short name such as `github`: at most {MAX_SERVER} small letters, digits, and single `_` "
-            "or `-` between them"
-        )
-    return name
-
-
-def _check_text(value: SecretStr) -> SecretStr:
-    if any(mark in value.get_secret_value() for mark in "\0\r\n"):
-        raise ValueError("should be one line")
-    return value
-
-
-def _check_variables(value: dict[str, Any]) -> dict[str, Any]:
-    if not all(map(_VARIABLE.fullmatch, value)):
-        raise ValueError("should have names of letters, digits and `_`")
-    return value
-
-
 def _check_headers(value: dict[str, Any]) -> dict[str, Any]:
-    if not all(map(_HEADER.fullmatch, value)):
-        raise ValueError("should have names of headers, such as `Authorization`")
     if own := [name for name in value if _PROTOCOLS_OWN.fullmatch(name)]:
         raise ValueError(f"should not set {own[0]}: the protocol sets it")
     if not all(text.get_secret_value().isascii() for text in value.values()):
@@ -78,20 +67,10 @@ def _check_headers(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _check_command(command: str) -> str:
-    if not command.strip() or any(ord(character) < 32 for character in command):
-        raise ValueError("should be the name or the path of a program")
-    if " " in command.strip() and "/" not in command:
-        raise ValueError(f"should be one program; write `command: {command.split()[0]}`, and the rest into `args`")
+def _whole_path(command: str) -> str:
     if "/" in command and not command.startswith(("/", "~/")):
         raise ValueError("should be a name on the PATH, or a whole path: it is started from nowhere in particular")
     return str(Path(command).expanduser()) if command.startswith("~/") else command
-
-
-def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
-    return words
 
 
 def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,15 +79,21 @@ def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
     return globs
 
 
-Variables = Annotated[
-    dict[str, Annotated[Variable, AfterValidator(_check_text)]],
-    AfterValidator(_check_variables),
-]
+_ONE_LINE = require(r"[^\0\r\n]*", "should be one line")
+Variables = Annotated[dict[str, Annotated[Variable, _ONE_LINE]], VARIABLE_NAMES]
 Headers = Annotated[
-    dict[str, Annotated[SecretStr, AfterValidator(_check_text)]],
+    dict[str, Annotated[SecretStr, _ONE_LINE]],
+    require_names(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", "should have names of headers, such as `Authorization`"),
     AfterValidator(_check_headers),
 ]
-ServerName = Annotated[str, AfterValidator(_check_name)]
+ServerName = Annotated[
+    str,
+    require(
+        rf"[a-z](?:[a-z0-9]|[_-](?![_-])){{0,{MAX_SERVER - 1}}}(?<![_-])",
+        f"should be a short name such as `github`: at most {MAX_SERVER} small letters, digits, and single `_` or `-` "
+        "between them",
+    ),
+]
 Globs = Annotated[Names, AfterValidator(_check_globs)]
 JsonSchema = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
@@ -143,14 +128,12 @@ class McpClientSettings(Section):
     """A server of the Model Context Protocol: a program that is started (`command`), or an address (`url`)."""
 
     enabled: bool = Field(True, description="Whether it is used.")
-    command: Annotated[str, AfterValidator(_check_command)] | None = Field(
+    command: Annotated[Program, AfterValidator(_whole_path)] | None = Field(
         None,
         description="The program: a name or a whole path. It is yours, and is not contained (docs/mcp.md).",
         examples=["npx"],
     )
-    args: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
-        (), description="Its arguments, a word each. Others on this machine can read them: no secrets."
-    )
+    args: Words = Field((), description="Its arguments, a word each. Others on this machine can read them: no secrets.")
     env: Variables = Field(
         default_factory=dict,
         description="Variables of its environment, beside PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no other.",
@@ -197,12 +180,6 @@ class McpClientSettings(Section):
 McpServers = dict[ServerName, McpClientSettings]
 
 
-def _check_version(value: str) -> str:
-    if value not in VERSIONS:
-        raise ValueError(f"should be a version that can be spoken here: {', '.join(VERSIONS)}")
-    return value
-
-
 def _check_public(url: str) -> str:
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
@@ -211,6 +188,10 @@ def _check_public(url: str) -> str:
 
 
 PublicUrl = Annotated[Url, AfterValidator(_check_public)]
+ProtocolVersion = Annotated[
+    str,
+    require("|".join(map(re.escape, VERSIONS)), f"should be a version that can be spoken here: {', '.join(VERSIONS)}"),
+]
 
 
 class PromptArgumentSettings(Section):
@@ -258,7 +239,7 @@ class McpServerSettings(Section):
     name: str = Field("goclaw", min_length=1, max_length=64, description="How it calls itself.")
     version: str = Field("", max_length=64, description="Its version; not set: that of GoClaw.")
     instructions: str = Field("", max_length=4_000, description="What clients tell their models about it.")
-    protocol_version: Annotated[str, AfterValidator(_check_version)] | None = Field(
+    protocol_version: ProtocolVersion | None = Field(
         None, description="The only version of the protocol that is spoken; not set: what client and server both know."
     )
     tools: Selection = Field(

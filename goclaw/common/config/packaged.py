@@ -1,4 +1,4 @@
-"""The declarations of installed packages, as the layer of the configuration below everything that the operator says.
+"""The declarations of installed packages, as the source of settings below everything that the operator says.
 
 Merged key by key: lists count whole, a key without a value (`null`) is as the package has it, and `replace: true` in a
 mapping puts aside the package's values there. Unusable parts are left out and named, and stop nothing.
@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goclaw.common.config.agents import GENERAL, GENERAL_KIND
-from goclaw.common.config.keys import child_kind, entry_kind
-from goclaw.common.config.layers import Layer, key_kind
+from goclaw.common.config.keys import child_kind, entry_kind, kind_at
 from goclaw.common.config.report import dotted
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import SettingsSource, combine, nest
 from goclaw.common.core import catalog
 from goclaw.common.core.plugin_folder import activate
 from goclaw.common.core.plugins import load, plugins
@@ -42,7 +42,7 @@ class PackagedKey:
     """A key that a package says, such as `agents.kinds.chat`."""
 
     path: Path
-    values: Any
+    values: object
     place: str
     """Source of the line, for people: `agent chat of plugin agents.chat (garden 1.0)`."""
 
@@ -59,28 +59,17 @@ class Packaged:
     declared: Any = None
     """The parts themselves, for `toolkit.parts`."""
 
-    def layer(self, above: Mapping[str, Any]) -> Layer:
-        """Return the lowest layer. `above`: the operator's values, which put aside those that they replace."""
-        layer = Layer()
-        of_packages = {entry.path[2] for entry in self.entries if entry.path[:2] == _KINDS}
-        if of_packages and not (_at(above, _KINDS) or {}).keys() - of_packages:
-            # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
-            layer.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
-        for entry in self.entries:
-            layer.set(entry.path, _select(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
-        return layer
-
     def without(self, entry: PackagedKey, why: str) -> "Packaged":
         """Return a copy without an entry, which is named as a fault."""
         kept = tuple(each for each in self.entries if each is not entry)
         return replace(self, entries=kept, faults={**self.faults, entry.place: why})
 
-    def checked(self, check: Callable[[Mapping[str, Any]], object]) -> "Packaged":
-        """Return a copy without entries that are invalid by themselves. `check` raises ValidationError for those."""
+    def checked(self) -> "Packaged":
+        """Return a copy without entries that are invalid by themselves."""
         found = self
         for entry in self.entries:
             try:
-                check(_nest(entry.path, entry.values))
+                combine([SettingsSource(nest(entry.path, entry.values))])
             except ValidationError as error:
                 found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
         return found
@@ -97,7 +86,7 @@ class Packaged:
         """Return the lines about the operator's values, with a word on a package's value of the same key."""
         return [line + self._remedy(line) for line in problems]
 
-    def orphans(self, above: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    def orphans(self, above: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
         """Yield keys that the operator sets in a part of a package that cannot be loaded, and why they cannot count."""
         for path in self.absent:
             said = _at(above, path)
@@ -117,6 +106,26 @@ class Packaged:
             if f": {(key := dotted(entry.path))}." in line:
                 return f" ({entry.place} says more of it; `{key}.replace: true` puts that aside)"
         return ""
+
+
+class PackagedSource(SettingsSource):
+    """What packages declare, as far as the sources above leave it."""
+
+    def __init__(self, packaged: Packaged) -> None:
+        super().__init__()
+        self._packaged = packaged
+
+    def __call__(self) -> dict[str, Any]:
+        above, entries = self.current_state, self._packaged.entries
+        of_packages = {entry.path[2] for entry in entries if entry.path[:2] == _KINDS}
+        own = _at(above, _KINDS)
+        if of_packages and not (isinstance(own, dict) and own.keys() - of_packages):
+            # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
+            self.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
+        for entry in entries:
+            left = _select(entry.values, _at(above, entry.path), kind_at(Config, entry.path))
+            self.set(entry.path, left, entry.place)
+        return self.values
 
 
 @record
@@ -166,7 +175,7 @@ def file_title(path: FilePath) -> str:
     return f"plugin file {path}"
 
 
-def read_packaged(state_dir: FilePath, above: Mapping[str, Any]) -> Packaged:
+def read_packaged(state_dir: FilePath, above: Mapping[str, object]) -> Packaged:
     """Read what installed packages declare, those of the state folder's plugins and one-file plugins included.
 
     Every omission is a fault. Modules are imported only where there are any. Blocks. `above`: the operator's values.
@@ -182,7 +191,7 @@ def read_packaged(state_dir: FilePath, above: Mapping[str, Any]) -> Packaged:
     return replace(found, faults={**faults, **found.faults}, absent=(*found.absent, *absent))
 
 
-def _ground(state_dir: FilePath, above: Mapping[str, Any]) -> Config | None:
+def _ground(state_dir: FilePath, above: Mapping[str, object]) -> Config | None:
     """Return the places that the operator names, where one-file plugins may be; None: none are, or they are wrong."""
     if not above.get("plugins") and not (state_dir / TOOLS_FOLDER).is_dir():
         return None
@@ -198,28 +207,29 @@ def may_have_said(section: str, name: str) -> tuple[Path, ...]:
     return tuple((*above, name) for above in _KEYS[section])
 
 
-def given(value: Any) -> Any:
+def given(section: BaseModel) -> dict[str, object]:
     """Turn a section into data as the file would have it, without keys that were not set."""
-    match value:
-        case BaseModel():
-            said = {name: getattr(value, name) for name in type(value).model_fields if name in value.model_fields_set}
-            return {name: given(each) for name, each in said.items() if each is not None}
-        case dict():
-            return {name: given(each) for name, each in value.items()}
-    return value
+    said = {name: value for name, value in section if name in section.model_fields_set and value is not None}
+    return {name: _given(value) for name, value in said.items()}
 
 
-def remove(values: dict[str, Any], path: Path) -> None:
+def _given(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _given(each) for name, each in value.items()}
+    return given(value) if isinstance(value, BaseModel) else value
+
+
+def remove(values: dict[str, object], path: Path) -> None:
     """Take a key out of nested mappings, if it exists."""
     *above, name = path
-    inner: Any = values
+    inner: object = values
     for part in above:
         inner = inner.get(part) if isinstance(inner, dict) else None
     if isinstance(inner, dict):
         inner.pop(name, None)
 
 
-def _select(values: Any, said: Any, kind: Any) -> Any:
+def _select(values: object, said: object, kind: object) -> object:
     """Select the package's values that stay below the operator's there."""
     if not isinstance(values, dict) or not isinstance(said, dict):
         return values
@@ -229,20 +239,14 @@ def _select(values: Any, said: Any, kind: Any) -> Any:
     return {name: _select(each, said.get(name), child_kind(kind, name)) for name, each in values.items()}
 
 
-def _replaces(said: Mapping[str, Any]) -> bool:
+def _replaces(said: Mapping[str, object]) -> bool:
     try:
         return _SWITCH.validate_python(said.get(REPLACE, False))
     except ValidationError:
         return False
 
 
-def _at(values: Any, path: Path) -> Any:
+def _at(values: object, path: Path) -> object:
     for name in path:
         values = values.get(name) if isinstance(values, dict) else None
     return values
-
-
-def _nest(path: Path, values: Any) -> dict[str, Any]:
-    for name in reversed(path):
-        values = {name: values}
-    return dict(values)

@@ -3,58 +3,49 @@
 What becomes of what such a catalogue says is in `goclaw.extensions.registries` (docs/registries.md).
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from goclaw.common.config.mcp import Headers, Variables
 from goclaw.common.config.section import Section, replaceable
-from goclaw.common.config.values import Duration, Host, Hosts, Names, Secret, Url
+from goclaw.common.config.values import Duration, Host, Hosts, Names, Secret, Url, require
 
 LATEST = "latest"
 """Stands for the newest version in an address, so none is called so."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ENTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|/(?=[A-Za-z0-9])){0,199}")
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,99}")
-_DIGEST = re.compile("[0-9a-f]{64}")
-
-
-def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("should be a short name such as `corp`: letters, digits, `.`, `_` and `-`, at most 64")
-    return name
-
-
-def _check_api_version(version: str) -> str:
-    if not re.fullmatch(r"v[0-9][0-9A-Za-z.]{0,15}", version):
-        raise ValueError("should be a version such as `v1`; `v0` and what begins with it is the public MCP registry's")
-    return version
-
-
-def _check_digest(text: str) -> str:
-    if not _DIGEST.fullmatch(text):
-        raise ValueError("should be 64 hexadecimal digits, as `goclaw registry show` prints them")
-    return text
-
-
-def _check_entry(name: str) -> str:
-    if not _ENTRY.fullmatch(name):
-        raise ValueError("should be a name such as `data-tools` or `io.github.ann/data`, at most 200 characters")
-    return name
-
-
-def _check_version(version: str) -> str:
-    if version == LATEST or not _VERSION.fullmatch(version):
-        raise ValueError("should be a version such as `1.2.3`, at most 100 letters, digits, `.`, `+`, `_` and `-`")
-    return version
-
-
-RegistryName = Annotated[str, AfterValidator(_check_name)]
-EntryName = Annotated[str, AfterValidator(_check_entry)]
+RegistryName = Annotated[
+    str,
+    require(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        "should be a short name such as `corp`: letters, digits, `.`, `_` and `-`, at most 64",
+    ),
+]
+EntryName = Annotated[
+    str,
+    require(
+        r"[A-Za-z0-9](?:[A-Za-z0-9._-]|/(?=[A-Za-z0-9])){0,199}",
+        "should be a name such as `data-tools` or `io.github.ann/data`, at most 200 characters",
+    ),
+]
 """A name in a registry."""
-EntryVersion = Annotated[str, AfterValidator(_check_version)]
+EntryVersion = Annotated[
+    str,
+    require(
+        rf"(?!{LATEST}\Z)[A-Za-z0-9][A-Za-z0-9.+_-]{{0,99}}",
+        "should be a version such as `1.2.3`, at most 100 letters, digits, `.`, `+`, `_` and `-`",
+    ),
+]
+ApiVersion = Annotated[
+    str,
+    require(
+        r"v[0-9][0-9A-Za-z.]{0,15}",
+        "should be a version such as `v1`; `v0` and what begins with it is the public MCP registry's",
+    ),
+]
+Digest = Annotated[
+    str, require("[0-9a-f]{64}", "should be 64 hexadecimal digits, as `goclaw registry show` prints them")
+]
 
 
 class RetrySettings(Section):
@@ -79,7 +70,7 @@ class RegistrySettings(Section):
 
     url: Url = Field(description="Where it is.", examples=["https://registry.example.org"])
     description: str = Field("", description="What it is for.")
-    api_version: Annotated[str, AfterValidator(_check_api_version)] = Field(
+    api_version: ApiVersion = Field(
         "v1",
         description="The version of its interface, a part of its paths. `v0`, `v0.1`: it is one in the format of the "
         "public MCP registry.",
@@ -116,7 +107,7 @@ class FromRegistrySettings(Section):
     registry: str = Field(description="A name of `registries`.", examples=["corp"], min_length=1)
     toolset: str = Field(description="What it is called there.", examples=["data-tools"], min_length=1)
     version: str = Field("", description="Exactly this version; empty: the newest.", max_length=100)
-    sha256: Annotated[str, AfterValidator(_check_digest)] | None = Field(
+    sha256: Digest | None = Field(
         None,
         description="What the entry of this version has to hash to; not set: what it was when it was first seen.",
     )

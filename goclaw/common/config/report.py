@@ -3,13 +3,12 @@
 Texts are never repeated in a message: a value at the wrong key may well be a secret.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from goclaw.common.config.keys import Loc, child_kind, closest, is_secret, keys, names_in
+from goclaw.common.config.keys import Loc, child_kind, closest, is_secret, keys, kind_at, names_in
 from goclaw.common.config.values import LISTED, MAPPED
 
 Place = Callable[[Loc], str]
@@ -87,7 +86,7 @@ def dotted(loc: Loc) -> str:
 
 def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
     """Describe a key that the schema does not have."""
-    name, container = str(loc[-1]), _kind_at(loc[:-1], model)
+    name, container = str(loc[-1]), kind_at(model, loc[:-1])
     known = names_in(container)
     elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
     is_elsewhere = 0 < len(elsewhere) <= _MAX_PLACES
@@ -99,7 +98,7 @@ def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
     return f"unknown key; known here: {', '.join(known)}"
 
 
-def json_type(value: Any) -> str:
+def json_type(value: object) -> str:
     """Return a value's type in the words of YAML and JSON."""
     return _JSON_TYPES.get(type(value), "nothing" if value is None else type(value).__name__)
 
@@ -122,32 +121,25 @@ def _message(details: ErrorDetails, loc: Loc, model: type[BaseModel]) -> str:
         return expected
     is_text = kind == "string_type" and isinstance(value, (int, float))
     hint = "; put it in quotes" if is_text else ""
-    shown = f" ({value})" if _may_show(value) and not is_secret(_kind_at(loc, model)) else ""
+    shown = f" ({value})" if _may_show(value) and not is_secret(kind_at(model, loc)) else ""
     return f"{expected}, not {json_type(value)}{shown}{hint}"
 
 
-def _choice(expected: str, value: Any) -> str:
+def _choice(expected: str, value: object) -> str:
     choices = expected.replace(" or ", ", ").replace("''", '""').replace("'", "").split(", ")
     meant = closest(value, choices) if isinstance(value, str) else None
     listed = f"should be one of {', '.join(choices)}"
     return f"{listed}; did you mean `{meant}`?" if meant else listed
 
 
-def _may_show(value: Any) -> bool:
+def _may_show(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _kind_at(loc: Loc, model: type[BaseModel]) -> Any:
-    kind: Any = model
-    for part in loc:
-        kind = child_kind(kind, part)
-    return kind
 
 
 def _real(loc: Loc, model: type[BaseModel]) -> Loc:
     """Return the location without what pydantic adds of its own: the members of a union, `[key]`."""
     real: list[str | int] = []
-    kind: Any = model
+    kind: object = model
     for part in loc:
         if part == "[key]":
             break
@@ -159,7 +151,3 @@ def _real(loc: Loc, model: type[BaseModel]) -> Loc:
         real.append(part)
         kind = inner
     return tuple(real)
-
-
-def listing(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

@@ -1,16 +1,15 @@
 """The keys of `schedules`: the operator's messages and tasks at a time."""
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from goclaw.common.config.keys import Loc
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, ModelName, Selection
+from goclaw.common.config.values import Duration, ModelName, Selection, require
 from goclaw.common.config.webhooks import NotifyTarget, ResultTarget, of_target
 from goclaw.common.core.timezones import zone_named
 
@@ -20,13 +19,7 @@ _NO_MOMENT = "should be a date and time such as 2026-12-24T18:00"
 _TASK_ONLY = ("session", "agent", "model", "tools", "ask", "budget", "time_limit")
 
 
-def _check_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
-        raise ValueError("should be letters, digits, `-` and `_`, at most 64")
-    return value
-
-
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> object:
     # YAML reads an unquoted date and time as such.
     return value.isoformat() if isinstance(value, date) else value
 
@@ -107,7 +100,10 @@ class ScheduleSettings(Section):
     catch_up_within: Duration = Field(86_400, description="How late a missed time may be caught up.")
 
 
-ConfiguredSchedules = dict[Annotated[str, AfterValidator(_check_name)], ScheduleSettings]
+ScheduleName = Annotated[
+    str, require(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "should be letters, digits, `-` and `_`, at most 64")
+]
+ConfiguredSchedules = dict[ScheduleName, ScheduleSettings]
 
 
 def contradictions(

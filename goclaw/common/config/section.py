@@ -22,7 +22,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
         # To call a section checks its defaults, and builds what checks them.
         for field in cls.model_fields.values():
             made_by: Any = field.default_factory
@@ -31,7 +31,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
         # pydantic reads true as 1, which turns a slip into a limit.
         kind = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and not {int, float}.isdisjoint(get_args(kind) or (kind,)):
@@ -40,7 +40,7 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _no_absurd_number(cls, value: Any) -> Any:
+    def _no_absurd_number(cls, value: object) -> object:
         if isinstance(value, int | float) and value > MAX_NUMBER:
             raise ValueError(f"should be at most {MAX_NUMBER:,}")
         return value
@@ -61,14 +61,14 @@ class _WhenGiven:
     def __init__(self, kind: Any) -> None:
         self._checks = cache(partial(TypeAdapter[Any], kind))
 
-    def __get_pydantic_core_schema__(self, _: Any, __: object) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, _: object, __: object) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(lambda value: self._checks().validate_python(value))
 
     def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(self._checks().core_schema)
 
 
-def _has_sections(kind: Any) -> bool:
+def _has_sections(kind: object) -> bool:
     return (isinstance(kind, type) and issubclass(kind, Section)) or any(map(_has_sections, get_args(kind)))
 
 
@@ -76,7 +76,7 @@ class Sections(Section):
     """A mapping of sections: what checks one of them is built when it is first given."""
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
         super().__pydantic_init_subclass__()
         for name, field in cls.model_fields.items():
             if name in cls.__annotations__ and _has_sections(field.annotation):

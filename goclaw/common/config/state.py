@@ -129,7 +129,7 @@ class Facts(Protocol):
         """Return the value of a name; None: none is kept."""
         ...
 
-    async def learn(self, name: str, value: Any) -> None:
+    async def learn(self, name: str, value: object) -> None:
         """Keep a value that JSON can express."""
         ...
 
@@ -153,7 +153,7 @@ class SharedFacts(Facts, Protocol):
         """Return the facts `name:PART` by their part, and that called `name` itself as the part ""."""
         ...
 
-    async def learn_new(self, name: str, value: Any) -> bool:
+    async def learn_new(self, name: str, value: object) -> bool:
         """Keep a value, unless one of this name is kept. False: one is."""
         ...
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from goclaw.common.config.exports import PublishSettings
+from goclaw.common.config.exports import PublishSettings, refuse_built_in
 from goclaw.common.config.mcp import PinnedSets, ServerName
 from goclaw.common.config.registries import FromRegistrySettings
 from goclaw.common.config.section import Section
@@ -18,15 +18,16 @@ from goclaw.common.config.values import (
     Host,
     Names,
     Ports,
+    Program,
     Secret,
     Selection,
     ToolProfile,
     Url,
+    Words,
+    require,
 )
-from goclaw.common.core import catalog
 from goclaw.common.core.selection import BUILT_IN, cycle
 
-_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
 """Characters that `ssh` expands in file names."""
@@ -54,8 +55,6 @@ FOR_PEOPLE_ONLY = (
 
 MAX_NAME = 64
 """Characters of a tool's name that every provider takes."""
-_CLI_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}")
-
 _SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -144,7 +143,10 @@ class SshHost(Section):
 
     host: Host = Field(description="Name or address.", examples=["web1.example.org"])
     port: int = Field(22, ge=1, le=65_535, description="Port of its sshd.")
-    user: str = Field(description="As whom commands run there.", examples=["deploy"])
+    user: Annotated[
+        str,
+        require(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", "should be the name of a user: letters, digits, `_`, `.` and `-`"),
+    ] = Field(description="As whom commands run there.", examples=["deploy"])
     identity_file: SshFile = Field(
         description="Private key without a passphrase, outside of every workspace.", examples=["/etc/goclaw/ssh/web1"]
     )
@@ -152,13 +154,6 @@ class SshHost(Section):
         description="File with the host's key (`ssh-keyscan`, compared by a person).",
         examples=["/etc/goclaw/ssh/known_hosts"],
     )
-
-    @field_validator("user")
-    @classmethod
-    def _is_a_name(cls, user: str) -> str:
-        if not _USER.fullmatch(user):
-            raise ValueError("should be the name of a user: letters, digits, `_`, `.` and `-`")
-        return user
 
 
 class SshSettings(Section):
@@ -194,39 +189,14 @@ class CommandSettings(Section):
         return plain
 
 
-def _check_name(name: str) -> str:
-    if not _CLI_NAME.fullmatch(name):
-        raise ValueError(f"should be a name in snake_case (`run_lint`), at most {MAX_NAME} characters")
-    if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
-        raise ValueError("is the name of a built-in tool; choose another one")
-    return name
-
-
-def _check_command(command: str) -> str:
-    if not command.strip() or any(ord(character) < 32 for character in command):
-        raise ValueError("should be the name or the path of a program")
-    if " " in command.strip() and "/" not in command:
-        words = command.split()
-        raise ValueError(f"should be one program; write `command: {words[0]}`, and the rest into `args`")
-    return command
-
-
-def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
-    return words
-
-
 class CliToolSettings(Section):
     """A tool that runs one command, contained like those of `exec`; the model adds arguments to it."""
 
-    command: Annotated[str, AfterValidator(_check_command)] = Field(
+    command: Program = Field(
         description="The program: a name, or a path; `./lint.sh` lies in the workspace.",
         examples=["golangci-lint"],
     )
-    args: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
-        (), description="Its first arguments, a word each; what the model gives comes behind them."
-    )
+    args: Words = Field((), description="Its first arguments, a word each; what the model gives comes behind them.")
     description: str = Field(
         description="What the tool does, for the model: a first sentence, and what else it should know.",
         examples=["Run the Go linter."],
@@ -280,7 +250,15 @@ class CliToolSettings(Section):
         return (self.command, *self.args, *shlex.split(given))
 
 
-CliTools = dict[Annotated[str, AfterValidator(_check_name)], CliToolSettings]
+CliToolName = Annotated[
+    str,
+    require(
+        rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}",
+        f"should be a name in snake_case (`run_lint`), at most {MAX_NAME} characters",
+    ),
+    AfterValidator(refuse_built_in),
+]
+CliTools = dict[CliToolName, CliToolSettings]
 
 
 class ExecSettings(Section):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from unicodedata import category
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -33,13 +33,36 @@ _DURATION = re.compile(
 _NO_DURATION = "should be a time such as `45s`, `2m` or `1h30m`, or a number of seconds"
 
 
-def _split(value: Any) -> Any:
+def require(pattern: str, problem: str) -> AfterValidator:
+    """Return the check that a text or a secret has this form; `problem` is the error otherwise."""
+
+    def check(value: str | SecretStr) -> str | SecretStr:
+        text = value if isinstance(value, str) else value.get_secret_value()
+        if not re.fullmatch(pattern, text):
+            raise ValueError(problem)
+        return value
+
+    return AfterValidator(check)
+
+
+def require_names(pattern: str, problem: str) -> AfterValidator:
+    """Return the check that the keys of a mapping have this form; `problem` is the error otherwise."""
+
+    def check(value: dict[str, object]) -> dict[str, object]:
+        if not all(re.fullmatch(pattern, name) for name in value):
+            raise ValueError(problem)
+        return value
+
+    return AfterValidator(check)
+
+
+def _split(value: object) -> object:
     if not isinstance(value, str) or value == "auto":
         return value
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def _upper(value: Any) -> Any:
+def _upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
 
@@ -54,26 +77,7 @@ def _check_url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _check_secret(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value()
-    if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError("should be one word without spaces, line breaks or unusual characters")
-    return value
-
-
-def _check_spec(value: str) -> str:
-    if not re.fullmatch(r"[^:\s]+:\S+", value):
-        raise ValueError("should be `provider:model`, such as openai-chat:whisper-1")
-    return value
-
-
-def _check_model(value: str) -> str:
-    if value != "demo" and not re.fullmatch(r"[^:\s]+:\S+", value):
-        raise ValueError("should be `provider:name`, such as anthropic:claude-opus-5-5, or `demo`")
-    return value
-
-
-def _seconds(value: Any) -> Any:
+def _seconds(value: object) -> object:
     """Return the seconds of a duration like `1h30m`."""
     if isinstance(value, bool):
         raise ValueError(_NO_DURATION)
@@ -94,35 +98,11 @@ def _check_group(value: int) -> int:
     return value
 
 
-def _check_chat(value: str) -> str:
-    if not re.fullmatch(r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?", value):
-        raise ValueError("should be `telegram:<chat id>`: the number of a person or a group, no name")
-    return value
-
-
-def _check_host(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}", value):
-        raise ValueError("should be the name or the address of this machine, such as 127.0.0.1")
-    return value
-
-
-def _check_origin(value: str) -> str:
-    if not re.fullmatch(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?", value):
-        raise ValueError("should be the beginning of a page's address: `https://host`, without a path")
-    return value.lower()
-
-
 def _check_network(value: str) -> str:
     try:
         return str(ip_network(value, strict=False))
     except ValueError:
         raise ValueError("should be an IP address or a network, such as 127.0.0.1 or 10.0.0.0/8") from None
-
-
-def _check_path(value: str) -> str:
-    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{0,200}", value):
-        raise ValueError("should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`")
-    return value
 
 
 def check_store(value: str) -> str:
@@ -142,18 +122,6 @@ def check_store(value: str) -> str:
         raise ValueError("should have no password in it: put that alone into the file `secrets/store_password`")
     if not re.fullmatch(_SCHEMA, query.get("schema", [DEFAULT_SCHEMA])[-1]):
         raise ValueError("has a `schema` that is no plain name: small letters, digits and `_`, 63 at most")
-    return value
-
-
-def _check_replica_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{0,40}", value):
-        raise ValueError("should be 40 letters, digits, `.`, `_` and `-` at most")
-    return value
-
-
-def _check_webhook_secret(value: SecretStr) -> SecretStr:
-    if not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
-        raise ValueError("should be 16 to 256 letters, digits, `_` and `-`")
     return value
 
 
@@ -178,13 +146,25 @@ def absolute(value: Path, base: Path = Path()) -> Path:
 
 
 def _check_environment(value: dict[str, str]) -> dict[str, str]:
-    if not all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) for name in value):
-        raise ValueError("should have names of letters, digits and `_`")
     if loaders := [name for name in value if _LOADED.fullmatch(name)]:
         raise ValueError(f"should not set {loaders[0]}: it makes every command run something else first")
     if any("\0" in text for text in value.values()):
         raise ValueError("should hold no NUL characters")
     return value
+
+
+def _refuse_nul(words: tuple[str, ...]) -> tuple[str, ...]:
+    if any("\0" in word for word in words):
+        raise ValueError("should hold no NUL characters")
+    return words
+
+
+def _check_program(command: str) -> str:
+    if not command.strip() or any(ord(character) < 32 for character in command):
+        raise ValueError("should be the name or the path of a program")
+    if " " in command.strip() and "/" not in command:
+        raise ValueError(f"should be one program; write `command: {command.split()[0]}`, and the rest into `args`")
+    return command
 
 
 def _check_selection(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -199,6 +179,9 @@ OneOrMore = BeforeValidator(_split)
 Names = Annotated[tuple[str, ...], OneOrMore]
 Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
 """Which tools: see `goclaw.common.core.selection`."""
+Words = Annotated[tuple[str, ...], AfterValidator(_refuse_nul)]
+"""Arguments of a program, a word each."""
+Program = Annotated[str, AfterValidator(_check_program)]
 Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
 GroupId = Annotated[int, AfterValidator(_check_group)]
 
@@ -228,15 +211,40 @@ def contexts_of(groups: Groups) -> Mapping[int, int]:
     return {group: settings.context for group, settings in groups.items()}
 
 
-ChatName = Annotated[str, AfterValidator(_check_chat)]
-Host = Annotated[str, AfterValidator(_check_host)]
+ChatName = Annotated[
+    str,
+    require(
+        r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?",
+        "should be `telegram:<chat id>`: the number of a person or a group, no name",
+    ),
+]
+Host = Annotated[
+    str,
+    require(
+        r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}",
+        "should be the name or the address of this machine, such as 127.0.0.1",
+    ),
+]
 Hosts = Annotated[tuple[Host, ...], OneOrMore]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_check_origin)], ...], OneOrMore]
+_ORIGIN = require(
+    r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?",
+    "should be the beginning of a page's address: `https://host`, without a path",
+)
+Origins = Annotated[tuple[Annotated[str, _ORIGIN, AfterValidator(str.lower)], ...], OneOrMore]
 Networks = Annotated[tuple[Annotated[str, AfterValidator(_check_network)], ...], OneOrMore]
-UrlPath = Annotated[str, AfterValidator(_check_path)]
+UrlPath = Annotated[
+    str,
+    require(
+        r"/[A-Za-z0-9._~/-]{0,200}",
+        "should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`",
+    ),
+]
 Url = Annotated[str, AfterValidator(_check_url)]
-Spec = Annotated[str, AfterValidator(_check_spec)]
-ModelName = Annotated[str, AfterValidator(_check_model)]
+Spec = Annotated[str, require(r"[^:\s]+:\S+", "should be `provider:model`, such as openai-chat:whisper-1")]
+ModelName = Annotated[
+    str,
+    require(r"demo|[^:\s]+:\S+", "should be `provider:name`, such as anthropic:claude-opus-5-5, or `demo`"),
+]
 Duration = Annotated[
     float,
     BeforeValidator(_seconds),
@@ -244,10 +252,12 @@ Duration = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
 ]
 """Seconds; may be written as `1h30m`."""
-ReplicaName = Annotated[str, AfterValidator(_check_replica_name)]
+ReplicaName = Annotated[str, require(r"[A-Za-z0-9._-]{0,40}", "should be 40 letters, digits, `.`, `_` and `-` at most")]
 StoreAddress = Annotated[str, AfterValidator(check_store)]
-Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
-WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
+Secret = Annotated[SecretStr, require("[!-~]+", "should be one word without spaces, line breaks or unusual characters")]
+WebhookSecret = Annotated[
+    SecretStr, require(r"[A-Za-z0-9_-]{16,256}", "should be 16 to 256 letters, digits, `_` and `-`")
+]
 _VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
 
 
@@ -262,7 +272,8 @@ def _refuse_variables(value: Path) -> Path:
 
 Folder = Annotated[Path, AfterValidator(_refuse_variables), AfterValidator(absolute)]
 Files = Annotated[tuple[Folder, ...], OneOrMore]
-Environment = Annotated[dict[str, str], AfterValidator(_check_environment)]
+VARIABLE_NAMES = require_names("[A-Za-z_][A-Za-z0-9_]*", "should have names of letters, digits and `_`")
+Environment = Annotated[dict[str, str], VARIABLE_NAMES, AfterValidator(_check_environment)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 
 Mode = Literal["default", "accept-edits", "plan", "bypass"]

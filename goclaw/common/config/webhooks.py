@@ -3,7 +3,6 @@
 The handling of a call is in `goclaw.gateway.servers.webhooks`, for people in docs/webhooks.md.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from goclaw.common.config.keys import Loc, what_helps
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, ModelName, OneOrMore, Secret, Selection
+from goclaw.common.config.values import Duration, ModelName, OneOrMore, Secret, Selection, require
 from goclaw.common.core.events import Address
 
 HOOKS = "/hooks/"
@@ -22,45 +21,15 @@ NOTIFY = "notify"
 MAX_TEMPLATE = 4_000
 """Characters of a template: what it does is bounded by its length."""
 SHORTEST_SECRET = 16
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
-_USER = re.compile(r"[a-z][a-z0-9]*:[^\s:]{1,100}")
-_TARGET = re.compile(r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?|notify:[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _OPTIONS = ("session", "agent", "model", "tools", "budget", "seconds", "ask")
 """Keys that are about the turn of a task."""
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-goclaw-token"})
 
 
-def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("should be a short name such as `github`: letters, digits, `_` and `-`, at most 64")
-    return name
-
-
-def _check_secret(value: SecretStr) -> SecretStr:
-    if len(value.get_secret_value()) < SHORTEST_SECRET:
-        raise ValueError(f"should have at least {SHORTEST_SECRET} characters, as `openssl rand -hex 32` makes them")
-    return value
-
-
-def _check_header(name: str) -> str:
-    if not _HEADER.fullmatch(name):
-        raise ValueError("should be the name of a header, such as X-Request-Id")
+def _refuse_credentials(name: str) -> str:
     if name.lower() in _CREDENTIALS:
         raise ValueError("should be no header that carries a secret")
     return name
-
-
-def _check_user(key: str) -> str:
-    if not _USER.fullmatch(key):
-        raise ValueError("should be a key of users.json, such as telegram:123456789 or tui:ann")
-    return key
-
-
-def _check_target(value: str) -> str:
-    if not _TARGET.fullmatch(value):
-        raise ValueError("should be `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`")
-    return value
 
 
 def _check_template(text: str) -> str:
@@ -81,12 +50,37 @@ def _check_url(value: SecretStr) -> SecretStr:
     return value
 
 
-EndpointName = Annotated[str, AfterValidator(_check_name)]
-CallerSecret = Annotated[Secret, AfterValidator(_check_secret)]
-HeaderName = Annotated[str, AfterValidator(_check_header)]
+EndpointName = Annotated[
+    str,
+    require(
+        r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
+        "should be a short name such as `github`: letters, digits, `_` and `-`, at most 64",
+    ),
+]
+CallerSecret = Annotated[
+    Secret,
+    require(
+        rf".{{{SHORTEST_SECRET},}}",
+        f"should have at least {SHORTEST_SECRET} characters, as `openssl rand -hex 32` makes them",
+    ),
+]
+HeaderName = Annotated[
+    str,
+    require(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", "should be the name of a header, such as X-Request-Id"),
+    AfterValidator(_refuse_credentials),
+]
 HeaderNames = Annotated[tuple[HeaderName, ...], OneOrMore]
-UserKey = Annotated[str, AfterValidator(_check_user)]
-ResultTarget = Annotated[str, AfterValidator(_check_target)]
+UserKey = Annotated[
+    str,
+    require(r"[a-z][a-z0-9]*:[^\s:]{1,100}", "should be a key of users.json, such as telegram:123456789 or tui:ann"),
+]
+ResultTarget = Annotated[
+    str,
+    require(
+        r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?|notify:[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
+        "should be `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`",
+    ),
+]
 """Where results go: a chat, or a name of `notify`."""
 WebhookTemplate = Annotated[str, AfterValidator(_check_template)]
 SecretUrl = Annotated[Secret, AfterValidator(_check_url)]

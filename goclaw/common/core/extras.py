@@ -35,22 +35,37 @@ def without(*modules: str) -> Iterator[None]:
 
 
 @contextmanager
-def standing_in(module: str, **names: object) -> Iterator[None]:
-    """Let imports of `module` find only these names, inside the block, unless it is imported already.
+def standing_in(*modules: str, **names: object) -> Iterator[None]:
+    """Let imports of `modules` find only these names, inside the block, unless they are imported already.
 
-    Modules imported inside go on with them; a later import finds the module itself.
+    Modules imported inside go on with them; a later import finds the modules themselves.
     """
-    if module in sys.modules:
-        yield
-        return
-    stand_in = ModuleType(module, "Stands in for a module that is not needed.")
-    vars(stand_in).update(names)
-    sys.modules[module] = stand_in
+    made = {name: ModuleType(name, "Stands in for a module that is not needed.") for name in modules}
+    made = {name: stand_in for name, stand_in in made.items() if name not in sys.modules}
+    for stand_in in made.values():
+        vars(stand_in).update(names)
+    sys.modules.update(made)
     try:
         yield
     finally:
-        if sys.modules.get(module) is stand_in:
-            del sys.modules[module]
+        for name, stand_in in made.items():
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+
+
+@contextmanager
+def import_apart(package: str) -> Iterator[None]:
+    """Make the modules of `package` that are imported inside the block private to whoever imports them there.
+
+    A later import, such as a plugin's, loads the package again, without stand-ins for any part of it.
+    """
+    shared = set(sys.modules)
+    try:
+        yield
+    finally:
+        for name in sys.modules.keys() - shared:
+            if name.partition(".")[0] == package:
+                del sys.modules[name]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from goclaw.program.cli.base import Options
 
 MANUALS = (
     *("aiohttp", "ast", "asyncio", "attr", "difflib", "goclaw", "http", "importlib", "inspect", "ipaddress", "json"),
-    *("logging", "pydantic", "pydantic_core", "shutil", "urllib", "zipfile"),
+    *("logging", "pydantic", "pydantic_core", "pydantic_settings", "shutil", "urllib", "zipfile"),
 )
 """Packages that come without their docstrings: 0.7 MB. SQLAlchemy and Telegram's library are imported later."""
 READ = ("goclaw.common.core.events", "goclaw.common.core.messages")

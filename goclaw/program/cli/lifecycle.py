@@ -11,9 +11,9 @@ import orjson
 import typer
 
 from goclaw.common.auth.users import login_name
-from goclaw.common.config.layers import LOCATION
 from goclaw.common.config.load import Loaded, load_config
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import LOCATION
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command, is_main_program
 from goclaw.errors import StateError

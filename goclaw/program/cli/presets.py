@@ -13,7 +13,7 @@ from typing import Any
 from goclaw.common.auth.presets import Preset, entry_of
 from goclaw.common.auth.users import User, Users, key_problem, put_users, user_of
 from goclaw.common.auth.workplaces import place_of
-from goclaw.common.config.changing import add_key
+from goclaw.common.config.changing import set_key
 from goclaw.common.config.load import CONFIG_FILE, Loaded
 from goclaw.common.config.policies import RoleSettings
 from goclaw.common.config.schema import Config
@@ -185,7 +185,7 @@ def roles_written(file: Path, roles: Mapping[str, Mapping[str, Any]]) -> Iterato
     before = file.read_bytes() if file.exists() else None
     try:
         for name, settings in roles.items():
-            add_key(file, f"roles.{name}", settings)
+            set_key(file, f"roles.{name}", settings, backup=False)
         yield
     except BaseException:
         if before is None:

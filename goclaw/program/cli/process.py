@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from goclaw.common.config.keys import is_secret
-from goclaw.common.config.layers import COMMON_VARIABLES, key_kind
+from goclaw.common.config.keys import is_secret, kind_at
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import COMMON_VARIABLES, CommandLineSource, EnvironmentSource
 from goclaw.common.config.state import make_private, running_pid
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.files import replace_file
@@ -206,9 +206,10 @@ def secret_overrides(loaded: Loaded) -> list[str]:
     """Return the keys of secrets that were given with `--set`."""
     return sorted(
         ".".join(map(str, loc))
-        for layer in loaded.layers
-        for loc, place in layer.places.items()
-        if place == "command line" and is_secret(key_kind(tuple(map(str, loc))))
+        for source in loaded.sources
+        if isinstance(source, CommandLineSource)
+        for loc in source.places
+        if is_secret(kind_at(Config, loc))
     )
 
 
@@ -221,14 +222,12 @@ def variables(loaded: Loaded, environ: Mapping[str, str]) -> list[str]:
 
 
 def _variables_of_settings(loaded: Loaded) -> Iterator[str]:
-    in_files: set[object] = set()
-    for layer in loaded.layers:
-        for loc, place in layer.places.items():
-            variable = place.removeprefix("env ")
-            if variable == place:
-                in_files.add(loc)
-            elif loc not in in_files and variable != STATE_DIR_VARIABLE:
-                yield variable
+    environment = next(source for source in loaded.sources if isinstance(source, EnvironmentSource))
+    below = loaded.sources[loaded.sources.index(environment) + 1 :]
+    for loc, place in environment.places.items():
+        variable = place.partition(" ")[2]
+        if not any(loc in source.places for source in below) and variable != STATE_DIR_VARIABLE:
+            yield variable
 
 
 def _other_variables(environ: Mapping[str, str]) -> Iterator[str]:

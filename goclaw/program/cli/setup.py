@@ -17,10 +17,10 @@ import typer
 from goclaw.common.auth.presets import PRESETS
 from goclaw.common.auth.users import Users, put_users
 from goclaw.common.config.changing import with_value
-from goclaw.common.config.layers import LOCATION, SECRET_FILES
 from goclaw.common.config.load import Loaded, load_config
 from goclaw.common.config.policies import ADMIN
 from goclaw.common.config.schema import ProviderSettings
+from goclaw.common.config.sources import LOCATION, SECRET_FILES
 from goclaw.common.config.state import make_private, running_pid
 from goclaw.common.core.clock import RealClock
 from goclaw.common.core.files import create_file, lies_inside, shown_path

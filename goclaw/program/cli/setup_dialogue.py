@@ -122,7 +122,7 @@ async def readable(source: int) -> None:
 
 
 MAX_SECRET_BYTES = 64_000
-"""As in the secrets folder (`config.layers`)."""
+"""As in the secrets folder (`config.sources`)."""
 _SECRET: TypeAdapter[object] = TypeAdapter(Secret)
 
 

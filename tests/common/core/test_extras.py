@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.common.core.extras import certificates_for_checks, standing_in, undocumented, without
+from goclaw.common.core.extras import certificates_for_checks, import_apart, standing_in, undocumented, without
 
 
 def test_a_hidden_module_cannot_be_imported_inside_the_block_and_can_be_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +32,27 @@ def test_a_stand_in_is_found_inside_the_block_and_the_module_itself_later(monkey
     assert colorsys.rgb_to_hsv(1, 1, 1) == (0, 0, 1)
     with standing_in("colorsys", hue="none"):
         assert sys.modules["colorsys"] is colorsys, "what is imported already stays"
+
+
+def test_a_library_that_was_imported_apart_is_whole_for_whoever_imports_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "odd_library"
+    package.mkdir()
+    (package / "__init__.py").write_text("from odd_library.heavy import WEIGHT\n")
+    (package / "heavy.py").write_text("WEIGHT = 100\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with import_apart("odd_library"), standing_in("odd_library.heavy", WEIGHT=0):
+        ours = import_module("odd_library")
+    assert ours.WEIGHT == 0 and not [name for name in sys.modules if name.startswith("odd_library")]
+    with import_apart("odd_library_2"):
+        whole = import_module("odd_library")
+    assert whole.WEIGHT == 100 and sys.modules["odd_library"] is whole
+    with import_apart("odd_library"), standing_in("odd_library.heavy", WEIGHT=0):
+        assert import_module("odd_library") is whole, "what is imported already stays"
+    assert sys.modules["odd_library"] is whole
+    for name in ("odd_library", "odd_library.heavy"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 DOCUMENTED = '''

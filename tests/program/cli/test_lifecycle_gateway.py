@@ -40,7 +40,7 @@ def test_a_start_imports_no_large_library_and_neither_part_nor_section_that_is_n
     command = [sys.executable, "-c", PROGRAM, *LARGE, *WANTED_BY_FEW]
     environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.splitlines(), done.stderr) == (["", "Config"], "")
+    assert (done.stdout.splitlines(), done.stderr) == (["", "LayeredSettings"], "")
 
 
 EVERYTHING = """

@@ -9,8 +9,8 @@ import pytest
 
 from goclaw.common.auth.access import Access as Rights
 from goclaw.common.auth.users import User, Users
+from goclaw.common.config.exports import refuse_built_in
 from goclaw.common.config.schema import Config
-from goclaw.common.config.tools import _check_name as check_name
 from goclaw.common.core import catalog
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor
@@ -173,7 +173,7 @@ async def test_without_the_gate_the_tools_are_not_there_and_with_it_they_are() -
 @pytest.mark.parametrize("name", sorted(catalog.GATED_TOOLS["teams"]))
 def test_no_tool_of_the_operators_takes_their_names(name: str) -> None:
     with pytest.raises(ValueError, match="built-in tool"):
-        check_name(name)
+        refuse_built_in(name)
 
 
 @pytest.mark.parametrize("tool", TEAM, ids=lambda tool: tool.spec.name)

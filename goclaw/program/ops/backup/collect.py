@@ -10,10 +10,10 @@ from pathlib import Path
 from goclaw.common.auth.users import User, Users
 from goclaw.common.auth.workplaces import places_of
 from goclaw.common.config.document import without_secrets
-from goclaw.common.config.layers import MAX_FILE_BYTES
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.packaged import plugin_paths
 from goclaw.common.config.schema import Config
+from goclaw.common.config.sources import MAX_FILE_BYTES
 from goclaw.common.config.state import check_apart
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
