@@ -10,7 +10,7 @@ import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,10 +24,10 @@ from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
 from goclaw.channels.telegram.request import Flood, Unanswered, call
 from goclaw.common.core.clock import Clock, Timer
 from goclaw.common.core.events import Todo
+from goclaw.common.core.fencing import AUTHORITY
 from goclaw.common.core.messages import AssistantMessage, Message
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable
-from goclaw.common.net import BEFORE_SENDING
 from goclaw.errors import OwnershipLost
 
 log = logging.getLogger(__name__)
@@ -272,7 +272,7 @@ class Previews:
 
     def guard(self, view: TurnView) -> None:
         """Have the current task's messages of a turn refused at the last moment where another process shows it."""
-        BEFORE_SENDING.set(partial(self._refuse, view.session))
+        AUTHORITY.set(replace(AUTHORITY.get(), before_sending=partial(self._refuse, view.session)))
 
     async def _refuse(self, session: str) -> None:
         if not self.is_ours(session):

@@ -14,6 +14,7 @@ from structlog.contextvars import bound_contextvars
 
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.core.events import AGENT_TURN, Inbound
+from goclaw.common.core.fencing import Fence, alongside_owner
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.supervise import background
 from goclaw.conversation.agent.kinds import AGENT_TOOL
@@ -23,7 +24,6 @@ from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agents import Agents
 from goclaw.conversation.turns.turn_context import TurnContext
-from goclaw.durable.store.fencing import Fence, fenced_beside
 from goclaw.errors import OwnershipLost, ToolError
 from goclaw.tools.toolkit.agent_tasks import (
     SEND_MESSAGE,
@@ -176,7 +176,7 @@ class ExternalRun:
 
     async def _waited_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`; cancel it when the caller stops waiting, and mark the turn as stopping."""
-        with fenced_beside(self._fence):
+        with alongside_owner(self._fence):
             working = background(self._unless_forgotten(work), f"agents for {self._turn.id}")
             async with working as task:
                 self.work.add(task)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Inbound
+from goclaw.common.core.fencing import AUTHORITY, under_fence
 from goclaw.durable.engine.base import LaneState, TurnKind
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lane import Lane, Push, Submission
 from goclaw.durable.engine.statements import QUEUE
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.fencing import HELD, fenced
 from goclaw.durable.store.ownership import Lease, Ownership
 from goclaw.errors import OwnershipLost
 
@@ -106,7 +106,7 @@ class Leases:
         held.acting += 1
         held.idle.clear()
         try:
-            with fenced(held.lease.fence):
+            with under_fence(held.lease.fence):
                 yield held
         except OwnershipLost:
             # The lease is lost: start no new work.
@@ -147,7 +147,7 @@ class Leases:
 
     def may_begin(self, session: str) -> bool:
         held = self.of(session)
-        return held is not None and held.lease.fence == HELD.get()
+        return held is not None and held.lease.fence == AUTHORITY.get().fence
 
     @contextmanager
     def draining(self, session: str, lane: Lane) -> Iterator[None]:

@@ -25,13 +25,12 @@ from goclaw.channels.base import Channel
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Address, Delivery, Receipt
+from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import ends_within, goes_on, keep_running, result_of
-from goclaw.common.net import BEFORE_SENDING
 from goclaw.durable.engine.deliveries import DELIVERY, DeliveryProgress, masked, progress_of, word_about
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import contains, json_text
-from goclaw.durable.store.fencing import HELD, Fence
 from goclaw.durable.store.ownership import OF_CHAT, Ownership
 from goclaw.durable.store.schema import deliveries
 from goclaw.errors import DeliveryError, OwnershipLost, StateError
@@ -132,7 +131,7 @@ class Outbox:
 
     def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
         """Return the INSERT for the transaction that promises the delivery; `marked`: as being sent."""
-        if fence := HELD.get():
+        if fence := AUTHORITY.get().fence:
             # Before it is committed: a look for what others promised finds it as soon as it is.
             self._promised.setdefault(fence.epoch, set()).add(delivery.id)
         return _INSERT(
@@ -151,9 +150,9 @@ class Outbox:
             chat = _chat_of(delivery)
             marks.append(chat not in taken and self._goes_at_once(delivery))
             taken.add(chat)
-        promised = list(zip(deliveries, marks, strict=True))
+        promised, fence = list(zip(deliveries, marks, strict=True)), AUTHORITY.get().fence
         return Promise(
-            [DeliveryProgress(delivery, self._database, marked=marked) for delivery, marked in promised],
+            [DeliveryProgress(delivery, self._database, fence=fence, marked=marked) for delivery, marked in promised],
             [*(self.row(delivery, marked=marked) for delivery, marked in promised), *self._bind(deliveries)],
             durable=any(marks),
         )
@@ -174,7 +173,8 @@ class Outbox:
         if not self._is_sent_here():
             self._spawn(self._want(promised), "wanting sessions of deliveries")
             return
-        self.begin([DeliveryProgress(delivery, self._database) for delivery in promised])
+        fence = AUTHORITY.get().fence
+        self.begin([DeliveryProgress(delivery, self._database, fence=fence) for delivery in promised])
 
     def begin(self, started: Sequence[DeliveryProgress]) -> None:
         """Send the deliveries committed with the rows of a `Promise`, as `take` does."""
@@ -219,15 +219,15 @@ class Outbox:
         """Resume the deliveries that the last run left unfinished; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
-        await self._take_up(rows)
+        await self._take_up(rows, None)
         known = {row["id"] for row in rows}
         self._queue([progress for progress in early if progress.delivery.id not in known])
         return len(rows)
 
-    async def _take_up(self, rows: Sequence[Row]) -> None:
+    async def _take_up(self, rows: Sequence[Row], fence: Fence | None) -> None:
         """Send what another run of the daemon has promised, unless it is out of date by now."""
         for row in rows:
-            progress = progress_of(row, self._database)
+            progress = progress_of(row, self._database, fence)
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
                 with bound_contextvars(**_ids(progress.delivery)):
                     await self._fail(progress.delivery, "older than a day")
@@ -242,7 +242,7 @@ class Outbox:
                 continue
             promised.add(row["id"])
             try:
-                await self._take_up([row])
+                await self._take_up([row], fence)
             except StateError:
                 promised.discard(row["id"])
                 raise
@@ -298,11 +298,11 @@ class Outbox:
 
     def _is_sent_here(self) -> bool:
         """Whether this process sends the deliveries that this task promises."""
-        return self.ownership is None or HELD.get() is not None
+        return self.ownership is None or AUTHORITY.get().fence is not None
 
     def _bind(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
         """Return the statements that have deliveries sent by the owners of their sessions; none where that is us."""
-        wanted = self.ownership.wanted if self.ownership and HELD.get() is None else None
+        wanted = self.ownership.wanted if self.ownership and AUTHORITY.get().fence is None else None
         return [wanted(session) for session in sorted(set(map(owned_as, promised)))] if wanted else []
 
     async def _want(self, promised: Sequence[Delivery]) -> None:
@@ -318,7 +318,7 @@ class Outbox:
         return task
 
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
-        fence, created = HELD.get(), False
+        fence, created = AUTHORITY.get().fence, False
         promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
         is_ours = delivery.id not in promised
         try:
@@ -381,8 +381,7 @@ class Outbox:
         clear_contextvars()
         while queue:
             progress = queue[0]
-            HELD.set(progress.fence)
-            BEFORE_SENDING.set(progress.clearance)
+            AUTHORITY.set(Authority(progress.fence, before_sending=progress.clearance))
             try:
                 with bound_contextvars(**_ids(progress.delivery)):
                     await self._hand_over(key, progress)
@@ -467,7 +466,7 @@ class Outbox:
 
 
 def _body_of(delivery: Delivery) -> str:
-    body, fence = DELIVERY.to_json(delivery), HELD.get()
+    body, fence = DELIVERY.to_json(delivery), AUTHORITY.get().fence
     if fence is None or owned_as(delivery) == fence.session:
         return body
     return json.dumps({**json.loads(body), OWNER: fence.session})

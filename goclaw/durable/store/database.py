@@ -22,9 +22,9 @@ from sqlalchemy.sql.visitors import iterate
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.durable.store.dialect import OnConflict
-from goclaw.durable.store.fencing import Fence
 from goclaw.errors import DiskError, DiskFault, StateError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.fencing import Fence
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""

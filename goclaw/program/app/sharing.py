@@ -15,6 +15,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL
+from goclaw.common.core.fencing import AUTHORITY
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, keep_running
@@ -25,7 +26,6 @@ from goclaw.durable.engine.shared_sessions import SharedSessions, open_shared_se
 from goclaw.durable.engine.views.remote_sessions import RemoteSessions
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.exchange import ExchangePart
-from goclaw.durable.store.fencing import HELD
 from goclaw.durable.store.ownership import OwnershipPart
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.gateway.intake.owners import SessionOwners
@@ -115,7 +115,7 @@ class _Memory:
             await take(session)
         parked = [each for each in await app.journal.parked() if each.session == session]
         app.sessions.ports.questions.restore(parked)
-        if fence := HELD.get():
+        if fence := AUTHORITY.get().fence:
             await self.sharing.remote_sessions.taken(fence)
 
     def leave(self, session: str) -> None:

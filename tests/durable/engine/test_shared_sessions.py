@@ -14,6 +14,7 @@ import pytest
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import Address, Delivery, Inbound
+from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.supervise import background, ends_within
 from goclaw.durable.engine import shared_sessions
 from goclaw.durable.engine.base import PreparedStep, Turn
@@ -22,7 +23,6 @@ from goclaw.durable.engine.lanes import Lanes, open_lanes
 from goclaw.durable.engine.leases import Leases
 from goclaw.durable.engine.outbox import Outbox, open_outbox
 from goclaw.durable.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.durable.store.fencing import HELD, Fence
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
 from goclaw.errors import DeliveryError, StateError
@@ -220,11 +220,11 @@ def unfenced(database: PostgresDatabase) -> Callable[..., Awaitable[object]]:
     write = database.write
 
     def written(*statements: object, durable: bool = False) -> Awaitable[object]:
-        token = HELD.set(None)
+        token = AUTHORITY.set(Authority())
         try:
             return write(*statements, durable=durable)  # type: ignore[arg-type]  # as they came
         finally:
-            HELD.reset(token)
+            AUTHORITY.reset(token)
 
     return written
 
@@ -391,7 +391,7 @@ async def test_an_order_is_carried_out_by_the_owner_under_its_epoch_or_by_who_ta
     fences = list[Fence | None]()
 
     async def look(session: str, body: str) -> str:
-        fences.append(HELD.get())
+        fences.append(AUTHORITY.get().fence)
         return f"done {body}"
 
     async with replica(place, Room()) as one, replica(place, Room()) as two:

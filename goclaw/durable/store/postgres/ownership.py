@@ -19,9 +19,9 @@ from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
 from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.fencing import Fence, under_fence
 from goclaw.common.core.supervise import background, cancellable, keep_running, see_through
 from goclaw.durable.store.database import BoundStatement, Database, Statement
-from goclaw.durable.store.fencing import Fence, fenced
 from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, Orders, Ownership, OwnershipPart, Work
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
 from goclaw.durable.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
@@ -152,7 +152,7 @@ class PostgresOwnership:
             if self._clock.awake_or_not() - asked < PAUSED_SECONDS:
                 return
             asked = self._clock.awake_or_not()
-            with fenced(fence):
+            with under_fence(fence):
                 asking = self._database.write()
             await asking
 
@@ -260,7 +260,7 @@ class PostgresOwnership:
             return False
         lease = self._leases[session] = Lease(await self._database.take(session))
         try:
-            with fenced(lease.fence):
+            with under_fence(lease.fence):
                 is_done = await work(lease)
             if is_done:
                 await self._database.write(_FORGET_OWNER(session=session, epoch=lease.fence.epoch))
