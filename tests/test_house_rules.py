@@ -27,7 +27,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/common/core/supervise.py": "restarts whatever fails, and says so",
     "goclaw/common/core/bus.py": "no turn fails because of what merely watches it",
     "goclaw/durable/engine/lanes.py": "the failure of one turn must not end its lane",
-    "goclaw/durable/engine/shared_sessions.py": "the failure of an order is an answer to the process that gave it",
+    "goclaw/durable/engine/session_work.py": "the failure of an order is an answer to the process that gave it",
     "goclaw/tools/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/tools/execution/compression/shortening.py": "an output that cannot be compressed is shown whole",
     "goclaw/tools/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",

@@ -432,7 +432,7 @@ BUGS: list[Bug] = [
         "    if transaction.fence is not None:",
         "    if False:",
         "tests/durable/store/postgres/test_database_fencing.py",
-        "tests/durable/engine/test_shared_sessions.py",
+        "tests/durable/engine/test_leased_sessions.py",
     ),
     bug(
         "who takes a session over does not wait for the transaction that its owner has open",

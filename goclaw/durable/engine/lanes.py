@@ -20,7 +20,7 @@ from goclaw.common.core.supervise import ends_within, goes_on
 from goclaw.common.health.stuck_tasks import task_stacks
 from goclaw.durable.engine.base import Handler, LaneState, Prepare, RunningTurn, TurnKind, continues, unprepared
 from goclaw.durable.engine.journal import Journal, JournaledTurn
-from goclaw.durable.engine.lane import Lane, Owner, SoleOwner
+from goclaw.durable.engine.lane import Lane, LaneOwner, SoleLaneOwner
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import OwnershipLost, StateError
@@ -58,7 +58,7 @@ class Lanes:
         clock: Clock,
         delayed: Delayed,
         prepare: Prepare,
-        owner: Owner | None,
+        owner: LaneOwner | None,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
@@ -67,13 +67,11 @@ class Lanes:
         self._delayed = delayed
         self._prepare = prepare
         self._clock = clock
-        self._owner = owner or SoleOwner()
+        self._owner = owner or SoleLaneOwner()
         self._lanes: dict[str, Lane] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resumed = asyncio.Event()
         self._ending = False
-        if owner:  # which takes up each session by itself
-            self._resumed.set()
 
     async def resume(self, channels: Container[str]) -> int:
         """Resume the turns that the last run left unfinished; returns how many. Nothing new is accepted before.
@@ -83,8 +81,12 @@ class Lanes:
         turns = [turn for turn in await self._journal.open_turns() if turn.inbound.address.channel in channels]
         for turn in turns:
             self.push(turn)
-        self._resumed.set()
+        self.start()
         return len(turns)
+
+    def start(self) -> None:
+        """Accept messages from here on. The turns that are left of a session are pushed when it is taken."""
+        self._resumed.set()
 
     async def submit(
         self,
@@ -450,9 +452,9 @@ async def open_lanes(
     clock: Clock,
     delayed: Delayed = _no_notice,
     prepare: Prepare = unprepared,
-    owner: Owner | None = None,
+    owner: LaneOwner | None = None,
 ) -> AsyncIterator[Lanes]:
-    """Yield the engine while the block runs. Call `resume` when everything that turns need is open.
+    """Yield the engine while the block runs. Call `resume` or `start` when everything that turns need is open.
 
     `owner`: of a process among others; None: this one is alone.
     """

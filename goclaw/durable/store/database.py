@@ -159,6 +159,8 @@ class Database:
 
     name = ""
     """The kind of the store, in words for people: `SQLite`."""
+    kind = ""
+    """The kind of the store, as the catalogue has it."""
     is_default = False
     """Whether people need not be told which store it is."""
     is_shared = False

@@ -7,12 +7,12 @@ when that is first used.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from structlog.contextvars import bound_contextvars
 
@@ -53,11 +53,11 @@ from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes
 from goclaw.durable.engine.machine_faults import Outage
 from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.durable.store.database import Database
 from goclaw.errors import StateError, ToolError
 from goclaw.gateway.intake.alerts import AlertDesk
-from goclaw.gateway.intake.gateway import Gateway
 from goclaw.llm.base import ModelPorts
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
@@ -72,12 +72,7 @@ from goclaw.tools.toolkit.sources import BUILT_IN, Sources
 from goclaw.tools.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 
 if TYPE_CHECKING:
-    from goclaw.channels.processes import Processes
-    from goclaw.durable.engine.leases import Leases
-    from goclaw.durable.engine.views.remote_sessions import RemoteSessions
-    from goclaw.durable.store.ownership import Ownership
     from goclaw.durable.store.shared_files import SharedFiles
-    from goclaw.gateway.intake.owners import SessionOwners
 
 log = logging.getLogger(__name__)
 
@@ -260,18 +255,6 @@ class McpState:
 
 
 @record
-class StoreSharing:
-    """The part of the foundation that processes on one store have in common."""
-
-    ownership: "Ownership"
-    """Says which sessions this process works on."""
-    channels: "Processes"
-    """For the channels."""
-    remote_sessions: "RemoteSessions"
-    """Exchanges the events of sessions with the other processes."""
-
-
-@record
 class Foundation:
     """The parts that all others use."""
 
@@ -281,6 +264,9 @@ class Foundation:
     access: Access
     bus: Bus
     database: Database
+    journal: Journal
+    owned: OwnedSessions
+    """The sessions of this process."""
     environment: Environment
     ports: ModelPorts
     disk: DiskGauge
@@ -296,8 +282,6 @@ class Foundation:
     """When the daemon began to open, by `Clock.awake_or_not`."""
     files: "SharedFiles | None" = None
     """The files of the state folder that the store has, too; None: the folder is all there is."""
-    sharing: "StoreSharing | None" = None
-    """Shared with the other processes of the store; None: there are none."""
 
 
 @record
@@ -311,39 +295,14 @@ class App:
     sources: Sources
     """The sources of the registry's tools, and their faults."""
     sessions: SessionParts
-    journal: Journal
     engine: Lanes
     outbox: Outbox
     outage: Outage
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns
-    leases: "Leases | None" = None
-    """The sessions of this process, where others share the store."""
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
-
-
-@record
-class Shared:
-    """The part of this process in what several do that share a store."""
-
-    begin_no_more: Callable[[], None]
-    """Let go of sessions without work, and take no more."""
-    lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
-    """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
-    owners: "Callable[[Gateway], SessionOwners]"
-    """Finds the owners of sessions for a gateway."""
-
-
-@record
-class SharingPart:
-    """The daemon's part in sharing a store, as named in the catalogue."""
-
-    open_store: Callable[[Database, Bus, Clock], StoreSharing]
-    leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]
-    open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
-    """Works on the sessions that this process gets, for as long as it is open."""
 
 
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:

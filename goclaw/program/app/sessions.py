@@ -95,6 +95,7 @@ class SessionParts:
             transcripts=ports.transcripts,
             clock=ports.clock,
             bus=ports.bus,
+            ownership=ports.outbox.ownership,
         )
         self.maintenance = self._maintenance(is_alone)
         self._build_turns(transcriber)
@@ -203,7 +204,9 @@ class SessionParts:
             self.teams,
             self.agents_for,
         )
-        self.external_runs = ExternalRuns(context, self.agents, self.pauses, rules_of(ports.config.limits))
+        self.external_runs = ExternalRuns(
+            context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
+        )
         shortage = WindowShortage(context.budget, self.agents_for.model)
         self.inspection = SessionInspection(
             context, self.agents, self.pauses, shortage, self.summary_retries, self.teams

@@ -79,6 +79,7 @@ class PostgresDatabase(Database):
     """The open schema. Made by `open_schema`."""
 
     name = "Postgres"
+    kind = "postgres"
     is_shared = True
     kept_elsewhere = (
         "Postgres's write-ahead log, with its archives and standbys, and dumps of the database keep what was said as "
