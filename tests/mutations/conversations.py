@@ -365,8 +365,8 @@ BUGS: list[Bug] = [
         "a message behind a running turn is stored before that turn's answer",
         "class order: a row that comes before its time",
         "goclaw/durable/engine/lanes.py",
-        "self._prepare(inbound) if begins and kind",
-        "self._prepare(inbound) if kind",
+        "self._turns.result().prepare(inbound) if begins and kind",
+        "self._turns.result().prepare(inbound) if kind",
         "tests/durable/engine/test_lanes_prepared.py",
     ),
     bug(

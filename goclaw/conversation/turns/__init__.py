@@ -32,6 +32,6 @@ store, its writes have a fence of their own (`Authority.alongside`), which a `/f
 Services for tools (`agent_services`, `toolkit.services`): one object for each agent at work, which the steps of
 its turn use, too. `tool_requests` answers a tool's request to a model (`ToolContext.sample`; a server's sampling:
 `goclaw.tools.builtin.mcp_calling`): no journal step, no tools, charged to the turn. `CommandPort`, implemented by
-`app`, runs slash commands for the agent: the same commands, rights and audit as for the person, restricted to
+the gateway, runs slash commands for the agent: the same commands, rights and audit as for the person, restricted to
 `tools.command.allowed`, and none that waits for the turn or decides about it.
 """

@@ -18,7 +18,7 @@ from goclaw.common.core.fencing import AUTHORITY, Fence
 from goclaw.common.core.plugins import load
 from goclaw.common.core.supervise import background, keep_running
 from goclaw.durable.engine.absent_gateways import AbsentGateways
-from goclaw.durable.engine.base import LaneState, TurnKind
+from goclaw.durable.engine.base import LaneState, TurnHandler, TurnKind
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lane import Lane, Push, Submission
 from goclaw.durable.engine.lanes import Lanes
@@ -63,7 +63,7 @@ class LeasedSessions:
 
     @asynccontextmanager
     async def open(
-        self, lanes: Lanes, outbox: Outbox, memory: SessionMemory, channels: Collection[str]
+        self, lanes: Lanes, outbox: Outbox, turns: TurnHandler, memory: SessionMemory, channels: Collection[str]
     ) -> AsyncIterator[None]:
         """Work on sessions while the block runs; then their lanes end, and others may take them."""
         self.held.channels = channels
@@ -79,7 +79,7 @@ class LeasedSessions:
             self._orders,
             self._clock,
         )
-        lanes.start()
+        lanes.start(turns)
         async with AsyncExitStack() as stack:
 
             async def keep(name: str, run: Callable[[], Awaitable[None]]) -> None:

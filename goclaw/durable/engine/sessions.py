@@ -16,6 +16,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import SessionNow
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
+from goclaw.durable.engine.base import TurnHandler
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lane import LaneOwner, SoleLaneOwner
 from goclaw.durable.engine.lanes import Lanes
@@ -79,7 +80,7 @@ class OwnedSessions(LaneOwner, Protocol):
         ...
 
     def open(
-        self, lanes: Lanes, outbox: Outbox, memory: SessionMemory, channels: Collection[str]
+        self, lanes: Lanes, outbox: Outbox, turns: TurnHandler, memory: SessionMemory, channels: Collection[str]
     ) -> AbstractAsyncContextManager[None]:
         """Resume unfinished turns and deliveries, and work on sessions while the block runs.
 
@@ -116,12 +117,12 @@ class AllSessions(SoleLaneOwner):
 
     @asynccontextmanager
     async def open(
-        self, lanes: Lanes, outbox: Outbox, memory: SessionMemory, channels: Collection[str]
+        self, lanes: Lanes, outbox: Outbox, turns: TurnHandler, memory: SessionMemory, channels: Collection[str]
     ) -> AsyncIterator[None]:
         await memory.restore()
-        turns, deliveries = await lanes.resume(channels), await outbox.resume()
-        if turns or deliveries:
-            log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
+        resumed, deliveries = await lanes.resume(turns, channels), await outbox.resume()
+        if resumed or deliveries:
+            log.info("taking up from before: turns %d, deliveries %d", resumed, deliveries)
         yield
 
     async def ask(self, session: str, name: str, body: str, seconds: float = ORDER_SECONDS) -> str:

@@ -170,6 +170,8 @@ async def _open_engine(
     registry = Registry([sources], foundation.access)
     foundation.environment.furnish = partial(write_missing_quickstart, foundation, ToolListing(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
+    outage = _watch(foundation, channels)
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.delayed, foundation.owned))
     sessions = build_sessions(
         config,
         foundation.database,
@@ -178,6 +180,7 @@ async def _open_engine(
         bus=foundation.bus,
         channels=channels,
         clock=clock,
+        engine=engine,
         environment=foundation.environment,
         hooks=hooks,
         is_alone=partial(_is_alone, foundation),
@@ -189,10 +192,6 @@ async def _open_engine(
         users=foundation.users,
         config_file=config_file,
     )
-    outage = _watch(foundation, channels)
-    service = sessions.service
-    turns = (service.run, service.failed, clock, outage.delayed, service.prepare)
-    engine = await stack.enter_async_context(open_lanes(journal, outbox, *turns, foundation.owned))
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
     return App(foundation, channels, models, registry, sources, sessions, engine, outbox, outage, probe, stuck)

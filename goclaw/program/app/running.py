@@ -52,7 +52,6 @@ from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.program.app.mcp_server import serve_mcp
 from goclaw.program.app.parts import App
 from goclaw.program.app.registries import keep_published, keep_registries
-from goclaw.program.app.schedules import build_schedules
 from goclaw.program.app.session_memory import DaemonMemory
 from goclaw.program.app.shared_folders import prune_audits
 from goclaw.program.app.status import details, watch_faults
@@ -96,14 +95,14 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     """
     foundation, lead = app.foundation, app.foundation.owned.ownership.lead
     foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
-    schedules = _schedules(app)
+    schedules = app.sessions.schedules
     await follow_configuration(schedules, foundation.config.schedules)
-    await app.sessions.service.restore()
-    await stack.enter_async_context(
-        foundation.owned.open(app.engine, app.outbox, DaemonMemory(app), {LOCAL, *app.channels})
-    )
     logins = open_logins(app)
-    gateway = _gateway(app, schedules, logins)
+    gateway = _gateway(app, logins)
+    turns = app.sessions.turns(gateway)
+    await turns.restore()
+    memory, channels = DaemonMemory(app), {LOCAL, *app.channels}
+    await stack.enter_async_context(foundation.owned.open(app.engine, app.outbox, turns.handler, memory, channels))
     await stack.enter_async_context(
         open_socket(
             foundation.config.socket_path,
@@ -120,10 +119,6 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         due = keep_running("schedules", partial(lead, "schedules", schedules.scheduler.run), foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
         await _listen(stack, app, gateway, schedules, logins)
-
-
-def _schedules(app: App) -> Schedules:
-    return build_schedules(app.sessions, app.foundation.database, users=app.foundation.users, engine=app.engine)
 
 
 async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
@@ -317,7 +312,7 @@ def _first_line(app: App) -> str:
     return app.models.sentence.partition("\n")[0]
 
 
-def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gateway:
+def _gateway(app: App, logins: WebLogins | None) -> Gateway:
     completion = PathCompleter(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
@@ -327,8 +322,8 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gatewa
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
     commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
     environment = foundation.environment
-    gateway = Gateway(
-        _command_ports(app, schedules, logins),
+    return Gateway(
+        _command_ports(app, logins),
         audit=environment.audit,
         blobs=environment.blobs,
         known=LiveCommands(commands, app.sources),
@@ -344,18 +339,15 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gatewa
         transcripts=sessions.ports.transcripts,
         with_owners=partial(load(catalog.OWNERS[foundation.database.kind], OwnersPart).open, foundation.owned),
     )
-    app.sessions.ports.command_port.answer = gateway.commanded
-    return gateway
 
 
-def _command_ports(app: App, schedules: Schedules, logins: WebLogins | None) -> CommandPorts:
+def _command_ports(app: App, logins: WebLogins | None) -> CommandPorts:
     return app.sessions.command_ports(
         details=partial(details, app),
         engine=app.engine,
         logins=logins,
         pairing=_pairing(app),
         rights=partial(_rights, app),
-        schedules=schedules,
         tools=ToolListing(app.registry, app.sources),
     )
 

@@ -24,7 +24,6 @@ from goclaw.conversation.compaction.flush import Flush
 from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQueue
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
-from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
@@ -44,7 +43,9 @@ from goclaw.conversation.turns.external_runs import ExternalRuns
 from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.conversation.turns.teams import Teams
+from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn_context import SessionPorts, TurnContext
+from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
@@ -57,6 +58,7 @@ from goclaw.durable.store.spending import Spending, reservations_of
 from goclaw.durable.store.transcripts import Transcripts
 from goclaw.gateway.intake.commands.base import CommandPorts
 from goclaw.llm.transcription import Transcriber
+from goclaw.program.app.schedules import build_schedules
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.dispatcher import Dispatcher
@@ -71,6 +73,8 @@ class SessionParts:
         self,
         ports: SessionPorts,
         database: Database,
+        engine: Engine,
+        users: Users,
         transcriber: Transcriber | None,
         is_alone: Callable[[Actor, str], bool],
         blank_audit: BlankAudit,
@@ -98,7 +102,14 @@ class SessionParts:
             ownership=ports.outbox.ownership,
         )
         self.maintenance = self._maintenance(is_alone)
-        self._build_turns(transcriber)
+        kinds = Kinds(ports.config)
+        self.agents_for = AgentSelector(
+            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
+        )
+        self.schedules = build_schedules(
+            ports, self.agents_for, database, access=self.access, users=users, engine=engine
+        )
+        self._build_turns(kinds, engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
 
     def command_ports(
@@ -107,7 +118,6 @@ class SessionParts:
         details: Callable[[str], Awaitable[Details]],
         engine: Engine,
         rights: Callable[[Actor, str], str],
-        schedules: Schedules,
         tools: ToolListing,
         pairing: Pairing | None = None,
         logins: WebLogins | None = None,
@@ -135,7 +145,7 @@ class SessionParts:
             queue_modes=self.queue_modes,
             rights=rights,
             rules=ports.approvals.rules,
-            schedules=schedules,
+            schedules=self.schedules,
             spending=ports.spending,
             tasks=ports.environment.tasks,
             tools=tools,
@@ -175,12 +185,9 @@ class SessionParts:
             summary_retries=self.summary_retries,
         )
 
-    def _build_turns(self, transcriber: Transcriber | None) -> None:
-        ports, calibration, kinds = self.ports, Calibration(), Kinds(self.ports.config)
+    def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
+        ports, calibration, schedules = self.ports, Calibration(), self.schedules
         interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
-        self.agents_for = AgentSelector(
-            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
-        )
         self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
         self.teams = Teams(ports, kinds, self.agents)
         context = self._context = TurnContext(
@@ -203,15 +210,20 @@ class SessionParts:
             self.agents,
             self.teams,
             self.agents_for,
+            schedules,
+            UnattendedTurns(schedules.scheduler, schedules.quiet, engine),
         )
         self.external_runs = ExternalRuns(
             context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
         )
-        shortage = WindowShortage(context.budget, self.agents_for.model)
+        shortage = self._shortage = WindowShortage(context.budget, self.agents_for.model)
         self.inspection = SessionInspection(
             context, self.agents, self.pauses, shortage, self.summary_retries, self.teams
         )
-        self.service = Sessions(context, self.maintenance, self.pauses, shortage)
+
+    def turns(self, commands: CommandPort) -> Sessions:
+        """Return what does turns. `commands`: the gateway, which needs all these parts itself."""
+        return Sessions(self._context, self.maintenance, self.pauses, self._shortage, commands)
 
     def _services(self, agent_run: AgentRun) -> AgentServices:
         return AgentServices(self._context, agent_run)
@@ -245,6 +257,7 @@ def build_sessions(
     bus: Bus,
     channels: Mapping[str, Channel],
     clock: Clock,
+    engine: Engine,
     environment: ToolEnvironment,
     hooks: Hooks,
     is_alone: Callable[[Actor, str], bool],
@@ -295,4 +308,4 @@ def build_sessions(
         hooks=hooks,
         config_file=config_file,
     )
-    return SessionParts(ports, database, transcriber, is_alone, blank_audit)
+    return SessionParts(ports, database, engine, users, transcriber, is_alone, blank_audit)

@@ -98,7 +98,7 @@ async def test_it_is_paid_after_a_restart_by_the_task_that_looks_every_minute(tm
         await owing(core)
     world.mend()
     async with world.running() as core:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         async with background(core.sessions.summary_retries.run(), "debts"):
             await until_asleep(world.clock)
             world.clock.advance(59)

@@ -125,7 +125,7 @@ async def test_nothing_new_is_taken_in_before_what_was_left(tmp_path: Path) -> N
     async with house.open(resume=False) as lanes:
         early = asyncio.ensure_future(lanes.submit(inbound(3)))
         await while_others_work(lanes)
-        assert await lanes.resume(EVERYWHERE) == 2
+        assert await lanes.resume(house.turns, EVERYWHERE) == 2
         assert await early
         await lanes.idle()
     assert house.texts() == ["1", "2", "3"]

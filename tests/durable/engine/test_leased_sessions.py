@@ -19,7 +19,7 @@ from goclaw.common.core.events import Address, Delivery, Inbound, SessionNow
 from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.supervise import background, ends_within
 from goclaw.durable.engine import session_work
-from goclaw.durable.engine.base import PreparedStep, Turn
+from goclaw.durable.engine.base import PreparedStep, Turn, TurnHandler
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes, open_lanes
 from goclaw.durable.engine.leased_sessions import LeasedSessions
@@ -137,13 +137,11 @@ async def replica(
         made.held = made.sessions.held
         async with (
             open_outbox(made.database, channels, clock, made.ownership) as made.outbox,
-            open_lanes(
-                *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
-                made.sessions,
-            ) as made.lanes,
+            open_lanes(journal, made.outbox, clock, made.delayed, made.sessions) as made.lanes,
         ):
+            turns = TurnHandler(made.handle, made.failed, made.prepare)
             made.sessions.serve({"echo": made.echo})
-            async with made.sessions.open(made.lanes, made.outbox, made, EVERYWHERE), asyncio.timeout(40):
+            async with made.sessions.open(made.lanes, made.outbox, turns, made, EVERYWHERE), asyncio.timeout(40):
                 yield made
                 made.lanes.begin_no_more()
 
