@@ -224,7 +224,7 @@ class World:
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
-            tasks.tell = partial(tell_of_end, bus, outbox)
+            tasks.on_end(partial(tell_of_end, bus, outbox))
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, NoAlerts(), self.clock)
 

@@ -61,7 +61,7 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }
 MAY_COMPARE_WORDS = {
-    "goclaw/program/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
+    "goclaw/program/app/quickstart.py 'built in'": "the name of a source of tools, by which it is known",
     "goclaw/channels/telegram/*": "Telegram tells its errors apart by their description alone",
     "goclaw/program/cli/process.py 'command line'": "where a setting stands, as the record of its layers names it",
     "goclaw/program/cli/process.py 'env '": "where a setting stands, as the record of its layers names it",

@@ -177,8 +177,7 @@ class Database:
         """The salvage of a damaged store that this one replaced at this start."""
         self.trouble: DiskError | None = None
         """Why the last write failed; None when it did not."""
-        self.watcher: Callable[[DiskError | None], None] | None = None
-        """Called when trouble begins or changes, and with None when it has ended."""
+        self._watchers: list[Callable[[DiskError | None], None]] = []
         self.written: Callable[[], None] = _ignore_commit
         """Called after each commit; must return at once."""
         self.deleted: Callable[[], None] = _ignore_commit
@@ -206,6 +205,10 @@ class Database:
             DiskError: the store cannot be read now.
         """
         raise NotImplementedError
+
+    def on_trouble(self, call: Callable[[DiskError | None], None]) -> None:
+        """Have `call` called when trouble begins or changes, and with None when it has ended."""
+        self._watchers.append(call)
 
     def clock_of(self, clock: Clock) -> Clock:
         """Return the clock that stamps rows: the database's where processes share the store, else `clock`."""
@@ -305,8 +308,8 @@ class Database:
         else:
             log.error("%s", trouble)
             await self.keep_readable(trouble)
-        if self.watcher:
-            self.watcher(trouble)
+        for watch in self._watchers:
+            watch(trouble)
 
 
 class Salvaged(Protocol):

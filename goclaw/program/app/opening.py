@@ -37,7 +37,8 @@ from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
-from goclaw.program.app.parts import App, Foundation, open_environment, write_missing_quickstart
+from goclaw.program.app.parts import App, Foundation, open_environment
+from goclaw.program.app.quickstart import Quickstart
 from goclaw.program.app.running import start
 from goclaw.program.app.sessions import build_sessions
 from goclaw.tools.execution.tasks.room import TasksOnDisk
@@ -77,17 +78,17 @@ async def open_app(
     async with AsyncExitStack() as stack:
         if begun is None:
             stack.enter_context(open_state(config))
-        foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts, alone=not with_channels)
+        foundation = await _open_ground(
+            *(stack, config, clock or RealClock(), vitals, counts, parts or PackageParts()), alone=not with_channels
+        )
         channels: Mapping[str, Channel] = {}
         faults: dict[str, str] = {}
         if with_channels:
             ports = partial(_channel_ports, foundation)
             channels = await stack.enter_async_context(open_channels(config, ports, begun or {}, faults.__setitem__))
-        app = await _open_engine(
-            stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or PackageParts()
-        )
+        app = await _open_engine(stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE)
         for what, fault in faults.items():
-            app.sources.report(what, fault)
+            foundation.sources.report(what, fault)
         # From here on turns go on, deliveries go out, and channels acknowledge.
         commit_upgrade(config)
         await start(stack, app, alone=not with_channels)
@@ -106,6 +107,7 @@ async def _open_ground(
     clock: Clock,
     vitals: Callable[[], Mapping[str, str]],
     counts: Callable[[], Mapping[str, float]],
+    parts: PackageParts,
     *,
     alone: bool,
 ) -> Foundation:
@@ -121,8 +123,13 @@ async def _open_ground(
         files.on_fetch(users.refresh)
     feed = TranscriptFeed(database)
     database.written, database.deleted = feed.stored, feed.deleted
+    access = Access(users, config)
+    sources = await stack.enter_async_context(open_sources(config, clock, parts))
+    registry = Registry([sources], access)
+    quickstart = Quickstart(config, users, access, ToolListing(registry, sources))
+    record, settings = TasksOnDisk(TaskRows(database)), Settings(database)
     environment = await stack.enter_async_context(
-        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
+        open_environment(config, users, clock, record, feed, settings, files, quickstart.write_missing)
     )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)
@@ -131,7 +138,9 @@ async def _open_ground(
         config=config,
         clock=clock,
         users=users,
-        access=Access(users, config),
+        access=access,
+        registry=registry,
+        sources=sources,
         bus=bus,
         database=database,
         journal=journal,
@@ -145,7 +154,7 @@ async def _open_ground(
             local_wait=config.models.local_wait,
         ),
         disk=DiskGauge(config, clock),
-        alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
+        alerts=AlertDesk(config.alerts, users, bus, settings, clock),
         routes=Routes(),
         vitals=vitals,
         counts=counts,
@@ -159,16 +168,12 @@ async def _open_engine(
     foundation: Foundation,
     channels: Mapping[str, Channel],
     config_file: Path,
-    parts: PackageParts,
 ) -> App:
     config, clock = foundation.config, foundation.clock
     ownership, journal = foundation.owned.ownership, foundation.journal
     outbox = await stack.enter_async_context(open_outbox(foundation.database, channels, clock, ownership))
     settings = Settings(foundation.database)
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
-    sources = await stack.enter_async_context(open_sources(config, clock, parts))
-    registry = Registry([sources], foundation.access)
-    foundation.environment.furnish = partial(write_missing_quickstart, foundation, ToolListing(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
     outage = _watch(foundation, channels)
     engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.delayed, foundation.owned))
@@ -187,20 +192,20 @@ async def _open_engine(
         journal=journal,
         models=models,
         outbox=outbox,
-        registry=registry,
+        registry=foundation.registry,
         transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
         users=foundation.users,
         config_file=config_file,
     )
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
-    return App(foundation, channels, models, registry, sources, sessions, engine, outbox, outage, probe, stuck)
+    return App(foundation, channels, models, sessions, engine, outbox, outage, probe, stuck)
 
 
 def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses writes, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
-    foundation.database.watcher = outage.changed
+    foundation.database.on_trouble(outage.changed)
     if salvaged := foundation.database.salvaged:
         foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
     return outage

@@ -94,7 +94,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     nothing listens, no registry is asked and no schedule begins: for a command that opens the state for a moment.
     """
     foundation, lead = app.foundation, app.foundation.owned.ownership.lead
-    foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
+    foundation.environment.tasks.on_end(partial(tell_of_end, foundation.bus, app.outbox))
     schedules = app.sessions.schedules
     await follow_configuration(schedules, foundation.config.schedules)
     logins = open_logins(app)
@@ -151,9 +151,9 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await keep("written summaries", sessions.summary_retries.follow)
     await keep("old audit logs", partial(prune_audits, app))
     await keep("checkpoints", sessions.maintenance.run)
-    if app.sources.files:
-        foundation.users.looks.append(app.sources.files.glance)
-        await keep("loading plugin files", app.sources.files.run)
+    if app.foundation.sources.files:
+        foundation.users.looks.append(app.foundation.sources.files.glance)
+        await keep("loading plugin files", app.foundation.sources.files.run)
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
@@ -204,9 +204,9 @@ async def _listen(
 async def _tools(app: App) -> None:
     """Load the tools, unless a turn that needs them was quicker (`Registry.ready`)."""
     await app.foundation.clock.sleep(TOOLS_AFTER)
-    await app.registry.ready()
+    await app.foundation.registry.ready()
     commands = {*catalog.COMMANDS, *third_party("commands")}
-    known = {spec.name: spec.tags for spec in app.registry.specs()}
+    known = {spec.name: spec.tags for spec in app.foundation.registry.specs()}
     for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
         log.warning("%s", warning)
     if short := await app.sessions.inspection.no_room(OWNER):
@@ -320,13 +320,13 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
 
     foundation, sessions = app.foundation, app.sessions
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
-    commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
+    commands = {**ours, **load_third_party("commands", Command, app.foundation.sources.report)}
     environment = foundation.environment
     return Gateway(
         _command_ports(app, logins),
         audit=environment.audit,
         blobs=environment.blobs,
-        known=LiveCommands(commands, app.sources),
+        known=LiveCommands(commands, app.foundation.sources),
         database=foundation.database,
         completion=files,
         for_agents=foundation.config.tools.command.allowed,
@@ -348,7 +348,7 @@ def _command_ports(app: App, logins: WebLogins | None) -> CommandPorts:
         logins=logins,
         pairing=_pairing(app),
         rights=partial(_rights, app),
-        tools=ToolListing(app.registry, app.sources),
+        tools=ToolListing(app.foundation.registry, app.foundation.sources),
     )
 
 
@@ -371,7 +371,7 @@ def _rights(app: App, actor: Actor, session: str) -> str:
 
     foundation = app.foundation
     workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
-    rights = effective_rights(app.registry, foundation.access, actor, foundation.users.get(actor.key))
+    rights = effective_rights(app.foundation.registry, foundation.access, actor, foundation.users.get(actor.key))
     lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
     return "\n".join(f"{name}: {text}" for name, text in lines)
 

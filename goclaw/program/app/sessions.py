@@ -271,10 +271,7 @@ def build_sessions(
 ) -> SessionParts:
     """Return the parts of sessions on a database.
 
-    Args:
-        config_file: the configuration file, which need not exist yet; None if unknown.
-        is_alone, blank_audit: see `SessionParts`.
-        config and the others: the parts that they stand on.
+    `config_file`: need not exist yet; None if unknown. `is_alone`, `blank_audit`: see `SessionParts`.
     """
     questions = Questions(
         access=access,
