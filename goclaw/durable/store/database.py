@@ -147,7 +147,7 @@ class Transaction:
     durable: bool
     done: asyncio.Future[list[StatementResult]]
     fence: Fence | None = None
-    """Nothing of it is kept once another process has taken this session over; see `store.fencing`."""
+    """Nothing of it is kept once another process has taken this session over; see `common.core.fencing`."""
 
 
 Outcome = list[StatementResult] | Exception

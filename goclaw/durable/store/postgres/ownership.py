@@ -2,7 +2,7 @@
 
 `lock` and `queueing_lock` of a job are the session: one process works on it, and at most one job waits. A process that
 is dead sends no heartbeat: after `STALL_SECONDS` the others take its sessions. One that was only paused finds its epoch
-passed (`store.fencing`).
+passed (`common.core.fencing`).
 """
 
 import asyncio
