@@ -12,7 +12,7 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Actor, Address, Delivery, Inbound
 from goclaw.common.core.messages import AssistantMessage, UserMessage
-from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.base import Turn, TurnHandler
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes, open_lanes
 from goclaw.durable.engine.outbox import Outbox, open_outbox
@@ -67,9 +67,9 @@ async def turns(database: Database, count: int) -> list[float]:
 
     room = Room()
     async with open_outbox(database, {NAME: MemoryChannel(room, clock)}, clock) as outbox:
-        async with open_lanes(Journal(database), outbox, handle, failed, clock) as lanes:
+        async with open_lanes(Journal(database), outbox, clock) as lanes:
             await outbox.resume()
-            await lanes.resume({NAME})
+            await lanes.resume(TurnHandler(handle, failed), {NAME})
             times = [await one(lanes, outbox, number) for number in range(count)]
     if len(room.all) != count:
         raise RuntimeError(f"{len(room.all)} of {count} answers arrived")

@@ -35,6 +35,7 @@ from goclaw.common.core.supervise import background
 from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.models import Models
+from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes, open_lanes
@@ -54,7 +55,6 @@ from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.llm.transcription import Transcriber
 from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.program.app.running import tell_of_end
-from goclaw.program.app.schedules import build_schedules
 from goclaw.program.app.sessions import SessionParts, build_sessions
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.tasks.room import TaskRoom, TasksOnDisk, open_tasks
@@ -91,6 +91,7 @@ class Core:
     seen: list[TurnEvent]
     """Everything that was published, oldest first."""
     schedules: Schedules
+    turns: Sessions
 
     async def say(self, text: str, **options: Any) -> Acceptance:
         """Write from the chat `here` (see `Room.say`)."""
@@ -202,9 +203,6 @@ class World:
             approved_files=self.approved_files,
         ), tasks
 
-    def _schedules(self, database: Database, sessions: SessionParts, engine: Lanes) -> Schedules:
-        return build_schedules(sessions, database, users=self.users, engine=engine)
-
     async def _blank_audit(self, wanted: Blanking) -> bool:
         self.blanked.append(wanted)
         return True
@@ -226,7 +224,7 @@ class World:
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
-            tasks.tell = partial(tell_of_end, bus, outbox)
+            tasks.on_end(partial(tell_of_end, bus, outbox))
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, NoAlerts(), self.clock)
 
@@ -234,6 +232,7 @@ class World:
                 if not database.dead.is_set():
                     await outage.delayed(inbound, error)
 
+            engine = await stack.enter_async_context(open_lanes(journal, outbox, self.clock, told_alive))
             sessions = build_sessions(
                 self.config,
                 database,
@@ -242,6 +241,7 @@ class World:
                 bus=bus,
                 channels={channel.name: channel},
                 clock=self.clock,
+                engine=engine,
                 environment=environment,
                 hooks=self.hooks,
                 is_alone=self.is_alone,
@@ -252,31 +252,31 @@ class World:
                 transcriber=self.transcriber,
                 users=self.users,
             )
-            turns = sessions.service
-            lanes = open_lanes(journal, outbox, turns.run, turns.failed, self.clock, told_alive, turns.prepare)
-            engine = await stack.enter_async_context(lanes)
-            schedules = self._schedules(database, sessions, engine)
-            gateway = gateway_of(self, database, engine, sessions, schedules, outage)
+            gateway, schedules = gateway_of(self, database, engine, sessions, outage), sessions.schedules
+            turns = sessions.turns(gateway)
             begun: list[asyncio.Task[None]] = []
             stack.push_async_callback(_ended, begun)
             stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
-            begun.append(asyncio.create_task(_begin(sessions, journal, outbox, engine, channel.name)))
+            begun.append(asyncio.create_task(_begin(sessions, turns, journal, outbox, engine, channel.name)))
             await _until_dead(begun[0], database)
             await stack.enter_async_context(background(channel.run(gateway), "room"))
             await stack.enter_async_context(background(schedules.scheduler.run(), "schedules"))
             yield Core(
-                database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen, schedules
+                *(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen, schedules),
+                turns,
             )
 
 
-async def _begin(sessions: SessionParts, journal: Journal, outbox: Outbox, engine: Lanes, channel: str) -> None:
+async def _begin(
+    sessions: SessionParts, turns: Sessions, journal: Journal, outbox: Outbox, engine: Lanes, channel: str
+) -> None:
     """Take up what is on the disk, as the daemon does at its start."""
-    await sessions.service.restore()
+    await turns.restore()
     sessions.ports.questions.restore(await journal.parked())
     await outbox.resume()
-    await engine.resume({channel, LOCAL})
+    await engine.resume(turns.handler, {channel, LOCAL})
 
 
 async def _until_dead(beginning: "asyncio.Task[None]", database: Mortal) -> None:
@@ -295,9 +295,7 @@ async def _ended(begun: "list[asyncio.Task[None]]") -> None:
         begun[0].exception()
 
 
-def gateway_of(
-    world: World, database: Database, engine: Lanes, sessions: SessionParts, schedules: Schedules, outage: Outage
-) -> Gateway:
+def gateway_of(world: World, database: Database, engine: Lanes, sessions: SessionParts, outage: Outage) -> Gateway:
     """The gateway, wired as `app` does it."""
 
     async def details(session: str) -> Details:
@@ -310,10 +308,9 @@ def gateway_of(
         engine=engine,
         rights=lambda actor, _: f"Role: {'admin' if sessions.access.is_admin(actor) else 'user'}",
         logins=world.logins,
-        schedules=schedules,
         tools=ToolListing(sessions.ports.dispatcher.registry, world.sources),
     )
-    gateway = Gateway(
+    return Gateway(
         ports,
         known={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
         database=database,
@@ -324,8 +321,6 @@ def gateway_of(
         outbox=sessions.ports.outbox,
         transcripts=sessions.ports.transcripts,
     )
-    sessions.ports.command_port.answer = gateway.commanded
-    return gateway
 
 
 async def no_files(actor: Actor, begun: str) -> Sequence[str]:

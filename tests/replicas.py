@@ -20,11 +20,9 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import Acceptance, SessionNow
 from goclaw.durable.engine.lanes import Lanes
-from goclaw.durable.engine.leases import Leases
-from goclaw.durable.engine.shared_sessions import SharedSessions
+from goclaw.durable.engine.leased_sessions import LeasedSessions
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
 from goclaw.gateway.intake.gateway import Gateway
-from goclaw.gateway.intake.owners import SessionOwners
 from goclaw.program.app import App, open_app
 
 SESSION = "memory:here"
@@ -55,15 +53,10 @@ class Replica:
         return self.app.engine
 
     @property
-    def shared(self) -> SharedSessions:
-        owners = self.gateway._owners
-        assert isinstance(owners, SessionOwners)
-        return owners.shared
-
-    @property
-    def leases(self) -> Leases:
-        assert self.app.leases is not None
-        return self.app.leases
+    def sessions(self) -> LeasedSessions:
+        sessions = self.app.foundation.owned
+        assert isinstance(sessions, LeasedSessions)
+        return sessions
 
     async def say(self, text: str, **options: Any) -> Acceptance:
         """Write in this daemon's room (see `Room.say`)."""
@@ -74,7 +67,7 @@ class Replica:
 
     def has(self, session: str = SESSION) -> bool:
         """Whether this daemon works on a session, with its state in memory."""
-        return self.leases.of(session) is not None
+        return self.sessions.held.of(session) is not None
 
     def takes_alone(self, *others: "Replica") -> None:
         """Have sessions that are wanted from here on taken by this daemon; those that others have they keep."""

@@ -27,7 +27,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/common/core/supervise.py": "restarts whatever fails, and says so",
     "goclaw/common/core/bus.py": "no turn fails because of what merely watches it",
     "goclaw/durable/engine/lanes.py": "the failure of one turn must not end its lane",
-    "goclaw/durable/engine/shared_sessions.py": "the failure of an order is an answer to the process that gave it",
+    "goclaw/durable/engine/session_work.py": "the failure of an order is an answer to the process that gave it",
     "goclaw/tools/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/tools/execution/compression/shortening.py": "an output that cannot be compressed is shown whole",
     "goclaw/tools/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
@@ -63,7 +63,7 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }
 MAY_COMPARE_WORDS = {
-    "goclaw/program/app/parts.py 'built in'": "the name of a source of tools, by which it is known",
+    "goclaw/program/app/quickstart.py 'built in'": "the name of a source of tools, by which it is known",
     "goclaw/channels/telegram/*": "Telegram tells its errors apart by their description alone",
     "goclaw/program/cli/systemd.py '# Made by `goclaw service install`'": "the first line of our file",
     "goclaw/common/config/load.py 'Bearer '": "RFC 6750",

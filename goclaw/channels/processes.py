@@ -43,12 +43,13 @@ class Processes(Protocol):
 
 
 class SoleProcess:
-    """The one process of its store: it has every session and every duty, and messages to others go nowhere."""
+    """The one process of its store: it has every session and every duty, and hears only its own messages."""
 
     is_alone = True
 
     def __init__(self) -> None:
         self.takes: list[Callable[[str], Awaitable[None]]] = []
+        self._heard: dict[str, Callable[[str], None]] = {}
 
     def holds(self, session: str) -> bool:
         return True
@@ -63,7 +64,8 @@ class SoleProcess:
         await asyncio.Event().wait()
 
     def hear(self, kind: str, heard: Callable[[str], None]) -> None:
-        pass
+        self._heard[kind] = heard
 
     async def tell(self, kind: str, words: str) -> None:
-        pass
+        if heard := self._heard.get(kind):
+            heard(words)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.common.core.clock import RealClock
-from goclaw.durable.engine import shared_sessions
+from goclaw.durable.engine import session_work
 from goclaw.durable.store.postgres import database, sending
 from goclaw.program.cli.program import main
 from tests.acceptance import crashing
@@ -53,7 +53,7 @@ def check_no_epoch() -> None:
 def prepare(environment: "os._Environ[str]") -> None:
     """Do what the environment says."""
     if seconds := environment.get(LINGER):
-        shared_sessions.LINGER_SECONDS = float(seconds)
+        session_work.LINGER_SECONDS = float(seconds)
     if seconds := environment.get(CLOCK):
         set_clock(float(seconds))
     if environment.get(UNFENCED):

@@ -28,8 +28,8 @@ BUGS: list[Bug] = [
         "a reservation of a process that is gone is kept",
         "class money: a person waits forever after a crash",
         _RESERVATIONS,
-        "        with fenced(None):\n            ending = self._database.write(_END_THE_DEAD())",
-        "        with fenced(None):\n            ending = self._database.write()",
+        "        with under_fence(None):\n            ending = self._database.write(_END_THE_DEAD())",
+        "        with under_fence(None):\n            ending = self._database.write()",
         f"{_TESTS}::test_a_reservation_of_a_process_that_is_gone_holds_up_no_one",
     ),
     bug(

@@ -486,8 +486,8 @@ BUGS: list[Bug] = [
         "an answer that waits behind another is promised as being sent",
         "class delivery: a mark where nothing was sent",
         "goclaw/durable/engine/outbox.py",
-        "            marks.append(chat not in taken and self._goes_at_once(delivery))\n",
-        "            marks.append(self._goes_at_once(delivery))\n",
+        "            marks.append(is_ours and chat not in taken and self._goes_at_once(delivery))\n",
+        "            marks.append(is_ours and self._goes_at_once(delivery))\n",
         "tests/durable/engine/test_outbox.py::test_what_goes_out_at_once_is_promised_and_marked_in_one_transaction",
     ),
 ]

@@ -365,8 +365,8 @@ BUGS: list[Bug] = [
         "a message behind a running turn is stored before that turn's answer",
         "class order: a row that comes before its time",
         "goclaw/durable/engine/lanes.py",
-        "self._prepare(inbound) if begins and kind",
-        "self._prepare(inbound) if kind",
+        "self._turns.result().prepare(inbound) if begins and kind",
+        "self._turns.result().prepare(inbound) if kind",
         "tests/durable/engine/test_lanes_prepared.py",
     ),
     bug(
@@ -432,7 +432,7 @@ BUGS: list[Bug] = [
         "    if transaction.fence is not None:",
         "    if False:",
         "tests/durable/store/postgres/test_database_fencing.py",
-        "tests/durable/engine/test_shared_sessions.py",
+        "tests/durable/engine/test_leased_sessions.py",
     ),
     bug(
         "who takes a session over does not wait for the transaction that its owner has open",

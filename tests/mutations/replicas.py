@@ -4,7 +4,7 @@ from tests.mutations.bug import Bug, bug
 
 _GATEWAY = "goclaw/gateway/intake/owners.py"
 _GATEWAYS = "tests/gateway/intake/test_owners.py"
-_LANES = "goclaw/durable/engine/leases.py"
+_SESSIONS = "goclaw/durable/engine/leased_sessions.py"
 _LANES_TESTS = "tests/durable/engine/test_leases.py"
 _CLIENTS = "tests/program/app/test_mcp_server_replicas.py"
 _SUPERVISION, _SUPERVISION_TESTS = "goclaw/common/core/supervise.py", "tests/common/core/test_supervise.py"
@@ -32,7 +32,7 @@ BUGS: list[Bug] = [
         "a process that has just woken answers from its memory",
         "class replicas: a press is answered that there is no such question, and dropped",
         _GATEWAY,
-        "                await self.shared.check(held)\n",
+        "                await self.sessions.ownership.check(fence)\n",
         "",
         f"{_GATEWAYS}::test_a_press_that_reaches_a_daemon_that_has_just_woken_answers_the_question_of_the_next_owner",
     ),
@@ -40,8 +40,8 @@ BUGS: list[Bug] = [
         "an agent that works for an MCP client writes on in a conversation that another gateway has forgotten",
         "class replicas: what was forgotten is there again",
         "goclaw/conversation/turns/external_runs.py",
-        "            await self.ownership.end_beside(session)\n",
-        "            pass\n",
+        "        await self.ownership.end_beside(session)\n",
+        "        pass\n",
         f"{_CLIENTS}"
         "::test_what_is_forgotten_does_not_come_back_with_an_agent_that_works_for_a_client_of_another_gateway",
     ),
@@ -56,7 +56,7 @@ BUGS: list[Bug] = [
     bug(
         "a message that arrives at its owner is also taken up from the journal",
         "class replicas: answered twice, when a look falls between the commit and the lane",
-        _LANES,
+        _SESSIONS,
         "                held.known.add(inbound.id)\n                try:",
         "                try:",
         f"{_LANES_TESTS}::test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_done_once",
@@ -64,7 +64,7 @@ BUGS: list[Bug] = [
     bug(
         "a message overtakes one that another process took in before",
         "class replicas: answers in another order than the messages",
-        _LANES,
+        _SESSIONS,
         '                if any(row["id"] not in held.known for row in rows):',
         "                if not rows:",
         f"{_LANES_TESTS}"
@@ -81,10 +81,10 @@ BUGS: list[Bug] = [
     bug(
         "an order overtakes the message that was taken in before it",
         "class replicas: /stop finds nothing, and then the turn begins",
-        "goclaw/durable/engine/shared_sessions.py",
-        "            taken += await self.leases.take_up(held, self._lanes.push)\n",
-        "            taken += 0 if orders else await self.leases.take_up(held, self._lanes.push)\n",
-        "tests/durable/engine/test_shared_sessions.py"
+        "goclaw/durable/engine/session_work.py",
+        "            taken += await self._held.take_up(held, self._lanes.push)\n",
+        "            taken += 0 if orders else await self._held.take_up(held, self._lanes.push)\n",
+        "tests/durable/engine/test_leased_sessions.py"
         "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
     ),
     bug(

@@ -91,18 +91,18 @@ BUGS: list[Bug] = [
         "a process that was paused replaces what the next owner knows of a preview",
         "the fuzz of three replicas, 2026-11-28: an answer came twice, and was not marked",
         "goclaw/durable/store/channel_state.py",
-        "        with fenced(fence):\n",
-        "        with fenced(None):\n",
+        "        with under_fence(fence):\n",
+        "        with under_fence(None):\n",
         f"{_PREVIEWS}::test_a_process_that_was_paused_does_not_replace_what_the_next_owner_knows_of_a_preview",
     ),
     bug(
         "a turn of a session that was taken begins before the answers that were promised before it",
         "the fuzz of three replicas, 2026-11-28: a preview stood above an older answer",
-        "goclaw/durable/engine/shared_sessions.py",
+        "goclaw/durable/engine/session_work.py",
         "            taken = await self._outbox.take_up(held.session, held.lease.fence)\n",
-        "            taken = await self.leases.take_up(held, self._lanes.push)\n"
+        "            taken = await self._held.take_up(held, self._lanes.push)\n"
         "            taken += await self._outbox.take_up(held.session, held.lease.fence)\n",
-        "tests/durable/engine/test_shared_sessions.py::test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox",
+        "tests/durable/engine/test_leased_sessions.py::test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox",
     ),
     bug(
         "what a look for deliveries has passed over is not sent",
@@ -110,14 +110,14 @@ BUGS: list[Bug] = [
         "goclaw/durable/engine/outbox.py",
         "        if fence and is_ours and not created:\n",
         "        if False:\n",
-        "tests/durable/engine/test_shared_sessions_faults.py::"
+        "tests/durable/engine/test_leased_sessions_faults.py::"
         "test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_its_receipt_comes",
     ),
     bug(
         "a request that waited for its connection goes out after a pause",
         "the fuzz of three replicas, 2026-11-28: an answer came late, below a later one",
         "goclaw/common/net/client.py",
-        "        if clear := BEFORE_SENDING.get():\n",
+        "        if (check := AUTHORITY.get().before_sending) is not None:\n",
         "        if clear := None:\n",
         "tests/durable/engine/test_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
     ),
@@ -142,9 +142,9 @@ BUGS: list[Bug] = [
         "a process that was paused begins the turns of the next owner",
         "the fuzz of three replicas, 2026-11-28: the model was asked without the person's message",
         "goclaw/durable/engine/leases.py",
-        "        if turns and not self._ownership.is_sure_of(held.session, held.lease.fence.epoch):\n",
+        "        if turns and not self._leases.is_sure_of(held.session, held.lease.fence.epoch):\n",
         "        if False:\n",
-        "tests/durable/engine/test_shared_sessions.py::"
+        "tests/durable/engine/test_leased_sessions.py::"
         "test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_the_next_owner",
     ),
 ]

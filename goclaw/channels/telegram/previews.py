@@ -9,6 +9,7 @@ import logging
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from telegram import Bot
@@ -21,8 +22,8 @@ from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered, call
 from goclaw.channels.telegram.turn_view import TurnView, with_line
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.fencing import AUTHORITY
 from goclaw.common.core.records import record
-from goclaw.common.net import BEFORE_SENDING
 from goclaw.errors import OwnershipLost
 
 log = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class Previews:
 
     def guard(self, view: TurnView) -> None:
         """Have the current task's messages of a turn refused at the last moment where another process shows it."""
-        BEFORE_SENDING.set(partial(self._refuse, view.session))
+        AUTHORITY.set(replace(AUTHORITY.get(), before_sending=partial(self._refuse, view.session)))
 
     async def _refuse(self, session: str) -> None:
         if not self.is_ours(session):

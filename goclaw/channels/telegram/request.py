@@ -192,7 +192,7 @@ async def call(
 
     Raises:
         TelegramError: see `AiohttpRequest.do_request`, and the library's errors for what Telegram refuses.
-        OwnershipLost: another process owns the session for which the call was (`net.BEFORE_SENDING`); nothing was sent.
+        OwnershipLost: another process owns the session of the call (`Authority.before_sending`); nothing was sent.
     """
     given = {name: encoded(value) for name, value in parameters.items() if value is not None}
     form = RequestData([RequestParameter.from_input(name, value) for name, value in given.items()])

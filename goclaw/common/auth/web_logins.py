@@ -140,10 +140,10 @@ class WebLogins:
     tell: Callable[[LoginRequest], None]
     """Shows the request to the owner."""
     facts: SharedFacts
-    gateway: str = "sole"
+    gateway: str
     """Name of this process."""
-    news: News | None = None
-    """Where other processes have the same store. If a word gets lost, a page has its answer at the end of its wait."""
+    news: News
+    """If a word gets lost, a page has its answer at the end of its wait."""
     limits: LoginLimits = field(default_factory=LoginLimits)
     address: str = ""
     """Where the page is, since the listener is open."""
@@ -153,8 +153,7 @@ class WebLogins:
     """Requests that were shown in this minute, and until when that is, monotonic."""
 
     def __post_init__(self) -> None:
-        if self.news:
-            self.news.hear(KIND, self.hear)
+        self.news.hear(KIND, self.hear)
 
     async def ask(self, browser: str, address: str, network: str, *, is_here: bool) -> tuple[str, str]:
         """Return a new code for people and a secret for the page.
@@ -315,12 +314,8 @@ class WebLogins:
         await self._spread(DECIDED, request.key)
 
     async def _spread(self, what: str, key: str, since: float = 0.0) -> None:
-        words = f"{what} {key} {self.gateway} {since!r}"
-        if self.news is None:
-            self.hear(words)
-            return
         with suppress(StateError):  # it may get lost: what is waited for is looked at again
-            await self.news.tell(KIND, words)
+            await self.news.tell(KIND, f"{what} {key} {self.gateway} {since!r}")
 
     async def _page(self, key: str) -> Mapping[str, Any]:
         """Return the page with this hash of its secret, and the answer to it as `ANSWER`.

@@ -127,17 +127,20 @@ ROUTES = {
 STORES = {"postgres": "goclaw.durable.store.postgres.part:PART"}
 """Stores beside SQLite; loaded when `store` names one."""
 
-OWNERSHIPS = {"postgres": "goclaw.durable.store.postgres.ownership:PART"}
-"""How processes that share a store divide the sessions; loaded where they do, as `SHARING`."""
+OWNERSHIPS = {
+    "sqlite": "goclaw.durable.engine.sessions:ALL",
+    "postgres": "goclaw.durable.engine.leased_sessions:LEASED",
+}
+"""Which sessions a process works on, by the kind of its store."""
 
-EXCHANGES = {"postgres": "goclaw.durable.store.postgres.exchange:PART"}
-"""How they send each other what happens in sessions; loaded as those."""
+OWNERS = {"sqlite": "goclaw.gateway.intake.gateway:HERE", "postgres": "goclaw.gateway.intake.owners:OWNERS"}
+"""How the gateway of a process reaches the owners of sessions, by the kind of its store."""
+
+LEASES = {"postgres": "goclaw.durable.store.postgres.ownership:PART"}
+"""How processes that share a store divide the sessions; loaded where they do."""
 
 RESERVATIONS = {"postgres": "goclaw.durable.store.postgres.reservations:PART"}
 """Where processes that share a store keep what their running requests may cost; loaded where they do."""
-
-SHARING = "goclaw.program.app.sharing:SHARING"
-"""The daemon beside others on one store."""
 
 REGISTRIES = {
     "syncing": "goclaw.extensions.registries.syncing:SYNCING",

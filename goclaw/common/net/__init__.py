@@ -1,7 +1,6 @@
 """The network: the client for services that the operator configured, and the guard for addresses chosen by a model."""
 
 from goclaw.common.net.client import (
-    BEFORE_SENDING,
     CONNECT_TIMEOUT,
     IDLE_TIMEOUT,
     LOOPBACK_ONLY,
@@ -12,7 +11,6 @@ from goclaw.common.net.client import (
 from goclaw.common.net.guard import UrlGuard, UrlRefused, UrlUnreachable
 
 __all__ = [
-    "BEFORE_SENDING",
     "CONNECT_TIMEOUT",
     "IDLE_TIMEOUT",
     "LOOPBACK_ONLY",

@@ -11,9 +11,8 @@ handled in `llm.failures`.
 import asyncio
 import os
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -21,6 +20,7 @@ import orjson
 from aiohttp.connector import Connection
 
 from goclaw.common.config.listening import is_loopback as is_loopback  # for code that parses addresses
+from goclaw.common.core.fencing import AUTHORITY
 from goclaw.common.core.redact import mask, printable
 from goclaw.common.net.environment import read_environment
 from goclaw.errors import ConfigError
@@ -39,9 +39,6 @@ MAX_CONNECTIONS = 2_000
 OTHER_FILES = 256
 """File descriptors that are left for everything else."""
 LOOPBACK_ONLY = "GOCLAW_LOOPBACK_ONLY"
-BEFORE_SENDING: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before sending", default=None)
-"""Awaited by each request of a task when it has its connection, right before it is sent; an error refuses it: for what
-must not go out where the process was paused meanwhile. A new connection takes a while."""
 
 
 class FreshestFirst(aiohttp.TCPConnector):
@@ -60,9 +57,9 @@ class FreshestFirst(aiohttp.TCPConnector):
         self, req: aiohttp.ClientRequest, traces: list["Trace"], timeout: aiohttp.ClientTimeout
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
-        if clear := BEFORE_SENDING.get():
+        if (check := AUTHORITY.get().before_sending) is not None:
             try:
-                await clear()
+                await check()
             except BaseException:
                 connection.release()
                 raise

@@ -17,6 +17,7 @@ from typing import Any
 from goclaw.common.config.schema import CheckpointSettings, CompactionSettings
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
+from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.messages import UserMessage
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.supervise import background
@@ -35,7 +36,6 @@ from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.state import Contexts, Session
 from goclaw.durable.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.durable.store.fencing import HELD, Fence
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, is_small
@@ -144,7 +144,7 @@ class MaintenanceQueue:
         `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
         """
         if len(self._waiting) < MAX_WAITING:
-            self._waiting[session] = actor, last_row, HELD.get()
+            self._waiting[session] = actor, last_row, AUTHORITY.get().fence
             self._news.set()
 
     async def run(self) -> None:
@@ -165,7 +165,7 @@ class MaintenanceQueue:
         if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
             return  # in a small window notes are taken from the store
         if due := await self.flush.claim(session, session.actor, context_window):
-            self._due.append((session, session.actor, due, HELD.get()))
+            self._due.append((session, session.actor, due, AUTHORITY.get().fence))
             self._news.set()
 
     async def catch_up(self) -> None:
@@ -174,12 +174,12 @@ class MaintenanceQueue:
             try:
                 if self._due:
                     session, actor, due, fence = self._due.popleft()
-                    HELD.set(fence)
+                    AUTHORITY.set(Authority(fence))
                     await self.flush.take_notes(session, actor, due)
                 else:
                     key = next(iter(self._waiting))
                     actor, last_row, fence = self._waiting.pop(key)
-                    HELD.set(fence)
+                    AUTHORITY.set(Authority(fence))
                     await self.look_at(key, actor, last_row)
             except (ConfigError, StateError) as error:
                 log.warning("no checkpoint or notes: %s", error)

@@ -7,7 +7,6 @@ and shows it there.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from goclaw.common.config.schema import CompactionSettings
@@ -18,7 +17,7 @@ from goclaw.conversation.agent.context.compaction import SummaryRequest, Summary
 from goclaw.conversation.agent.context.summary import MAX_SUMMARY
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.sessions.state import Contexts, Session
-from goclaw.durable.store.database import BoundStatement
+from goclaw.durable.store.ownership import Ownership
 from goclaw.durable.store.transcripts import StoredCompaction, Transcripts
 from goclaw.errors import StateError
 from goclaw.llm.base import is_small
@@ -30,12 +29,8 @@ MAX_PAUSE = 3600.0
 """Seconds: a session whose summary fails repeatedly is retried once an hour, not once a minute: it costs money."""
 
 
-def _always(_: str) -> bool:
-    return True
-
-
-def _no_one(_: str) -> Sequence[BoundStatement]:
-    return ()
+SUMMARIES = "summaries"
+"""Topic of the announcement that the summary of a session, which was owed, is written."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,16 +43,16 @@ class SummaryRetries:
     transcripts: Transcripts
     clock: Clock
     bus: Bus
-    works_on: Callable[[str], bool] = _always
-    """Whether this process may have a session in memory: another one may not."""
-    telling: Callable[[str], Sequence[BoundStatement]] = _no_one
-    """Returns the statements that tell the others, for the transaction that keeps a session's summary."""
+    ownership: Ownership
     _written: set[str] = field(default_factory=set)
     """Sessions for which another process has written a summary."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _again: dict[int, tuple[float, float]] = field(default_factory=dict)
     """When a compaction's summary is tried again (monotonic), and the pause after that; by row."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.ownership.hear(SUMMARIES, self.heard, self.missed)
 
     async def count(self) -> int:
         """Return the number of sessions with a missing summary."""
@@ -126,11 +121,11 @@ class SummaryRetries:
         try:
             return await self._summarize(session, owed)
         finally:
-            if not self.works_on(session):
+            if self.ownership.fence_of(session) is None:
                 self.contexts.forget(session)  # it changes elsewhere from here on
 
     async def _summarize(self, session: str, owed: StoredCompaction) -> bool:
-        if not self.works_on(session):
+        if self.ownership.fence_of(session) is None:
             self.contexts.forget(session)
         known, context_window = await self.contexts.session(session), await self.compactor.context_window(session)
         basis = await self.compactor.originals(known, owed.first_kept)
@@ -162,11 +157,11 @@ class SummaryRetries:
         """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
         session = await self.contexts.session(key)
         async with session.lock:
-            if not await self.transcripts.pay(key, paid, *self.telling(key)):
+            if not await self.transcripts.pay(key, paid, *self.ownership.announce(SUMMARIES, key)):
                 log.info("the context of %s has changed: the summary that was owed is not needed any more", key)
                 return
             log.info("the summary that %s waited for is there, from %s", key, paid.source)
-            if self.works_on(key):
+            if self.ownership.fence_of(key) is not None:
                 self._show(session, paid)
 
     def _show(self, session: Session, paid: StoredCompaction) -> None:

@@ -12,7 +12,7 @@ from goclaw.conversation.schedules.jobs import Run, StoredJob
 from goclaw.conversation.schedules.recurrence import Once
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.times import shown
-from goclaw.errors import AccessDenied, StateError
+from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 
 MAX_LISTED = 50
@@ -52,13 +52,21 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
             return await _change(schedules, actor, order)
 
 
-async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
+async def carry_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
     """Carry out an order of the agent that answers `inbound`, about the schedules of that person alone.
 
     Raises:
-        AccessDenied: the person may not.
-        StateError: it cannot be done, or not by an agent, with the reason.
+        ToolError: the person may not, or it cannot be done, or not by an agent; with the reason.
     """
+    try:
+        return await _carry_out_for_agent(schedules, inbound, order)
+    except AccessDenied as error:
+        raise ToolError(f"permission denied: {error}") from None
+    except StateError as error:
+        raise ToolError(str(error)) from error
+
+
+async def _carry_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
     unattended, actor = inbound.unattended, inbound.actor
     if order.action not in _FROM_AGENT:
         raise StateError(f"{order.action} is for people: they send /schedule {order.action}")

@@ -27,11 +27,11 @@ step of the turn (`tool_requests`).
 External callers (`external_runs`). A call over MCP runs in a turn that no message began (`servers.mcp.tools`
 enters it for each call): an `AgentRun` without a conversation is above its agents, and an `ExternalCaller` answers
 questions in place of the person. Its steps are forgotten when it ends, or by the next start. Where processes share the
-store, its writes have a fence of their own (`store.fencing.BESIDE`), which a `/forget` at the session's owner ends.
+store, its writes have a fence of their own (`Authority.alongside`), which a `/forget` at the session's owner ends.
 
 Services for tools (`agent_services`, `toolkit.services`): one object for each agent at work, which the steps of
 its turn use, too. `tool_requests` answers a tool's request to a model (`ToolContext.sample`; a server's sampling:
 `goclaw.tools.builtin.mcp_calling`): no journal step, no tools, charged to the turn. `CommandPort`, implemented by
-`app`, runs slash commands for the agent: the same commands, rights and audit as for the person, restricted to
+the gateway, runs slash commands for the agent: the same commands, rights and audit as for the person, restricted to
 `tools.command.allowed`, and none that waits for the turn or decides about it.
 """

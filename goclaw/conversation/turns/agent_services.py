@@ -28,6 +28,7 @@ from goclaw.conversation.agent.kinds import ABOUT
 from goclaw.conversation.agent.limits import Planning
 from goclaw.conversation.questions.missing_arguments import Clarifier
 from goclaw.conversation.questions.turn_questions import CallerQuestions, TurnQuestions, UnattendedQuestions
+from goclaw.conversation.schedules.orders import carry_out_for_agent
 from goclaw.conversation.sessions.modes import SessionOptions
 from goclaw.conversation.sessions.overheard import Carrying
 from goclaw.conversation.sessions.queueing import burst
@@ -37,7 +38,7 @@ from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.conversation.turns.hooking import Hooking
-from goclaw.conversation.turns.tool_requests import ToolSampling
+from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
@@ -77,7 +78,8 @@ class Opening:
 class AgentServices(TurnServices):
     """The services for one agent; a subagent is without what changes the conversation itself."""
 
-    def __init__(self, context: TurnContext, agent_run: AgentRun) -> None:
+    def __init__(self, context: TurnContext, agent_run: AgentRun, commands: CommandPort | None = None) -> None:
+        """`commands`: runs commands for the agent that answers a person; None: for no one here."""
         ports, session, actor = context.ports, agent_run.session, agent_run.turn.inbound.actor
         self.agent_run = agent_run
         self.transcripts = ports.transcripts
@@ -93,6 +95,7 @@ class AgentServices(TurnServices):
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
         self._context = context
+        self._commands = commands
         self._is_capped = False
         """Whether what the next request may cost is limited."""
         self.reminders: TurnReminders = session.reminders.turn()
@@ -364,13 +367,13 @@ class AgentServices(TurnServices):
             await super().leave_plan(mode)
 
     async def command(self, text: str) -> str:
-        if self.is_main:
-            return await self._context.ports.command_port.answer(self.agent_run.turn.inbound, text)
-        return await super().command(text)
+        if self._commands is None:
+            return await super().command(text)
+        return await self._commands.commanded(self.agent_run.turn.inbound, text)
 
     async def schedule(self, order: ScheduleOrder) -> str:
         if self.is_main and not self.agent_run.root.caller:
-            return await self._context.ports.schedule_port.carry_out(self.agent_run.turn.inbound, order)
+            return await carry_out_for_agent(self._context.schedules, self.agent_run.turn.inbound, order)
         return await super().schedule(order)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:

@@ -8,12 +8,13 @@ daemon: the agents' messages until then are kept, and the call is not resumed.
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.core.events import AGENT_TURN, Inbound
+from goclaw.common.core.fencing import Fence, alongside_owner
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.supervise import background
 from goclaw.conversation.agent.kinds import AGENT_TOOL
@@ -23,7 +24,7 @@ from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agents import Agents
 from goclaw.conversation.turns.turn_context import TurnContext
-from goclaw.durable.store.fencing import Fence, fenced_beside
+from goclaw.durable.store.ownership import Ownership
 from goclaw.errors import OwnershipLost, ToolError
 from goclaw.tools.toolkit.agent_tasks import (
     SEND_MESSAGE,
@@ -36,9 +37,6 @@ from goclaw.tools.toolkit.agent_tasks import (
 )
 from goclaw.tools.toolkit.scope import CallScope
 
-if TYPE_CHECKING:
-    from goclaw.durable.store.ownership import Ownership
-
 T = TypeVar("T")
 
 NO_BACKGROUND = "an MCP client starts no agent in the background: nobody would be told of its end"
@@ -48,14 +46,16 @@ FORGOTTEN = "the agent was ended: the conversation that it was kept in was forgo
 class ExternalRuns:
     """All such calls that are under way."""
 
-    def __init__(self, context: TurnContext, agents: Agents, pauses: Pauses, rules: TurnRules) -> None:
+    def __init__(
+        self, context: TurnContext, agents: Agents, pauses: Pauses, rules: TurnRules, ownership: Ownership
+    ) -> None:
         """`rules`: of a call as a whole; agents have rules of their own besides."""
         self.context = context
         self.agents = agents
         self.pauses = pauses
         self.rules = rules
-        self.ownership: Ownership | None = None
-        """Where other processes have such calls, too, and any of them may own their sessions."""
+        self.ownership = ownership
+        """Other processes have such calls, too, and any of them may own their sessions."""
         self._open: set[ExternalRun] = set()
 
     @property
@@ -102,8 +102,7 @@ class ExternalRuns:
             task.cancel()
         if work:
             await asyncio.wait(work)
-        if self.ownership is not None:
-            await self.ownership.end_beside(session)
+        await self.ownership.end_beside(session)
 
     def refuse_too_many(self, session: str) -> None:
         """Refuse one more call while as many as may be are handed on: gateways may hand one on in a circle.
@@ -170,13 +169,13 @@ class ExternalRun:
 
     async def _begin(self) -> None:
         """Begin to write for the session."""
-        if self._fence is None and self._runs.ownership is not None:
+        if self._fence is None:
             self._fence = await self._runs.ownership.beside(self.scope.session)
         self._used = True
 
     async def _waited_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`; cancel it when the caller stops waiting, and mark the turn as stopping."""
-        with fenced_beside(self._fence):
+        with alongside_owner(self._fence):
             working = background(self._unless_forgotten(work), f"agents for {self._turn.id}")
             async with working as task:
                 self.work.add(task)

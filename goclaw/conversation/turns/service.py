@@ -27,10 +27,11 @@ from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.answers import empty_sentence
 from goclaw.conversation.turns.hooking import HEARING, WITHHELD
+from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn import SETTLE_STEP, STOPPED, TurnRun
 from goclaw.conversation.turns.turn_context import TurnContext
 from goclaw.conversation.turns.user_rows import plain_message
-from goclaw.durable.engine.base import PreparedStep, Turn
+from goclaw.durable.engine.base import PreparedStep, Turn, TurnHandler
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.llm.served import NO_TOOLS
 
@@ -66,12 +67,17 @@ class TurnEnding:
 
 @record
 class Sessions:
-    """The conversations. `run` is the engine's handler."""
+    """The conversations. `handler` does the turns of the engine."""
 
     context: TurnContext
     maintenance: MaintenanceQueue
     pauses: Pauses
     shortage: WindowShortage
+    commands: CommandPort
+
+    @property
+    def handler(self) -> TurnHandler:
+        return TurnHandler(self.run, self.failed, self.prepare)
 
     async def restore(self) -> None:
         """Restore the knowledge of earlier runs: how summaries go, how far token estimates are off, who holds what."""
@@ -121,7 +127,7 @@ class Sessions:
             told = self._compose_text(turn, ending)
             deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, ending.outcome)]
             if inbound.unattended:
-                deliveries = await self.context.ports.unattended.let_through(inbound, deliveries)
+                deliveries = await self.context.unattended.let_through(inbound, deliveries)
             await turn.end(deliveries)
             self._publish_end(turn, ending.outcome, ending.text, told)
             _log_end(ending, self.context.ports.clock.monotonic() - began, session.last_answer)
@@ -136,7 +142,7 @@ class Sessions:
     async def _unattended_result(self, turn: Turn, session: Session, ending: TurnEnding) -> TurnEnding:
         await turn.flush()  # its costs, too
         spent = await self.context.ports.spending.of_turn(session.key, turn.id)
-        told = self.context.ports.unattended.told
+        told = self.context.unattended.told
         text = await told(turn.inbound, ending.outcome, ending.text, session.refused, spent.cost)
         return replace(ending, text=text, is_silent=ending.is_silent and text == ending.text)
 
@@ -158,12 +164,12 @@ class Sessions:
         await self.pauses.turn_ended(turn.inbound.session, turn.id)
         text = FAILED
         if turn.inbound.unattended:
-            text = await self.context.ports.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
+            text = await self.context.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
         told = self._compose_text(turn, TurnEnding(Outcome.FAILED, text))
         self._publish_end(turn, Outcome.FAILED, FAILED, told)
         deliveries = _answer_to(turn, told)
         if turn.inbound.unattended:
-            deliveries = await self.context.ports.unattended.let_through(turn.inbound, deliveries)
+            deliveries = await self.context.unattended.let_through(turn.inbound, deliveries)
         return deliveries
 
     async def _answer(self, turn: Turn, session: Session) -> TurnEnding:
@@ -173,7 +179,7 @@ class Sessions:
         policy = RunPolicy(session.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
-        run = TurnRun(AgentServices(self.context, agent_run))
+        run = TurnRun(AgentServices(self.context, agent_run, self.commands))
         if turn.recorded(SETTLE_STEP):  # a crash came between its last words and its end
             return await self._close(run, session, Outcome.STOPPED, "stopped by the user")
         try:

@@ -11,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from goclaw.common.auth.access import ChosenMode
 from goclaw.common.core.codec import Codec
@@ -31,7 +32,6 @@ from goclaw.llm.token_counts import estimate_request
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.tools.toolkit.dispatcher import Dispatcher, outcome_unknown
-from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 from goclaw.tools.toolkit.scope import CallOptions, CallScope
 from goclaw.tools.toolkit.services import Sample, Sampled, TurnServices
 
@@ -181,25 +181,12 @@ class Forwarding:
         return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
 
 
-async def _no_schedules_yet(inbound: Inbound, order: ScheduleOrder) -> str:
-    return await TurnServices().schedule(order)
+class CommandPort(Protocol):
+    """The gateway, as the agent that answers a person uses it."""
 
+    async def commanded(self, inbound: Inbound, text: str) -> str:
+        """Run a command for the person whose message the turn answers, and return its text.
 
-class SchedulePort:
-    """Passes orders to the schedules once these are bound."""
-
-    def __init__(self) -> None:
-        self.carry_out: Callable[[Inbound, ScheduleOrder], Awaitable[str]] = _no_schedules_yet
-        """Carries out an order for the person whose message the turn answers; raises ToolError where it cannot be."""
-
-
-async def _no_gateway_yet(inbound: Inbound, text: str) -> str:
-    return await TurnServices().command(text)
-
-
-class CommandPort:
-    """Passes commands to the gateway once the gateway is bound."""
-
-    def __init__(self) -> None:
-        self.answer: Callable[[Inbound, str], Awaitable[str]] = _no_gateway_yet
-        """Runs a command for the person whose message the turn answers; raises ToolError where it is not allowed."""
+        Raises:
+            ToolError: it is not allowed.
+        """

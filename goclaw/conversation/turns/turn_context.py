@@ -22,6 +22,7 @@ from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.questions.questions import Questions
+from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
 from goclaw.conversation.sessions.queueing import QueueModes
@@ -34,8 +35,8 @@ from goclaw.conversation.turns.attachments import Attachments
 from goclaw.conversation.turns.costs import Costs
 from goclaw.conversation.turns.demo_turns import DemoTurns
 from goclaw.conversation.turns.preparing import PreparationLimiter
-from goclaw.conversation.turns.tool_requests import CommandPort, Forwarding, SchedulePort
-from goclaw.conversation.turns.unattended import UnattendedPort
+from goclaw.conversation.turns.tool_requests import Forwarding
+from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
@@ -78,9 +79,6 @@ class SessionPorts:
     hooks: Hooks
     config_file: Path | None
     """The configuration file, which need not exist yet; None if unknown."""
-    command_port: CommandPort = field(default_factory=CommandPort)
-    schedule_port: SchedulePort = field(default_factory=SchedulePort)
-    unattended: UnattendedPort = field(default_factory=UnattendedPort)
 
 
 class SubagentsPort(Protocol):
@@ -121,6 +119,8 @@ class TurnContext:
     agents: SubagentsPort
     teams: TeamsPort
     agents_for: AgentSelector
+    schedules: Schedules
+    unattended: UnattendedTurns
     offerings: Offerings = field(default_factory=Offerings)
     preparing: PreparationLimiter = field(default_factory=PreparationLimiter)
 

@@ -5,50 +5,44 @@ An answer of `HEARTBEAT_OK` is not delivered. A terminal reads transcripts, so t
 own is said in the session that it was made in.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from goclaw.common.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
+from goclaw.common.core.records import record
+from goclaw.conversation.schedules.quiet_hours import QuietHours
+from goclaw.conversation.schedules.scheduler import Scheduler
+from goclaw.durable.engine.base import Engine
 from goclaw.tools.approval.requests import about_refused
 
 SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
 
 
-async def _no_job(inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
-    return ""
+@record
+class UnattendedTurns:
+    """Ends unattended turns."""
 
+    scheduler: Scheduler
+    quiet: QuietHours
+    engine: Engine
 
-async def _no_lane(inbound: Inbound) -> None:
-    return None
-
-
-async def _all_of_them(inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-    return deliveries
-
-
-class UnattendedPort:
-    """Reaches what made an unattended turn; `app` binds it."""
-
-    def __init__(self) -> None:
-        self.ended: Callable[[Inbound, Outcome, str, float | None], Awaitable[str | None]] = _no_job
-        """Records how the turn ended and what it cost; returns what is told besides, None: nothing is told at all."""
-        self.say: Callable[[Inbound], Awaitable[None]] = _no_lane
-        """Has the text of an `Inbound` said in its session."""
-        self.let_through: Callable[[Inbound, Sequence[Delivery]], Awaitable[Sequence[Delivery]]] = _all_of_them
-        """Returns what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
+    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
+        return await self.quiet.let_through(inbound, deliveries)
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
         """Return the message to the person about a turn that ended; empty: none, or it is said in another session."""
         if inbound.unattended and inbound.unattended.awaited:
             return "\n\n".join(filter(None, (text, about_refused(refused))))
-        besides = await self.ended(inbound, outcome, text, cost or None)
+        besides = await self.scheduler.ended(inbound, outcome, text, cost or None)
         if besides is None:
             return ""
         said = "" if outcome.went_well and text.strip() == NOTHING_TO_SAY else text
         words = "\n\n".join(filter(None, (said, about_refused(refused), besides)))
         home = root_session(inbound.session)
         if words and inbound.address.channel == LOCAL and home != inbound.session:
-            await self.say(replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words, foreign=()))
+            said_there = replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words, foreign=())
+            await self.engine.submit(said_there, "say")
             return ""
         return words

@@ -10,7 +10,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Delivery, Notice
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
-from goclaw.durable.store.ownership import Ownership
+from goclaw.durable.store.ownership import LeaseStore
 
 LOOK_SECONDS = 5.0
 """Seconds between two looks: the gateway counts as gone after `replica.stall_seconds`."""
@@ -25,7 +25,7 @@ class AbsentGateways:
 
     def __init__(
         self,
-        ownership: Ownership,
+        ownership: LeaseStore,
         journal: Journal,
         outbox: Outbox,
         publish: Callable[[Notice], None],

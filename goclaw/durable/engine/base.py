@@ -211,6 +211,16 @@ Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
 """Does a turn's work and returns the deliveries at its end, unless it has ended the turn itself (`Turn.end`)."""
 
 
+@record
+class TurnHandler:
+    """Does turns for the engine."""
+
+    run: Handler
+    failed: Callable[[Turn, Exception], Awaitable[Sequence[Delivery]]]
+    """Returns the words for the person where `run` failed in an unforeseen way."""
+    prepare: Prepare = unprepared
+
+
 class Engine(Protocol):
     """Durable turns."""
 

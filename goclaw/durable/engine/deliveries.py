@@ -8,9 +8,9 @@ from sqlalchemy import bindparam, update
 from goclaw.channels.base import Doubt
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Delivery
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.redact import mask_known
 from goclaw.durable.store.database import Database, Row, Statement
-from goclaw.durable.store.fencing import HELD
 from goclaw.durable.store.schema import deliveries
 
 DELIVERY: Codec[Delivery] = Codec(Delivery)
@@ -37,6 +37,7 @@ class DeliveryProgress:
         parts: tuple[str, ...] = (),
         doubt: Doubt = Doubt.NONE,
         *,
+        fence: Fence | None,
         marked: bool = False,
     ) -> None:
         self.delivery = delivery
@@ -47,8 +48,8 @@ class DeliveryProgress:
         """Whether the service may have been asked to take the next part."""
         self._marked = marked or self._asked
         """Whether the row says that a part is being sent."""
-        self.fence = HELD.get()
-        """The right under which it is sent: that of the session which promised it."""
+        self.fence = fence
+        """Of the session that promised it; None: this process sends it whoever owns the session."""
         self.clearance: Callable[[], Awaitable[None]] | None = None
         """Called right before a part is sent; raises OwnershipLost where another process sends it."""
         self.queue: Sequence[DeliveryProgress] = ()
@@ -98,11 +99,11 @@ class DeliveryProgress:
             self.doubt = Doubt.SILENCE
 
 
-def progress_of(row: Row, database: Database) -> DeliveryProgress:
+def progress_of(row: Row, database: Database, fence: Fence | None) -> DeliveryProgress:
     """Return the progress of a delivery that an earlier run of the daemon left undelivered."""
     parts = _PARTS.from_json(row["progress"]) if row["progress"] else ()
     doubt = Doubt.RESTART if row["state"] == "sending" else Doubt.NONE
-    return DeliveryProgress(DELIVERY.from_json(row["body"]), database, parts, doubt)
+    return DeliveryProgress(DELIVERY.from_json(row["body"]), database, parts, doubt, fence=fence)
 
 
 def masked(delivery: Delivery) -> Delivery:

@@ -1,5 +1,5 @@
 """The lane of one session, and which sessions have their lanes in this process: all where it has the store alone, else
-those that it has leases of (`engine.leases`).
+those that it has leases of (`engine.leased_sessions`).
 
 A message for a session of this process is journaled under the lease's fence and goes into the lane immediately. One for
 another session is journaled with the wish that the session be worked on, and taken up by its owner.
@@ -14,9 +14,11 @@ from itertools import takewhile
 from typing import Any, Protocol
 
 from goclaw.common.core.events import Inbound
+from goclaw.common.core.fencing import Fence
 from goclaw.durable.engine.base import LaneState, TurnKind
 from goclaw.durable.engine.journal import JournaledTurn
 from goclaw.durable.store.database import BoundStatement
+from goclaw.durable.store.ownership import EVERY_SESSION
 
 Push = Callable[[JournaledTurn], None]
 """Puts a turn into its session's lane."""
@@ -80,16 +82,24 @@ class Elsewhere(Protocol):
 
     async def queue(self, session: str) -> LaneState: ...
 
+    async def is_owned(self, session: str) -> bool:
+        """Whether another process works on a session."""
+        ...
 
-class Owner(Protocol):
+    def is_leaving(self, session: str) -> bool:
+        """Whether another process has taken over a session that this one still has in memory."""
+        ...
+
+
+class LaneOwner(Protocol):
     """Says which sessions have their lanes in this process."""
 
     def elsewhere(self, session: str) -> Elsewhere | None:
         """Return how a session is reached that is not this process's; None: it is."""
         ...
 
-    def acting(self, session: str) -> AbstractContextManager[object]:
-        """Act in a session: if it is this process's, this process keeps it while the block runs.
+    def acting(self, session: str) -> AbstractContextManager[Fence | None]:
+        """Act in a session under its fence: this process keeps it while the block runs. None: it is not this process's.
 
         Raises:
             OwnershipLost: the block has; another process has the session.
@@ -115,14 +125,17 @@ class Owner(Protocol):
         ...
 
 
-class SoleOwner:
-    """Implements `Owner` for the only process of a store, which owns every session."""
+_EVERY_SESSION = nullcontext(EVERY_SESSION)
+
+
+class SoleLaneOwner:
+    """Implements `LaneOwner` for the only process of a store, which owns every session."""
 
     def elsewhere(self, session: str) -> None:
         return None
 
-    def acting(self, session: str) -> AbstractContextManager[object]:
-        return nullcontext()
+    def acting(self, session: str) -> AbstractContextManager[Fence]:
+        return _EVERY_SESSION
 
     def taking_in(self, inbound: Inbound, push: Push) -> AbstractAsyncContextManager[Submission]:
         return nullcontext(Submission())

@@ -16,11 +16,11 @@ from structlog.contextvars import bound_contextvars
 
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.events import Delivery, Inbound
-from goclaw.common.core.supervise import ends_within, goes_on
+from goclaw.common.core.supervise import ends_within, goes_on, result_of
 from goclaw.common.health.stuck_tasks import task_stacks
-from goclaw.durable.engine.base import Handler, LaneState, Prepare, RunningTurn, TurnKind, continues, unprepared
+from goclaw.durable.engine.base import LaneState, RunningTurn, TurnHandler, TurnKind, continues
 from goclaw.durable.engine.journal import Journal, JournaledTurn
-from goclaw.durable.engine.lane import Lane, Owner, SoleOwner
+from goclaw.durable.engine.lane import Lane, LaneOwner, SoleLaneOwner
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import OwnershipLost, StateError
@@ -34,10 +34,6 @@ CLOSE_SECONDS = (3.0, 1.0, 1.0)
 
 From the second time on, work that ignores it is left behind (see `health.stuck_tasks`).
 """
-
-Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
-"""Words for the user when a handler failed in an unforeseen way."""
-
 
 Delayed = Callable[[Inbound, StateError], Awaitable[None]]
 """Called when a message's turn has to wait for the disk, at every try."""
@@ -53,38 +49,35 @@ class Lanes:
         self,
         journal: Journal,
         outbox: Outbox,
-        handler: Handler,
-        failed: Failed,
         clock: Clock,
         delayed: Delayed,
-        prepare: Prepare,
-        owner: Owner | None,
+        owner: LaneOwner,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
-        self._handler = handler
-        self._failed = failed
         self._delayed = delayed
-        self._prepare = prepare
         self._clock = clock
-        self._owner = owner or SoleOwner()
+        self._owner = owner
         self._lanes: dict[str, Lane] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._resumed = asyncio.Event()
+        self._turns: asyncio.Future[TurnHandler] = asyncio.get_running_loop().create_future()
+        """Does turns; known when messages are accepted, because what does turns needs the engine itself."""
         self._ending = False
-        if owner:  # which takes up each session by itself
-            self._resumed.set()
 
-    async def resume(self, channels: Container[str]) -> int:
+    async def resume(self, turns: TurnHandler, channels: Container[str]) -> int:
         """Resume the turns that the last run left unfinished; returns how many. Nothing new is accepted before.
 
         Turns of a channel that is not among `channels` wait for a start where it is: their pictures are still there.
         """
-        turns = [turn for turn in await self._journal.open_turns() if turn.inbound.address.channel in channels]
-        for turn in turns:
+        left = [turn for turn in await self._journal.open_turns() if turn.inbound.address.channel in channels]
+        self._turns.set_result(turns)
+        for turn in left:
             self.push(turn)
-        self._resumed.set()
-        return len(turns)
+        return len(left)
+
+    def start(self, turns: TurnHandler) -> None:
+        """Accept messages from here on. The turns that are left of a session are pushed when it is taken."""
+        self._turns.set_result(turns)
 
     async def submit(
         self,
@@ -94,7 +87,8 @@ class Lanes:
         interrupt: bool = False,
         also: Sequence[BoundStatement] = (),
     ) -> bool:
-        await self._resumed.wait()
+        if not self._turns.done():
+            await result_of(self._turns)
         while (elsewhere := self._owner.elsewhere(inbound.session)) is None:
             # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
             work = self._submit_here(inbound, kind, interrupt=interrupt, also=also)
@@ -106,7 +100,8 @@ class Lanes:
         return await elsewhere.submit(inbound, kind, also)
 
     async def replace(self, inbound: Inbound) -> bool:
-        await self._resumed.wait()
+        if not self._turns.done():
+            await result_of(self._turns)
         return await goes_on(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
@@ -267,7 +262,7 @@ class Lanes:
 
     async def _take_in(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement] = ()) -> bool:
         with self.alone(inbound.session) as begins:
-            prepared = self._prepare(inbound) if begins and kind == "message" else None
+            prepared = self._turns.result().prepare(inbound) if begins and kind == "message" else None
             if prepared is None:
                 submitted = await self._journal.submit(inbound, kind, also=also)
                 turn = self._journal.new_turn(inbound, kind) if submitted else None
@@ -416,7 +411,7 @@ class Lanes:
 
     async def _outcome(self, turn: JournaledTurn) -> Sequence[Delivery]:
         try:
-            return await self._handler(turn)
+            return await self._turns.result().run(turn)
         except Exception as error:
             if turn.ended:
                 log.exception("the turn has ended; what follows from that failed")
@@ -424,7 +419,7 @@ class Lanes:
             if isinstance(error, StateError):
                 raise
             log.exception("the turn failed unexpectedly")
-            return await self._failed(turn, error)
+            return await self._turns.result().failed(turn, error)
 
 
 async def _no_notice(inbound: Inbound, error: StateError) -> None:
@@ -445,18 +440,15 @@ def _is_cancelling() -> bool:
 async def open_lanes(
     journal: Journal,
     outbox: Outbox,
-    handler: Handler,
-    failed: Failed,
     clock: Clock,
     delayed: Delayed = _no_notice,
-    prepare: Prepare = unprepared,
-    owner: Owner | None = None,
+    owner: LaneOwner | None = None,
 ) -> AsyncIterator[Lanes]:
-    """Yield the engine while the block runs. Call `resume` when everything that turns need is open.
+    """Yield the engine while the block runs. Call `resume` or `start` when everything that turns need is open.
 
     `owner`: of a process among others; None: this one is alone.
     """
-    lanes = Lanes(journal, outbox, handler, failed, clock, delayed, prepare, owner)
+    lanes = Lanes(journal, outbox, clock, delayed, owner or SoleLaneOwner())
     try:
         yield lanes
     finally:

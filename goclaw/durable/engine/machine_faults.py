@@ -54,7 +54,7 @@ class Outage:
         self._over = 0.0
 
     def changed(self, trouble: DiskError | None) -> None:
-        """The database begins to refuse writes, or (None) accepts them again. See `Database.watcher`."""
+        """The database begins to refuse writes, or (None) accepts them again. See `Database.on_trouble`."""
         if trouble:
             self._alerts.tell(FAULT, str(trouble))
         else:

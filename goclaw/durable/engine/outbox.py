@@ -25,14 +25,13 @@ from goclaw.channels.base import Channel
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Address, Delivery, Receipt
+from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import ends_within, goes_on, keep_running, result_of
-from goclaw.common.net import BEFORE_SENDING
 from goclaw.durable.engine.deliveries import DELIVERY, DeliveryProgress, masked, progress_of, word_about
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import contains, json_text
-from goclaw.durable.store.fencing import HELD, Fence
-from goclaw.durable.store.ownership import OF_CHAT, Ownership
+from goclaw.durable.store.ownership import OF_CHAT, Ownership, SoleOwner
 from goclaw.durable.store.schema import deliveries
 from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
@@ -109,12 +108,9 @@ def owned_as(delivery: Delivery) -> str:
 class Outbox:
     """One queue per chat. Made by `open_outbox`."""
 
-    def __init__(
-        self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership | None = None
-    ) -> None:
+    def __init__(self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership) -> None:
         self._database = database
         self.ownership = ownership
-        """Of a process beside others on the store; None: this one sends everything."""
         self._channels = channels
         self._clock = clock
         self._queues: dict[Chat, deque[DeliveryProgress]] = {}
@@ -124,7 +120,7 @@ class Outbox:
         self._unforeseen: Counter[str] = Counter()
         self.counts: Counter[tuple[str, Literal["sent", "failed", "retried"]]] = Counter()
         """Deliveries since the start that ended so, and tries that are made again, by channel."""
-        self._early: list[DeliveryProgress] | None = None if ownership else []
+        self._early: list[DeliveryProgress] | None = [] if ownership.sends_all else None
         """Deliveries promised before `resume`, which finds them in the database, too; None: since then, or where
         `take_up` does that for each session."""
         self._promised: dict[int, set[str]] = {}
@@ -132,7 +128,7 @@ class Outbox:
 
     def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
         """Return the INSERT for the transaction that promises the delivery; `marked`: as being sent."""
-        if fence := HELD.get():
+        if fence := AUTHORITY.get().fence:
             # Before it is committed: a look for what others promised finds it as soon as it is.
             self._promised.setdefault(fence.epoch, set()).add(delivery.id)
         return _INSERT(
@@ -146,21 +142,25 @@ class Outbox:
 
     def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
         """Return how to promise deliveries; a chat's first one as being sent, where its channel asks immediately."""
-        taken, marks = set(self._queues), list[bool]()
+        fence, taken, marks = AUTHORITY.get().fence, set(self._queues), list[bool]()
+        is_ours = fence is not None or self.ownership.sends_all
         for delivery in deliveries:
             chat = _chat_of(delivery)
-            marks.append(chat not in taken and self._goes_at_once(delivery))
+            marks.append(is_ours and chat not in taken and self._goes_at_once(delivery))
             taken.add(chat)
         promised = list(zip(deliveries, marks, strict=True))
         return Promise(
-            [DeliveryProgress(delivery, self._database, marked=marked) for delivery, marked in promised],
-            [*(self.row(delivery, marked=marked) for delivery, marked in promised), *self._bind(deliveries)],
+            [DeliveryProgress(delivery, self._database, fence=fence, marked=marked) for delivery, marked in promised],
+            [
+                *(self.row(delivery, marked=marked) for delivery, marked in promised),
+                *([] if is_ours else self._request_owners(deliveries)),
+            ],
             durable=any(marks),
         )
 
     def _goes_at_once(self, delivery: Delivery) -> bool:
         channel = self._channels.get(delivery.address.channel)
-        if self._early is not None or channel is None or delivery.action != "send" or not self._is_sent_here():
+        if self._early is not None or channel is None or delivery.action != "send":
             return False
         return channel.capabilities.sends_at_once(delivery)
 
@@ -171,17 +171,19 @@ class Outbox:
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send the delivery committed with `row`. If its channel is not open, it waits for a start where it is."""
-        if not self._is_sent_here():
+        fence = AUTHORITY.get().fence
+        if fence is None and not self.ownership.sends_all:
             self._spawn(self._want(promised), "wanting sessions of deliveries")
             return
-        self.begin([DeliveryProgress(delivery, self._database) for delivery in promised])
+        self.begin([DeliveryProgress(delivery, self._database, fence=fence) for delivery in promised])
 
     def begin(self, started: Sequence[DeliveryProgress]) -> None:
         """Send the deliveries committed with the rows of a `Promise`, as `take` does."""
         if self._early is not None:
             self._early.extend(started)
         else:
-            self._queue([progress for progress in started if progress.fence is not None or self.ownership is None])
+            sends_all = self.ownership.sends_all
+            self._queue([progress for progress in started if sends_all or progress.fence is not None])
 
     async def send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
@@ -190,7 +192,7 @@ class Outbox:
             DeliveryError: the channel refused it for good or cannot do it, or there is no such channel.
             StateError: it could not be promised, or another process sends it.
         """
-        if self._is_sent_here():
+        if self.ownership.sends_all or AUTHORITY.get().fence is not None:
             return await self._send(delivery, *others)
         sending = self._spawn(self._send(delivery, *others), f"send {delivery.id}")
         try:
@@ -219,15 +221,15 @@ class Outbox:
         """Resume the deliveries that the last run left unfinished; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
-        await self._take_up(rows)
+        await self._take_up(rows, None)
         known = {row["id"] for row in rows}
         self._queue([progress for progress in early if progress.delivery.id not in known])
         return len(rows)
 
-    async def _take_up(self, rows: Sequence[Row]) -> None:
+    async def _take_up(self, rows: Sequence[Row], fence: Fence | None) -> None:
         """Send what another run of the daemon has promised, unless it is out of date by now."""
         for row in rows:
-            progress = progress_of(row, self._database)
+            progress = progress_of(row, self._database, fence)
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
                 with bound_contextvars(**_ids(progress.delivery)):
                     await self._fail(progress.delivery, "older than a day")
@@ -242,7 +244,7 @@ class Outbox:
                 continue
             promised.add(row["id"])
             try:
-                await self._take_up([row])
+                await self._take_up([row], fence)
             except StateError:
                 promised.discard(row["id"])
                 raise
@@ -296,18 +298,13 @@ class Outbox:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_sent_here(self) -> bool:
-        """Whether this process sends the deliveries that this task promises."""
-        return self.ownership is None or HELD.get() is not None
-
-    def _bind(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
-        """Return the statements that have deliveries sent by the owners of their sessions; none where that is us."""
-        wanted = self.ownership.wanted if self.ownership and HELD.get() is None else None
-        return [wanted(session) for session in sorted(set(map(owned_as, promised)))] if wanted else []
+    def _request_owners(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
+        """Return the statements that have deliveries sent by the owners of their sessions."""
+        return self.ownership.request(sorted(set(map(owned_as, promised))))
 
     async def _want(self, promised: Sequence[Delivery]) -> None:
         try:
-            await self._database.write(*self._bind(promised))
+            await self._database.write(*self._request_owners(promised))
         except StateError as error:
             log.warning("deliveries wait for a later look: %s", error)
 
@@ -318,7 +315,7 @@ class Outbox:
         return task
 
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
-        fence, created = HELD.get(), False
+        fence, created = AUTHORITY.get().fence, False
         promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
         is_ours = delivery.id not in promised
         try:
@@ -360,7 +357,7 @@ class Outbox:
 
     def _queue(self, started: Sequence[DeliveryProgress]) -> None:
         for progress in started:
-            if self.ownership is not None and progress.fence is not None:
+            if progress.fence is not None:
                 progress.clearance = partial(self.ownership.check, progress.fence)
             delivery = progress.delivery
             if delivery.address.channel not in self._channels:
@@ -381,8 +378,7 @@ class Outbox:
         clear_contextvars()
         while queue:
             progress = queue[0]
-            HELD.set(progress.fence)
-            BEFORE_SENDING.set(progress.clearance)
+            AUTHORITY.set(Authority(progress.fence, before_sending=progress.clearance))
             try:
                 with bound_contextvars(**_ids(progress.delivery)):
                     await self._hand_over(key, progress)
@@ -467,7 +463,7 @@ class Outbox:
 
 
 def _body_of(delivery: Delivery) -> str:
-    body, fence = DELIVERY.to_json(delivery), HELD.get()
+    body, fence = DELIVERY.to_json(delivery), AUTHORITY.get().fence
     if fence is None or owned_as(delivery) == fence.session:
         return body
     return json.dumps({**json.loads(body), OWNER: fence.session})
@@ -489,9 +485,9 @@ async def open_outbox(
 ) -> AsyncIterator[Outbox]:
     """Yield the outbox while the block runs. Call `resume` when the channels are open.
 
-    `ownership`: of a process that shares the store, which calls `take_up` for each session instead.
+    `ownership`: None: this process is the only one of the store; others call `take_up` for each session instead.
     """
-    outbox = Outbox(database, channels, clock, ownership)
+    outbox = Outbox(database, channels, clock, ownership or SoleOwner())
     try:
         yield outbox
     finally:

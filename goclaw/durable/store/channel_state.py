@@ -28,9 +28,9 @@ from sqlalchemy import (
 )
 
 from goclaw.channels.state import Gathered
+from goclaw.common.core.fencing import Fence, under_fence
 from goclaw.durable.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.durable.store.dialect import OnConflict, age_of, has_number, numbers_of, store_time
-from goclaw.durable.store.fencing import Fence, fenced
 from goclaw.durable.store.schema import media_groups, media_parts, previews
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import OwnershipLost
@@ -258,7 +258,7 @@ class ChannelRows:
         if self._fence_of and fence is None:
             raise OwnershipLost("this process does not work on the session")
         # A process that was paused right before it would put its note in place of the next owner's.
-        with fenced(fence):
+        with under_fence(fence):
             writing = self._database.write(*moved, noted, durable=bool(moved))
         await writing
 

@@ -22,10 +22,10 @@ from sqlalchemy.sql.visitors import iterate
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, keep_running
 from goclaw.durable.store.dialect import OnConflict
-from goclaw.durable.store.fencing import Fence
 from goclaw.errors import DiskError, DiskFault, StateError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Transaction:
     durable: bool
     done: asyncio.Future[list[StatementResult]]
     fence: Fence | None = None
-    """Nothing of it is kept once another process has taken this session over; see `store.fencing`."""
+    """Nothing of it is kept once another process has taken this session over; see `common.core.fencing`."""
 
 
 Outcome = list[StatementResult] | Exception
@@ -160,6 +160,8 @@ class Database:
 
     name = ""
     """The kind of the store, in words for people: `SQLite`."""
+    kind = ""
+    """The kind of the store, as the catalogue has it."""
     is_default = False
     """Whether people need not be told which store it is."""
     is_shared = False
@@ -176,8 +178,7 @@ class Database:
         """The salvage of a damaged store that this one replaced at this start."""
         self.trouble: DiskError | None = None
         """Why the last write failed; None when it did not."""
-        self.watcher: Callable[[DiskError | None], None] | None = None
-        """Called when trouble begins or changes, and with None when it has ended."""
+        self._watchers: list[Callable[[DiskError | None], None]] = []
         self.written: Callable[[], None] = _ignore_commit
         """Called after each commit; must return at once."""
         self.deleted: Callable[[], None] = _ignore_commit
@@ -205,6 +206,10 @@ class Database:
             DiskError: the store cannot be read now.
         """
         raise NotImplementedError
+
+    def on_trouble(self, call: Callable[[DiskError | None], None]) -> None:
+        """Have `call` called when trouble begins or changes, and with None when it has ended."""
+        self._watchers.append(call)
 
     def clock_of(self, clock: Clock) -> Clock:
         """Return the clock that stamps rows: the database's where processes share the store, else `clock`."""
@@ -315,8 +320,8 @@ class Database:
         else:
             log.error("%s", trouble)
             await self.keep_readable(trouble)
-        if self.watcher:
-            self.watcher(trouble)
+        for watch in self._watchers:
+            watch(trouble)
 
 
 class Salvaged(Protocol):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from goclaw.common.core.records import record
-from goclaw.durable.store.database import Database
 
 EVERYONE = ""
 """Stands for all processes where one is named, the sender included."""
@@ -72,10 +71,3 @@ class Exchange(Protocol):
             DiskError: the store cannot be reached.
         """
         ...
-
-
-@record
-class ExchangePart:
-    """The exchange of a store, as the catalogue names it."""
-
-    open: Callable[[Database], Exchange]

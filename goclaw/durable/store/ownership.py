@@ -1,18 +1,21 @@
-"""Which process works on which session, where several share a store: the seam between the engine and the store.
+"""Which process works on which session: a protocol, and the sole owner, which has every session for ever.
 
-A session is wanted by the transaction that brings it work. One process takes it, works until nothing is left and a
-while has passed, and lets it go. Its writes meanwhile are checked by the fence of its lease (`store.fencing`).
+Processes that share a store have leases (`LeaseStore`): a session is wanted by the transaction that brings it work. One
+process takes it, works until nothing is left and a while has passed, and lets it go. Its writes meanwhile are checked
+by the fence of its lease (`common.core.fencing`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from goclaw.channels.processes import Processes
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.fencing import Fence
+from goclaw.durable.store.exchange import Exchange
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
@@ -85,12 +88,109 @@ class Orders(Protocol):
 
 
 class Ownership(Protocol):
-    """Leases of sessions."""
+    """The sessions that this process may work on, as everything sees it that writes or sends for one."""
 
     replica: str
-    """Name of this process."""
+    """Name of this process among those of the store."""
+    sends_all: bool
+    """Whether this process sends what is promised under no fence, too; else the owner of the session does."""
+
+    def request(self, sessions: Iterable[str]) -> list[BoundStatement]:
+        """Return the statements that request owners for sessions; none where this process has them anyway."""
+        ...
+
+    def fence_of(self, session: str) -> Fence | None:
+        """Return the fence under which this process works on a session, as far as it knows; None: it does not."""
+        ...
+
+    async def check(self, fence: Fence) -> None:
+        """Have a fence of this process asked once more, unless `is_sure_of` says that it holds.
+
+        Raises:
+            OwnershipLost: another process has taken the session over.
+            DiskError: the store cannot be reached.
+        """
+        ...
+
+    async def beside(self, session: str) -> Fence | None:
+        """Return the fence for work for a session that need not be its owner's: one for all, until `end_beside`.
+
+        None: such work needs none.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
+    async def end_beside(self, session: str) -> None:
+        """Have all later writes under the fences that `beside` returned refused, in every process.
+
+        When this returns, all that was written under them is committed or never will be.
+
+        Raises:
+            StateError: the store cannot be reached, or such a transaction does not end.
+        """
+        ...
+
+    def announce(self, topic: str, words: str) -> list[BoundStatement]:
+        """Return the statements that announce something to all processes, once their transaction is committed."""
+        ...
+
+    def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+        """Have `heard` called with announcements of a topic, and `missed` when some may have been lost."""
+        ...
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
+
+        Raises:
+            DiskError: the duty is lost, because the store cannot be reached. It may be another process's by now.
+        """
+        ...
+
+
+EVERY_SESSION = Fence("", 0)
+"""The fence of the only process of a store. Nothing checks it."""
+
+
+class SoleOwner:
+    """Implements `Ownership` for the only process of a store."""
+
+    replica = "sole"
+    sends_all = True
+
+    def request(self, sessions: Iterable[str]) -> list[BoundStatement]:
+        return []
+
+    def fence_of(self, session: str) -> Fence:
+        return EVERY_SESSION
+
+    async def check(self, fence: Fence) -> None:
+        pass
+
+    async def beside(self, session: str) -> None:
+        return None
+
+    async def end_beside(self, session: str) -> None:
+        pass
+
+    def announce(self, topic: str, words: str) -> list[BoundStatement]:
+        return []
+
+    def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+        pass
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await run()
+
+
+class LeaseStore(Ownership, Protocol):
+    """Leases of sessions, of one of several processes."""
+
     orders: Orders
     """Their notices set `Lease.has_orders` and `Lease.news`."""
+    workspaces: Literal["shared", "own"]
+    """Whether all processes see the same workspaces."""
 
     def wanted(self, session: str) -> BoundStatement:
         """Return the statement that has a session worked on, for the transaction that brings it work."""
@@ -119,24 +219,6 @@ class Ownership(Protocol):
         """
         ...
 
-    async def beside(self, session: str) -> Fence:
-        """Return the fence for work for a session that need not be its owner's: one for all, until `end_beside`.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
-        ...
-
-    async def end_beside(self, session: str) -> None:
-        """Have all later writes under the fences that `beside` returned refused, in every process.
-
-        When this returns, all that was written under them is committed or never will be.
-
-        Raises:
-            StateError: the store cannot be reached, or such a transaction does not end.
-        """
-        ...
-
     async def left_waiting(self) -> list[tuple[str, str]]:
         """Return sessions with work and their files at a gateway that is gone, and its name; each once an absence.
 
@@ -149,36 +231,17 @@ class Ownership(Protocol):
         """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
         ...
 
-    def fence_of(self, session: str) -> Fence | None:
-        """Return the fence under which this process works on a session, as far as it knows; None: it does not."""
-        ...
-
     def is_sure_of(self, session: str, epoch: int | None = None) -> bool:
         """Whether this process works on a session (under `epoch`), and no other has taken it, or will in a moment."""
         ...
 
-    async def check(self, fence: Fence) -> None:
-        """Have a fence of this process asked once more, unless `is_sure_of` says that it holds.
-
-        Raises:
-            OwnershipLost: another process has taken the session over.
-            DiskError: the store cannot be reached.
-        """
-        ...
-
-    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
-
-        Raises:
-            DiskError: the duty is lost, because the store cannot be reached. It may be another process's by now.
-        """
-        ...
-
 
 @record
-class OwnershipPart:
+class LeasePart:
     """The leases of a store, as the catalogue names them."""
 
-    open: Callable[[Database, Clock], Ownership]
-    channels: Callable[[Database, Ownership, Clock], Any]
-    """Opens what the channels of all processes have in common: a `channels.processes.Processes`."""
+    open: Callable[[Database, Clock], LeaseStore]
+    processes: Callable[[Database, LeaseStore, Clock], Processes]
+    """Opens what the channels of all processes have in common."""
+    exchange: Callable[[Database], Exchange]
+    """Opens the exchange of events between processes."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, select, update
 
+from goclaw.common.core.fencing import under_fence
 from goclaw.durable.store.database import Database, Statement, insert_into
 from goclaw.durable.store.dialect import is_of_the_dead
-from goclaw.durable.store.fencing import fenced
 from goclaw.durable.store.schema import tasks
 
 COLUMNS = ("id", "session", "person", "label", "output", "began_at", "state", "ended_at", "code", "note", "told")
@@ -51,7 +51,7 @@ class TaskRows:
 
     async def end(self, task_id: str, **columns: Any) -> None:
         """Store the end of a task."""
-        with fenced(None):  # it ran in this process, whichever has its session by now
+        with under_fence(None):  # it ran in this process, whichever has its session by now
             ending = self._database.write(_END(task=task_id, **columns))
         await ending
 

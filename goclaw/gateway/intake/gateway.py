@@ -34,7 +34,7 @@ from goclaw.common.core.events import (
     TranscriptRow,
     TurnEvent,
 )
-from goclaw.common.core.records import BoundedDict
+from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
@@ -44,6 +44,7 @@ from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.machine_faults import Outage
 from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.reading import TranscriptReader
 from goclaw.durable.store.transcripts import Transcripts
@@ -67,7 +68,7 @@ IGNORED_LOG_SECONDS = 60.0
 
 
 class Owners(Protocol):
-    """The owners of sessions, where processes share the store (`gateway.owners`); methods as those of `Gateway`."""
+    """The owners of sessions: this process (`Here`), or any of several (`intake.owners`); methods as in `Gateway`."""
 
     async def accept(self, inbound: Inbound) -> Acceptance: ...
 
@@ -82,6 +83,33 @@ class Owners(Protocol):
     async def status(self, session: str, details: Details, actor: Actor) -> SessionStatus: ...
 
     def forget(self, session: str) -> None: ...
+
+
+class Here:
+    """Implements `Owners` for the process that owns every session of its store."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        questions = gateway.ports.questions
+        self.accept = gateway.accept_here
+        self.decide, self.choose, self.decline = questions.decide, questions.choose, questions.decline
+        self.status = gateway.ports.sessions.inspection.status
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        return ()
+
+    def forget(self, session: str) -> None:
+        pass
+
+
+@record
+class OwnersPart:
+    """The owners of sessions, as the catalogue names them."""
+
+    open: "Callable[[OwnedSessions, Gateway], Owners]"
+
+
+HERE = OwnersPart(lambda sessions, gateway: Here(gateway))
+"""The part that `OWNERS` of the catalogue names for SQLite."""
 
 
 @dataclass(eq=False)
@@ -101,19 +129,19 @@ class Gateway:
     outage: Outage
     outbox: Outbox
     transcripts: Transcripts
-    with_owners: "Callable[[Gateway], Owners] | None" = None
-    """Finds the owners of sessions, where processes share the store; None: this one has them all."""
+    with_owners: "Callable[[Gateway], Owners]" = lambda gateway: Here(gateway)
+    """Returns the owners of sessions for a gateway."""
 
     def __post_init__(self) -> None:
         self._logged = BoundedDict[str, float](10_000)
         self._accepting, self._quiet = 0, asyncio.Event()
         self._reader = TranscriptReader(self.database)
-        self._owners = self.with_owners(self) if self.with_owners else None
+        self._owners = self.with_owners(self)
 
     async def accept(self, inbound: Inbound) -> Acceptance:
         self._accepting += 1
         try:
-            return await (self._owners.accept(inbound) if self._owners else self.accept_here(inbound))
+            return await self._owners.accept(inbound)
         except StateError as error:
             await self.outage.refused(inbound, error)
             raise
@@ -218,8 +246,7 @@ class Gateway:
         return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
-        if self._owners:
-            self._owners.forget(session)
+        self._owners.forget(session)
         return await self.ports.bus.state(session) or await self.ports.sessions.inspection.now(session)
 
     async def sessions(
@@ -249,7 +276,7 @@ class Gateway:
         if not self.oversees(actor):
             details = details.without_others()
         details = details.with_schedules(await overview(self.ports.schedules, actor))
-        status = await (self._owners or self.ports.sessions.inspection).status(session, details, actor)
+        status = await self._owners.status(session, details, actor)
         health = self.ports.sessions.compactor.health
         return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
 
@@ -265,19 +292,18 @@ class Gateway:
         return await self.queries.answer(actor, query)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
-        return await (self._owners or self.ports.questions).decide(actor, question, answer)
+        return await self._owners.decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> Acceptance:
-        return await (self._owners or self.ports.questions).choose(actor, question, index)
+        return await self._owners.choose(actor, question, index)
 
     async def decline(self, actor: Actor, question: str) -> Acceptance:
         """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
-        return await (self._owners or self.ports.questions).decline(actor, question)
+        return await self._owners.decline(actor, question)
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions that an actor may answer now, in all sessions."""
-        elsewhere = await self._owners.answerable(actor) if self._owners else ()
-        return [*self.ports.questions.answerable(actor), *elsewhere]
+        return [*self.ports.questions.answerable(actor), *await self._owners.answerable(actor)]
 
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a message came from."""

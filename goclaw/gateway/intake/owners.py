@@ -22,11 +22,11 @@ from goclaw.conversation.questions.question_messages import answered
 from goclaw.conversation.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.conversation.sessions.state import QUEUE_MODE
 from goclaw.conversation.turns.status import Details, SessionStatus
-from goclaw.durable.engine.shared_sessions import SharedSessions
+from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.engine.statements import MEETS
 from goclaw.errors import NotAnswered, OwnershipLost, StateError
 from goclaw.gateway.intake.commands.base import COMMAND
-from goclaw.gateway.intake.gateway import Gateway
+from goclaw.gateway.intake.gateway import Gateway, OwnersPart
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +68,13 @@ _STATUS: Codec[SessionStatus] = Codec(SessionStatus)
 class SessionOwners:
     """Acts in sessions of this process, and has the owners of others act in theirs."""
 
-    shared: SharedSessions
+    sessions: OwnedSessions
     gateway: Gateway
     _asked: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_ASKED))
     """Sessions by the questions that their owners were sent an answer to."""
 
     def __post_init__(self) -> None:
-        self.shared.serve(
+        self.sessions.serve(
             {
                 ACCEPT: self._accept_for,
                 PRESS: self._press_for,
@@ -93,11 +93,11 @@ class SessionOwners:
         if (accepted := await self._here(session, lambda: self.gateway.accept_here(inbound))) is not None:
             return accepted
         if way == "anywhere" or (way == "turn" and not await self._meets_something(session)):
-            if self.shared.leases.is_leaving(session):
-                self.shared.forget(session)  # a question that another process has closed is open here still
+            if (elsewhere := self.sessions.elsewhere(session)) is not None and elsewhere.is_leaving(session):
+                self.forget(session)  # a question that another process has closed is open here still
             return await self.gateway.accept_here(inbound)
         try:
-            return _ACCEPTANCE.from_json(await self.shared.ask(session, ACCEPT, _INBOUND.to_json(inbound)))
+            return _ACCEPTANCE.from_json(await self.sessions.ask(session, ACCEPT, _INBOUND.to_json(inbound)))
         except NotAnswered as error:
             if way != "command":
                 raise  # it comes again
@@ -125,12 +125,12 @@ class SessionOwners:
     async def _here(self, session: str, act: Callable[[], Awaitable[T]]) -> T | None:
         """Act in a session of this process; None: it is not, or not any more, and nothing was written."""
         try:
-            with self.shared.leases.acting(session) as held:
-                if held is None:
+            with self.sessions.acting(session) as fence:
+                if fence is None:
                     return None
                 done = await act()
                 # What wrote nothing was refused nothing: it may say what was so before the process was paused.
-                await self.shared.check(held)
+                await self.sessions.ownership.check(fence)
                 return done
         except OwnershipLost as lost:
             log.info("that is for another process: %s", lost, extra={"session": session})
@@ -159,22 +159,26 @@ class SessionOwners:
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions of other processes' sessions that an actor may answer now."""
         parked = await self.gateway.journal.parked()
-        elsewhere = [each for each in parked if self.shared.leases.of(each.session) is None]
+        elsewhere = [each for each in parked if self.sessions.elsewhere(each.session) is not None]
         return self.gateway.ports.questions.answerable_of(actor, elsewhere)
 
     def forget(self, session: str) -> None:
-        """Have a session that is not this process's read again."""
-        self.shared.forget(session)
+        """Have a session read again that is not this process's, and is not being taken by it."""
+        if self.sessions.ownership.fence_of(session) is None:
+            self.gateway.ports.sessions.contexts.forget(session)
+            self.gateway.ports.sessions.models.forget(session)
+            self.gateway.ports.questions.forget(session)
 
     async def status(self, session: str, details: Details, actor: Actor) -> SessionStatus:
         """Return how a session is: by its owner, or by the store where that does not answer."""
-        if await self.shared.is_elsewhere(session):
+        elsewhere = self.sessions.elsewhere(session)
+        if elsewhere is not None and await elsewhere.is_owned(session):
             try:
-                said = await self.shared.ask(session, STATUS, _ACTOR.to_json(actor), LOOK_SECONDS)
+                said = await self.sessions.ask(session, STATUS, _ACTOR.to_json(actor), LOOK_SECONDS)
                 return replace(_STATUS.from_json(said), details=details)
             except StateError as error:
                 log.warning("how a session is was not told: %s", error, extra={"session": session})
-        self.shared.forget(session)
+        self.forget(session)
         return await self.gateway.ports.sessions.inspection.status(session, details, actor)
 
     async def _press(self, press: Press) -> Acceptance:
@@ -185,7 +189,7 @@ class SessionOwners:
             return said
         self._asked[press.question] = session
         try:
-            reply = await self.shared.ask(session, PRESS, _PRESS.to_json(replace(press, is_coded=True)))
+            reply = await self.sessions.ask(session, PRESS, _PRESS.to_json(replace(press, is_coded=True)))
         except NotAnswered as error:
             log.warning("an answer to a question is without its reply: %s", error, extra={"session": session})
             return answered(NOT_ANSWERED)
@@ -221,3 +225,7 @@ class SessionOwners:
     async def _status_for(self, session: str, body: str) -> str:
         status = await self.gateway.ports.sessions.inspection.status(session, Details({}), _ACTOR.from_json(body))
         return _STATUS.to_json(status)
+
+
+OWNERS = OwnersPart(SessionOwners)
+"""The part that `OWNERS` of the catalogue names for Postgres."""

@@ -84,10 +84,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
 
 async def _backend(app: App, gateway: Gateway) -> McpBackend:
     foundation, facts = app.foundation, app.sessions.ports.settings
-    state_key = b""
-    if foundation.sharing:
-        seed = str(await facts.fact(MATERIAL_KEY)).encode()
-        state_key = hmac.digest(seed, b"what clients of MCP send back", "sha256")
+    seed = str(await facts.fact(MATERIAL_KEY)).encode()
     return McpBackend(
         environment=foundation.environment,
         access=foundation.access,
@@ -98,14 +95,14 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
             Transcripts(foundation.database),
             foundation.clock,
             partial(_standing, app),
-            TranscriptFeed(foundation.database) if foundation.sharing else None,
+            foundation.owned.feed,
         ),
         people=foundation.users.all,
         declared=together(await asyncio.to_thread(declarations)),
         published=[each.word for each in foundation.config.publications],
         external_runs=app.sessions.external_runs,
-        facts=facts if foundation.sharing else None,
-        state_key=state_key,
+        facts=facts,
+        state_key=hmac.digest(seed, b"what clients of MCP send back", "sha256"),
     )
 
 

@@ -3,24 +3,20 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes
 from goclaw.channels.open import open_channels
-from goclaw.channels.processes import SoleProcess
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import open_users
 from goclaw.common.config.load import CONFIG_FILE
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import USED_STORE, commit_upgrade, open_state
-from goclaw.common.core import catalog
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.events import Actor
-from goclaw.common.core.plugins import load
 from goclaw.common.health.readiness import Probe
 from goclaw.common.health.resources import DiskGauge
 from goclaw.common.net import open_client
@@ -30,7 +26,8 @@ from goclaw.conversation.turns.stuck import StuckTurns
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import open_lanes
 from goclaw.durable.engine.machine_faults import Outage
-from goclaw.durable.engine.outbox import Outbox, open_outbox
+from goclaw.durable.engine.outbox import open_outbox
+from goclaw.durable.engine.sessions import sessions_of
 from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.durable.store.open import former_store, note_store, open_database, open_shared_files
 from goclaw.durable.store.reading import TranscriptFeed
@@ -40,7 +37,8 @@ from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
-from goclaw.program.app.parts import App, Foundation, SharingPart, open_environment, write_missing_quickstart
+from goclaw.program.app.parts import App, Foundation, open_environment
+from goclaw.program.app.quickstart import Quickstart
 from goclaw.program.app.running import start
 from goclaw.program.app.sessions import build_sessions
 from goclaw.tools.execution.tasks.room import TasksOnDisk
@@ -49,9 +47,6 @@ from goclaw.tools.toolkit.parts import PackageParts
 from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.sources import open_sources
 from goclaw.tools.toolkit.tool_docs import ToolListing
-
-if TYPE_CHECKING:
-    from goclaw.durable.engine.leases import Leases
 
 log = logging.getLogger(__name__)
 
@@ -83,17 +78,17 @@ async def open_app(
     async with AsyncExitStack() as stack:
         if begun is None:
             stack.enter_context(open_state(config))
-        foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts, alone=not with_channels)
+        foundation = await _open_ground(
+            *(stack, config, clock or RealClock(), vitals, counts, parts or PackageParts()), alone=not with_channels
+        )
         channels: Mapping[str, Channel] = {}
         faults: dict[str, str] = {}
         if with_channels:
             ports = partial(_channel_ports, foundation)
             channels = await stack.enter_async_context(open_channels(config, ports, begun or {}, faults.__setitem__))
-        app = await _open_engine(
-            stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or PackageParts()
-        )
+        app = await _open_engine(stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE)
         for what, fault in faults.items():
-            app.sources.report(what, fault)
+            foundation.sources.report(what, fault)
         # From here on turns go on, deliveries go out, and channels acknowledge.
         commit_upgrade(config)
         await start(stack, app, alone=not with_channels)
@@ -112,6 +107,7 @@ async def _open_ground(
     clock: Clock,
     vitals: Callable[[], Mapping[str, str]],
     counts: Callable[[], Mapping[str, float]],
+    parts: PackageParts,
     *,
     alone: bool,
 ) -> Foundation:
@@ -127,19 +123,28 @@ async def _open_ground(
         files.on_fetch(users.refresh)
     feed = TranscriptFeed(database)
     database.written, database.deleted = feed.stored, feed.deleted
+    access = Access(users, config)
+    sources = await stack.enter_async_context(open_sources(config, clock, parts))
+    registry = Registry([sources], access)
+    quickstart = Quickstart(config, users, access, ToolListing(registry, sources))
+    record, settings = TasksOnDisk(TaskRows(database)), Settings(database)
     environment = await stack.enter_async_context(
-        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
+        open_environment(config, users, clock, record, feed, settings, files, quickstart.write_missing)
     )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)
-    sharing = load(catalog.SHARING, SharingPart).open_store(database, bus, clock) if database.is_shared else None
+    journal = Journal(database)
     return Foundation(
         config=config,
         clock=clock,
         users=users,
-        access=Access(users, config),
+        access=access,
+        registry=registry,
+        sources=sources,
         bus=bus,
         database=database,
+        journal=journal,
+        owned=sessions_of(database, journal, bus, clock),
         environment=environment,
         ports=ModelPorts(
             http,
@@ -149,13 +154,12 @@ async def _open_ground(
             local_wait=config.models.local_wait,
         ),
         disk=DiskGauge(config, clock),
-        alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
+        alerts=AlertDesk(config.alerts, users, bus, settings, clock),
         routes=Routes(),
         vitals=vitals,
         counts=counts,
         began=clock.awake_or_not(),
         files=files,
-        sharing=sharing,
     )
 
 
@@ -164,17 +168,15 @@ async def _open_engine(
     foundation: Foundation,
     channels: Mapping[str, Channel],
     config_file: Path,
-    parts: PackageParts,
 ) -> App:
     config, clock = foundation.config, foundation.clock
-    outbox = await stack.enter_async_context(_outbox(foundation, channels))
+    ownership, journal = foundation.owned.ownership, foundation.journal
+    outbox = await stack.enter_async_context(open_outbox(foundation.database, channels, clock, ownership))
     settings = Settings(foundation.database)
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
-    sources = await stack.enter_async_context(open_sources(config, clock, parts))
-    registry = Registry([sources], foundation.access)
-    foundation.environment.furnish = partial(write_missing_quickstart, foundation, ToolListing(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
-    journal = Journal(foundation.database)
+    outage = _watch(foundation, channels)
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.delayed, foundation.owned))
     sessions = build_sessions(
         config,
         foundation.database,
@@ -183,45 +185,27 @@ async def _open_engine(
         bus=foundation.bus,
         channels=channels,
         clock=clock,
+        engine=engine,
         environment=foundation.environment,
         hooks=hooks,
         is_alone=partial(_is_alone, foundation),
         journal=journal,
         models=models,
         outbox=outbox,
-        registry=registry,
+        registry=foundation.registry,
         transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
         users=foundation.users,
         config_file=config_file,
     )
-    outage = _watch(foundation, channels)
-    service = sessions.service
-    turns = (service.run, service.failed, clock, outage.delayed, service.prepare)
-    leases = _leases(foundation, channels, journal)
-    engine = await stack.enter_async_context(open_lanes(journal, outbox, *turns, leases))
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
-    return App(
-        foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck, leases
-    )
-
-
-def _outbox(foundation: Foundation, channels: Mapping[str, Channel]) -> AbstractAsyncContextManager[Outbox]:
-    ownership = foundation.sharing.ownership if foundation.sharing else None
-    return open_outbox(foundation.database, channels, foundation.clock, ownership)
-
-
-def _leases(foundation: Foundation, channels: Mapping[str, Channel], journal: Journal) -> "Leases | None":
-    database, clock, sharing = foundation.database, foundation.clock, foundation.sharing
-    if sharing is None:
-        return None
-    return load(catalog.SHARING, SharingPart).leases(database, channels, journal, clock, sharing)
+    return App(foundation, channels, models, sessions, engine, outbox, outage, probe, stuck)
 
 
 def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses writes, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
-    foundation.database.watcher = outage.changed
+    foundation.database.on_trouble(outage.changed)
     if salvaged := foundation.database.salvaged:
         foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
     return outage
@@ -232,17 +216,17 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
 
 
 def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
-    ports, files, sharing = foundation.ports, foundation.files, foundation.sharing
+    ports, files, owned = foundation.ports, foundation.files, foundation.owned
     return ChannelPorts(
         ports.http,
         ports.clock,
         ports.load_image,
-        ChannelRows(foundation.database, sharing.ownership.fence_of if sharing else None),
+        ChannelRows(foundation.database, owned.ownership.fence_of),
         foundation.alerts,
         foundation.routes,
         foundation.access.is_admin,
         begun,
-        sharing.channels if sharing else SoleProcess(),
+        owned.processes,
         files.agree if files else None,
     )
 

@@ -1,20 +1,17 @@
 """The parts of the open daemon: the environment of tools, the foundation, and the whole.
 
-The environment is enough for `goclaw tool run`, and a part of the daemon. The quickstart is written into a workspace
-when that is first used.
+The environment is enough for `goclaw tool run`, and a part of the daemon.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from structlog.contextvars import bound_contextvars
+from typing import TYPE_CHECKING
 
 from goclaw.channels.base import Channel, Routes
 from goclaw.common.auth.access import Access
@@ -53,11 +50,11 @@ from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes
 from goclaw.durable.engine.machine_faults import Outage
 from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.durable.store.database import Database
-from goclaw.errors import StateError, ToolError
+from goclaw.errors import StateError
 from goclaw.gateway.intake.alerts import AlertDesk
-from goclaw.gateway.intake.gateway import Gateway
 from goclaw.llm.base import ModelPorts
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
@@ -68,25 +65,22 @@ from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import TaskRecord
 from goclaw.tools.execution.tasks.room import TaskRoom, open_tasks
 from goclaw.tools.toolkit.registry import Registry
-from goclaw.tools.toolkit.sources import BUILT_IN, Sources
-from goclaw.tools.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
+from goclaw.tools.toolkit.sources import Sources
 
 if TYPE_CHECKING:
-    from goclaw.channels.processes import Processes
-    from goclaw.durable.engine.leases import Leases
-    from goclaw.durable.engine.views.remote_sessions import RemoteSessions
-    from goclaw.durable.store.ownership import Ownership
     from goclaw.durable.store.shared_files import SharedFiles
-    from goclaw.gateway.intake.owners import SessionOwners
 
 log = logging.getLogger(__name__)
 
 MOVED_NOTHING = "people have workspaces of their own now, in %s; files from before stay in %s, which each sees as %s/"
-_QUICKSTART_OWNER = Actor("", "quickstart", owner=True)
 
 
-async def as_it_is(workspace: Workspace) -> None:
+async def _furnish_with_nothing(workspace: Workspace) -> None:
     """Put nothing into a workspace."""
+
+
+Furnish = Callable[[Workspace], Awaitable[None]]
+"""Puts what is missing into a workspace when that is first used."""
 
 
 @dataclass(slots=True)
@@ -107,8 +101,7 @@ class Environment:
     stack: AsyncExitStack
     approved_files: ApprovedFiles
     """The approved prompt files of all workspaces."""
-    furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
-    """Called with each workspace when it is first used."""
+    furnish: Furnish = _furnish_with_nothing
     _opened: dict[WorkspacePlace, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -158,6 +151,7 @@ async def open_environment(
     feed: TranscriptSource | None = None,
     facts: Facts | None = None,
     shared: "SharedFiles | None" = None,
+    furnish: Furnish = _furnish_with_nothing,
 ) -> AsyncIterator[Environment]:
     """Yield the parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
@@ -190,6 +184,7 @@ async def open_environment(
             blank_audit=audit.blank if shared is None else partial(_blank_both, audit, shared),
             stack=stack,
             approved_files=approved_files(config, users, clock),
+            furnish=furnish,
         )
         yield environment
 
@@ -260,18 +255,6 @@ class McpState:
 
 
 @record
-class StoreSharing:
-    """The part of the foundation that processes on one store have in common."""
-
-    ownership: "Ownership"
-    """Says which sessions this process works on."""
-    channels: "Processes"
-    """For the channels."""
-    remote_sessions: "RemoteSessions"
-    """Exchanges the events of sessions with the other processes."""
-
-
-@record
 class Foundation:
     """The parts that all others use."""
 
@@ -279,8 +262,14 @@ class Foundation:
     clock: Clock
     users: Users
     access: Access
+    registry: Registry
+    sources: Sources
+    """The sources of the registry's tools, and their faults."""
     bus: Bus
     database: Database
+    journal: Journal
+    owned: OwnedSessions
+    """The sessions of this process."""
     environment: Environment
     ports: ModelPorts
     disk: DiskGauge
@@ -296,8 +285,6 @@ class Foundation:
     """When the daemon began to open, by `Clock.awake_or_not`."""
     files: "SharedFiles | None" = None
     """The files of the state folder that the store has, too; None: the folder is all there is."""
-    sharing: "StoreSharing | None" = None
-    """Shared with the other processes of the store; None: there are none."""
 
 
 @record
@@ -307,67 +294,12 @@ class App:
     foundation: Foundation
     channels: Mapping[str, Channel]
     models: Models
-    registry: Registry
-    sources: Sources
-    """The sources of the registry's tools, and their faults."""
     sessions: SessionParts
-    journal: Journal
     engine: Lanes
     outbox: Outbox
     outage: Outage
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns
-    leases: "Leases | None" = None
-    """The sessions of this process, where others share the store."""
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
-
-
-@record
-class Shared:
-    """The part of this process in what several do that share a store."""
-
-    begin_no_more: Callable[[], None]
-    """Let go of sessions without work, and take no more."""
-    lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
-    """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
-    owners: "Callable[[Gateway], SessionOwners]"
-    """Finds the owners of sessions for a gateway."""
-
-
-@record
-class SharingPart:
-    """The daemon's part in sharing a store, as named in the catalogue."""
-
-    open_store: Callable[[Database, Bus, Clock], StoreSharing]
-    leases: Callable[[Database, Mapping[str, Channel], Journal, Clock, StoreSharing], "Leases"]
-    open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
-    """Works on the sessions that this process gets, for as long as it is open."""
-
-
-async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:
-    """Write the quickstart into a workspace that is used for the first time since the start."""
-    if not foundation.config.agents.quickstart:
-        return
-    try:
-        if await write_quickstart(workspace, quickstart_tools(workspace.root, foundation, listing)):
-            with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
-                log.info("wrote %s into %s", QUICKSTART, workspace.root)
-    except ToolError as error:
-        log.warning("%s is not written into %s: %s", QUICKSTART, workspace.root, error)
-
-
-def quickstart_tools(root: Path, foundation: Foundation, listing: ToolListing) -> Sequence[ListedTool]:
-    """Return the tools for the quickstart: GoClaw's own, and others that every user of the workspace may use.
-
-    A tool of the operator's own must stay unknown to a person who may not use it.
-    """
-    people = [user.key for user in foundation.users.all() if foundation.environment.place(user.key).root == root]
-    actors = [Actor(key, "quickstart") for key in people]
-    return [
-        shown
-        for shown in listing.of(_QUICKSTART_OWNER)
-        if shown.origin == BUILT_IN
-        or all(foundation.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
-    ]

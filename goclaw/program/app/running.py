@@ -46,13 +46,14 @@ from goclaw.durable.store.media import NeededMedia
 from goclaw.durable.store.tasks import TaskRows
 from goclaw.errors import DiskError, StateError, ToolError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, CommandPorts, Reply
-from goclaw.gateway.intake.gateway import Gateway
+from goclaw.gateway.intake.gateway import Gateway, OwnersPart
 from goclaw.gateway.servers.socket_file import open_socket
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.program.app.mcp_server import serve_mcp
-from goclaw.program.app.parts import App, Shared, SharingPart
+from goclaw.program.app.parts import App
 from goclaw.program.app.registries import keep_published, keep_registries
-from goclaw.program.app.schedules import build_schedules
+from goclaw.program.app.session_memory import DaemonMemory
+from goclaw.program.app.shared_folders import prune_audits
 from goclaw.program.app.status import details, watch_faults
 from goclaw.program.app.web import cookies_of, open_logins, page_address, page_link, taking_samples
 from goclaw.tools.execution.tasks.base import Job, TaskInfo, TaskWork
@@ -92,14 +93,16 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     Unfinished work comes first, so that no new message overtakes an old one of the same session. With `alone`
     nothing listens, no registry is asked and no schedule begins: for a command that opens the state for a moment.
     """
-    foundation = app.foundation
-    foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
-    schedules = _schedules(app)
+    foundation, lead = app.foundation, app.foundation.owned.ownership.lead
+    foundation.environment.tasks.on_end(partial(tell_of_end, foundation.bus, app.outbox))
+    schedules = app.sessions.schedules
     await follow_configuration(schedules, foundation.config.schedules)
-    await app.sessions.service.restore()
-    shared = await _take_up(stack, app)
     logins = open_logins(app)
-    gateway = _gateway(app, schedules, logins, shared)
+    gateway = _gateway(app, logins)
+    turns = app.sessions.turns(gateway)
+    await turns.restore()
+    memory, channels = DaemonMemory(app), {LOCAL, *app.channels}
+    await stack.enter_async_context(foundation.owned.open(app.engine, app.outbox, turns.handler, memory, channels))
     await stack.enter_async_context(
         open_socket(
             foundation.config.socket_path,
@@ -109,33 +112,16 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
             link=partial(page_link, app, logins),
         )
     )
-    stack.push_async_callback(wind_down, app, gateway, shared)
-    await _run_parts(stack, app, gateway, schedules, shared)
+    stack.push_async_callback(wind_down, app, gateway)
+    await _run_parts(stack, app, gateway, schedules)
     if not alone:
         # A run that began in the moment of a command would be cut off by its end.
-        due = keep_running("schedules", _duty("schedules", schedules.scheduler.run, shared), foundation.clock)
+        due = keep_running("schedules", partial(lead, "schedules", schedules.scheduler.run), foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
-        await _listen(stack, app, gateway, schedules, logins, shared)
+        await _listen(stack, app, gateway, schedules, logins)
 
 
-async def _take_up(stack: AsyncExitStack, app: App) -> Shared | None:
-    """Resume unfinished work: all of it, or where processes share the store, the sessions that this one gets."""
-    if app.foundation.database.is_shared:
-        return await stack.enter_async_context(load(catalog.SHARING, SharingPart).open_sessions(app))
-    app.sessions.ports.questions.restore(await app.journal.parked())
-    turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
-    if turns or deliveries:
-        log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
-    return None
-
-
-def _schedules(app: App) -> Schedules:
-    return build_schedules(app.sessions, app.foundation.database, users=app.foundation.users, engine=app.engine)
-
-
-async def _run_parts(
-    stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, shared: Shared | None
-) -> None:
+async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
     """Run the channels and everything that works in parallel to turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
@@ -160,16 +146,14 @@ async def _run_parts(
         await keep(name, partial(channel.run, gateway))
     await once(_tools(app), "loading tools")
     await once(app.models.resolve(), "looking for models")
-    if shared:
-        await keep(SWEEPS, _duty(SWEEPS, partial(_together, sweeps, clock), shared))
-        await keep("removing long outputs", partial(_remove_outputs, app))
-    else:
-        for name, run in sweeps.items():
-            await keep(name, run)
+    await keep(SWEEPS, partial(foundation.owned.ownership.lead, SWEEPS, partial(_together, sweeps, clock)))
+    await keep("removing long outputs", partial(_remove_outputs, app))
+    await keep("written summaries", sessions.summary_retries.follow)
+    await keep("old audit logs", partial(prune_audits, app))
     await keep("checkpoints", sessions.maintenance.run)
-    if app.sources.files:
-        foundation.users.looks.append(app.sources.files.glance)
-        await keep("loading plugin files", app.sources.files.run)
+    if app.foundation.sources.files:
+        foundation.users.looks.append(app.foundation.sources.files.glance)
+        await keep("loading plugin files", app.foundation.sources.files.run)
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
@@ -182,20 +166,12 @@ async def _together(parts: Mapping[str, Callable[[], Awaitable[None]]], clock: C
             group.create_task(keep_running(name, run, clock), name=name)
 
 
-def _duty(
-    name: str, run: Callable[[], Coroutine[Any, Any, None]], shared: Shared | None
-) -> Callable[[], Awaitable[None]]:
-    """Return what does a duty that one process at a time has, where several share the store."""
-    return partial(shared.lead, name, run) if shared else run
-
-
 async def _listen(
     stack: AsyncExitStack,
     app: App,
     gateway: Gateway,
     schedules: Schedules,
     logins: WebLogins | None,
-    shared: Shared | None,
 ) -> None:
     """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
     foundation, config = app.foundation, app.foundation.config
@@ -218,7 +194,9 @@ async def _listen(
         await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
     if config.publications:
         told = keep_running(
-            "publishing", _duty("publishing", partial(keep_published, app), shared), app.foundation.clock
+            "publishing",
+            partial(foundation.owned.ownership.lead, "publishing", partial(keep_published, app)),
+            foundation.clock,
         )
         await stack.enter_async_context(background(told, "publishing"))
 
@@ -226,9 +204,9 @@ async def _listen(
 async def _tools(app: App) -> None:
     """Load the tools, unless a turn that needs them was quicker (`Registry.ready`)."""
     await app.foundation.clock.sleep(TOOLS_AFTER)
-    await app.registry.ready()
+    await app.foundation.registry.ready()
     commands = {*catalog.COMMANDS, *third_party("commands")}
-    known = {spec.name: spec.tags for spec in app.registry.specs()}
+    known = {spec.name: spec.tags for spec in app.foundation.registry.specs()}
     for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
         log.warning("%s", warning)
     if short := await app.sessions.inspection.no_room(OWNER):
@@ -333,7 +311,7 @@ def _first_line(app: App) -> str:
     return app.models.sentence.partition("\n")[0]
 
 
-def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: Shared | None) -> Gateway:
+def _gateway(app: App, logins: WebLogins | None) -> Gateway:
     completion = PathCompleter(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
@@ -341,33 +319,30 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: S
 
     foundation, sessions = app.foundation, app.sessions
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
-    commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
+    commands = {**ours, **load_third_party("commands", Command, app.foundation.sources.report)}
     environment = foundation.environment
-    gateway = Gateway(
-        _command_ports(app, schedules, logins),
-        known=LiveCommands(commands, app.sources),
+    return Gateway(
+        _command_ports(app, logins),
+        known=LiveCommands(commands, app.foundation.sources),
         database=foundation.database,
         completion=files,
-        journal=app.journal,
+        journal=foundation.journal,
         queries=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
         outage=app.outage,
         outbox=app.outbox,
         transcripts=sessions.ports.transcripts,
-        with_owners=shared.owners if shared else None,
+        with_owners=partial(load(catalog.OWNERS[foundation.database.kind], OwnersPart).open, foundation.owned),
     )
-    app.sessions.ports.command_port.answer = gateway.commanded
-    return gateway
 
 
-def _command_ports(app: App, schedules: Schedules, logins: WebLogins | None) -> CommandPorts:
+def _command_ports(app: App, logins: WebLogins | None) -> CommandPorts:
     return app.sessions.command_ports(
         details=partial(details, app),
         engine=app.engine,
         logins=logins,
         pairing=_pairing(app),
         rights=partial(_rights, app),
-        schedules=schedules,
-        tools=ToolListing(app.registry, app.sources),
+        tools=ToolListing(app.foundation.registry, app.foundation.sources),
     )
 
 
@@ -390,7 +365,7 @@ def _rights(app: App, actor: Actor, session: str) -> str:
 
     foundation = app.foundation
     workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
-    rights = effective_rights(app.registry, foundation.access, actor, foundation.users.get(actor.key))
+    rights = effective_rights(app.foundation.registry, foundation.access, actor, foundation.users.get(actor.key))
     lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
     return "\n".join(f"{name}: {text}" for name, text in lines)
 
@@ -399,9 +374,8 @@ async def _prune(app: App, schedules: Schedules) -> None:
     """Delete expired records once a day."""
     while True:
         try:
-            await app.journal.prune(app.foundation.clock.now())
+            await app.foundation.journal.prune(app.foundation.clock.now())
             await app.outbox.prune()
-            await _remove_old_outputs(app)
             await ChannelRows(app.foundation.database).prune()
             await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
@@ -415,20 +389,15 @@ async def _prune(app: App, schedules: Schedules) -> None:
 async def _remove_outputs(app: App) -> None:
     """Delete old outputs once a day: they are on this machine's disk, while another process may delete records."""
     while True:
-        await _remove_old_outputs(app)
+        # Pictures and files have a sweep of their own.
+        await app.foundation.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
         await app.foundation.clock.sleep(PRUNE_SECONDS)
 
 
-async def _remove_old_outputs(app: App) -> None:
-    # Pictures and files have a sweep of their own.
-    await app.foundation.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
-
-
-async def wind_down(app: App, gateway: Gateway, shared: Shared | None = None) -> None:
+async def wind_down(app: App, gateway: Gateway) -> None:
     """Let turns and deliveries end for a while."""
     app.engine.begin_no_more()
-    if shared:
-        shared.begin_no_more()
+    app.foundation.owned.begin_no_more()
     clock = app.foundation.clock
     began = clock.monotonic()
     with suppress(TimeoutError):

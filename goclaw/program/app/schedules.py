@@ -1,25 +1,23 @@
 """Schedules, bound to the things they start: turns through the engine, messages through the outbox."""
 
-from functools import partial
-
+from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import Users
-from goclaw.common.core.events import Inbound
 from goclaw.conversation.schedules.heartbeat import Heartbeat
-from goclaw.conversation.schedules.orders import carried_out_for_agent
 from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.scheduler import Scheduler
+from goclaw.conversation.turns.agent_selection import AgentSelector
+from goclaw.conversation.turns.turn_context import SessionPorts
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.database import Database
-from goclaw.errors import AccessDenied, StateError, ToolError
-from goclaw.program.app.sessions import SessionParts
-from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 
 
-def build_schedules(sessions: SessionParts, database: Database, *, users: Users, engine: Engine) -> Schedules:
+def build_schedules(
+    ports: SessionPorts, agents_for: AgentSelector, database: Database, *, access: Access, users: Users, engine: Engine
+) -> Schedules:
     """Return the schedules, to whom turns report. Their loop is `Schedules.scheduler.run`."""
-    ports, access, rows = sessions.ports, sessions.access, ScheduleRows(database)
+    rows = ScheduleRows(database)
     quiet = QuietHours(database, users, ports.config.quiet_hours, ports.outbox, ports.clock)
     heartbeat = Heartbeat(
         ports.config.heartbeat,
@@ -32,9 +30,7 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         ports.clock,
     )
     scheduler = Scheduler(rows, access, engine.submit, quiet, ports.clock, heartbeat.prepared)
-    ports.unattended.let_through = quiet.let_through
-    ports.unattended.ended, ports.unattended.say = scheduler.ended, partial(_say, engine)
-    schedules = Schedules(
+    return Schedules(
         rows,
         scheduler,
         access,
@@ -42,25 +38,9 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         ports.config.users_path,
         ports.clock,
         ports.models,
-        lambda actor: [kind.name for kind in sessions.agents_for.listed(actor)],
+        lambda actor: [kind.name for kind in agents_for.listed(actor)],
         ports.settings,
         heartbeat,
         quiet,
         ports.config.notify,
     )
-    ports.schedule_port.carry_out = partial(_carry_out, schedules)
-    return schedules
-
-
-async def _carry_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
-    """Carry out an agent's order. Raises ToolError where it cannot be."""
-    try:
-        return await carried_out_for_agent(schedules, inbound, order)
-    except AccessDenied as error:
-        raise ToolError(f"permission denied: {error}") from None
-    except StateError as error:
-        raise ToolError(str(error)) from error
-
-
-async def _say(engine: Engine, inbound: Inbound) -> None:
-    await engine.submit(inbound, "say")

@@ -23,7 +23,6 @@ from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQ
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
-from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
@@ -43,7 +42,9 @@ from goclaw.conversation.turns.external_runs import ExternalRuns
 from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.conversation.turns.teams import Teams
+from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn_context import SessionPorts, TurnContext
+from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
@@ -56,6 +57,7 @@ from goclaw.durable.store.spending import Spending, reservations_of
 from goclaw.durable.store.transcripts import Transcripts
 from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
 from goclaw.llm.transcription import Transcriber
+from goclaw.program.app.schedules import build_schedules
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -71,6 +73,8 @@ class SessionParts:
         self,
         ports: SessionPorts,
         database: Database,
+        engine: Engine,
+        users: Users,
         transcriber: Transcriber | None,
         is_alone: Callable[[Actor, str], bool],
         blank_audit: BlankAudit,
@@ -95,9 +99,17 @@ class SessionParts:
             transcripts=ports.transcripts,
             clock=ports.clock,
             bus=ports.bus,
+            ownership=ports.outbox.ownership,
         )
         self.maintenance = self._maintenance(is_alone)
-        self._build_turns(transcriber)
+        kinds = Kinds(ports.config)
+        self.agents_for = AgentSelector(
+            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
+        )
+        self.schedules = build_schedules(
+            ports, self.agents_for, database, access=self.access, users=users, engine=engine
+        )
+        self._build_turns(kinds, engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
 
     def command_ports(
@@ -106,7 +118,6 @@ class SessionParts:
         details: Callable[[str], Awaitable[Details]],
         engine: Engine,
         rights: Callable[[Actor, str], str],
-        schedules: Schedules,
         tools: ToolListing,
         pairing: Pairing | None = None,
         logins: WebLogins | None = None,
@@ -120,7 +131,7 @@ class SessionParts:
             engine=engine,
             questions=ports.questions,
             rules=ports.approvals.rules,
-            schedules=schedules,
+            schedules=self.schedules,
             sessions=self,
             reports=Reports(details, rights, ports.spending, tools),
             entrances=Entrances(pairing, logins),
@@ -160,12 +171,9 @@ class SessionParts:
             summary_retries=self.summary_retries,
         )
 
-    def _build_turns(self, transcriber: Transcriber | None) -> None:
-        ports, calibration, kinds = self.ports, Calibration(), Kinds(self.ports.config)
+    def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
+        ports, calibration, schedules = self.ports, Calibration(), self.schedules
         interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
-        self.agents_for = AgentSelector(
-            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
-        )
         self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
         self.teams = Teams(ports, kinds, self.agents)
         context = self._context = TurnContext(
@@ -188,13 +196,20 @@ class SessionParts:
             self.agents,
             self.teams,
             self.agents_for,
+            schedules,
+            UnattendedTurns(schedules.scheduler, schedules.quiet, engine),
         )
-        self.external_runs = ExternalRuns(context, self.agents, self.pauses, rules_of(ports.config.limits))
-        shortage = WindowShortage(context.budget, self.agents_for.model)
+        self.external_runs = ExternalRuns(
+            context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
+        )
+        shortage = self._shortage = WindowShortage(context.budget, self.agents_for.model)
         self.inspection = SessionInspection(
             context, self.agents, self.pauses, shortage, self.summary_retries, self.teams
         )
-        self.service = Sessions(context, self.maintenance, self.pauses, shortage)
+
+    def turns(self, commands: CommandPort) -> Sessions:
+        """Return what does turns. `commands`: the gateway, which needs all these parts itself."""
+        return Sessions(self._context, self.maintenance, self.pauses, self._shortage, commands)
 
     def _services(self, agent_run: AgentRun) -> AgentServices:
         return AgentServices(self._context, agent_run)
@@ -228,6 +243,7 @@ def build_sessions(
     bus: Bus,
     channels: Mapping[str, Channel],
     clock: Clock,
+    engine: Engine,
     environment: ToolEnvironment,
     hooks: Hooks,
     is_alone: Callable[[Actor, str], bool],
@@ -241,10 +257,7 @@ def build_sessions(
 ) -> SessionParts:
     """Return the parts of sessions on a database.
 
-    Args:
-        config_file: the configuration file, which need not exist yet; None if unknown.
-        is_alone, blank_audit: see `SessionParts`.
-        config and the others: the parts that they stand on.
+    `config_file`: need not exist yet; None if unknown. `is_alone`, `blank_audit`: see `SessionParts`.
     """
     questions = Questions(
         access=access,
@@ -278,4 +291,4 @@ def build_sessions(
         hooks=hooks,
         config_file=config_file,
     )
-    return SessionParts(ports, database, transcriber, is_alone, blank_audit)
+    return SessionParts(ports, database, engine, users, transcriber, is_alone, blank_audit)

@@ -1,11 +1,11 @@
-"""The look at the start whether the gateways that share workspaces see the same folders."""
+"""What gateways do about the folders of each other: whether they see the same ones, and old audit logs."""
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 
+from goclaw.common.auth.audit import fact_of
 from goclaw.common.auth.workplaces import folders_of
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
@@ -13,33 +13,36 @@ from goclaw.common.core.supervise import background, keep_running
 from goclaw.durable.store.database import StorePart
 from goclaw.durable.store.replicas import FolderProbe
 from goclaw.errors import StateError
-from goclaw.program.app.parts import App
+from goclaw.program.app.parts import App, Foundation
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
 """Seconds between two looks whether there is a workspace."""
+AUDIT_SECONDS = 365 * 24 * 3600.0
+"""Seconds for which the audit log of a gateway that does not come back is kept in the database."""
+PRUNE_SECONDS = 24 * 3600.0
 WORKSPACES = "workspaces"
 """Name of the alert that gateways do not see the same folders."""
 
 
-async def look_at_folders(stack: AsyncExitStack, app: App) -> None:
-    """Answer other gateways whether this one sees their folders, and ask them once about its own."""
-    foundation = app.foundation
+async def compare_folders(foundation: Foundation) -> None:
+    """Answer other gateways whether this one sees their folders, and ask them once about its own; until cancelled."""
 
     def folders() -> Mapping[str, Path]:
         return folders_of(foundation.config, foundation.users.all())
 
-    probe = load(catalog.STORES["postgres"], StorePart).probe(foundation.database, folders, foundation.clock)
-    answering = keep_running("answering about folders", probe.run, foundation.clock)
-    await stack.enter_async_context(background(answering, "answering about folders"))
-    await stack.enter_async_context(background(_ask_about_folders(app, probe), "asking about folders"))
+    probe = load(catalog.STORES[foundation.database.kind], StorePart).probe(
+        foundation.database, folders, foundation.clock
+    )
+    async with background(_ask_about_folders(foundation, probe), "asking about folders"):
+        await keep_running("answering about folders", probe.run, foundation.clock)
 
 
-async def _ask_about_folders(app: App, probe: FolderProbe) -> None:
+async def _ask_about_folders(foundation: Foundation, probe: FolderProbe) -> None:
     # It is made when it is first used.
-    while not await asyncio.to_thread(app.foundation.config.workspace_path.is_dir):
-        await app.foundation.clock.sleep(LOOK_SECONDS)
+    while not await asyncio.to_thread(foundation.config.workspace_path.is_dir):
+        await foundation.clock.sleep(LOOK_SECONDS)
     try:
         unseen = await probe.unseen()
     except StateError as error:
@@ -48,8 +51,16 @@ async def _ask_about_folders(app: App, probe: FolderProbe) -> None:
     for words in unseen:
         log.warning("%s: a conversation that moves to it does not find its files", words)
     if unseen:
-        app.foundation.alerts.tell(
-            WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all, docs/replicas.md says what helps"
-        )
+        foundation.alerts.tell(WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all, docs/replicas.md says what helps")
     else:
-        app.foundation.alerts.clear(WORKSPACES)
+        foundation.alerts.clear(WORKSPACES)
+
+
+async def prune_audits(app: App) -> None:
+    """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
+    files, clock = app.foundation.files, app.foundation.clock
+    while files is not None:
+        for chain in await files.prune_audits(clock.now() - AUDIT_SECONDS):
+            await app.sessions.ports.settings.unlearn(fact_of(chain))
+            log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
+        await clock.sleep(PRUNE_SECONDS)

@@ -107,7 +107,7 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
 
 
 def _of_the_tools(app: App) -> dict[str, str]:
-    if not (faults := app.sources.faults):
+    if not (faults := app.foundation.sources.faults):
         return {}
     return {"Tools": f"{len(faults)} of them or of their servers do not work; /tools says which"}
 

@@ -28,16 +28,14 @@ def open_logins(app: App) -> WebLogins | None:
     foundation = app.foundation
     if not foundation.config.http.web:
         return None
-    logins = partial(
-        WebLogins,
+    return WebLogins(
         foundation.clock,
         foundation.environment.audit,
         partial(_tell, foundation.bus),
         app.sessions.ports.settings,
+        gateway=foundation.owned.ownership.replica,
+        news=foundation.owned.processes,
     )
-    if sharing := foundation.sharing:
-        return logins(gateway=sharing.ownership.replica, news=sharing.channels)
-    return logins()
 
 
 async def cookies_of(config: Config) -> "Cookies | None":

@@ -9,9 +9,9 @@ from pathlib import Path
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.fencing import Fence
 from goclaw.durable.store.channel_state import ChannelRows
 from goclaw.durable.store.database import Database
-from goclaw.durable.store.fencing import Fence
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.sqlite.database import open_file
 from tests.acceptance.waiting import clock

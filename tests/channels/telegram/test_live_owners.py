@@ -11,8 +11,8 @@ from goclaw.channels.telegram import previews
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import Address, TextStreamed, TurnStarted
+from goclaw.common.core.fencing import Fence
 from goclaw.durable.store.channel_state import ChannelRows
-from goclaw.durable.store.fencing import Fence
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
 from goclaw.errors import DiskError, DiskFault
 from tests.acceptance.waiting import eventually, never

@@ -24,7 +24,8 @@ from goclaw.channels.telegram.outgoing import (
 )
 from goclaw.channels.telegram.render import RenderedMessage, render
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge, Unanswered, Unsent, wait_of
-from goclaw.common.net import BEFORE_SENDING, open_client
+from goclaw.common.core.fencing import AUTHORITY, Authority
+from goclaw.common.net import open_client
 from goclaw.errors import OwnershipLost
 from tests.fake_telegram.server import FakeTelegram
 
@@ -82,7 +83,7 @@ async def test_a_request_of_a_process_that_has_lost_the_session_is_not_sent_and_
     async def lost() -> None:
         raise OwnershipLost("another process has taken the session over")
 
-    BEFORE_SENDING.set(lost)
+    AUTHORITY.set(Authority(before_sending=lost))
     async with FakeTelegram() as telegram, open_client() as session:
         bot = Bot(telegram.token, f"{telegram.base_url}/bot", request=AiohttpRequest(session))
         with pytest.raises(OwnershipLost):

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import pytest
 from aiohttp import web
 
-from goclaw.common.net import BEFORE_SENDING, open_client
+from goclaw.common.core.fencing import AUTHORITY, Authority
+from goclaw.common.net import open_client
 from tests.http_server import serve
 
 BURST = 8
@@ -62,7 +63,7 @@ async def test_a_request_that_is_refused_before_it_is_sent_leaves_its_connection
             raise RuntimeError("not any more")
 
     server.bursting = False
-    BEFORE_SENDING.set(clear)
+    AUTHORITY.set(Authority(before_sending=clear))
     async with open_client() as client, asyncio.timeout(20):
         for refusing in (False, True, False):
             with pytest.raises(RuntimeError) if refusing else nullcontext():

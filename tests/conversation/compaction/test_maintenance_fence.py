@@ -5,9 +5,9 @@ from pathlib import Path
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import Actor
+from goclaw.common.core.fencing import AUTHORITY, Fence, under_fence
 from goclaw.conversation.compaction.maintenance import MaintenanceQueue
 from goclaw.durable.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.durable.store.fencing import HELD, Fence, fenced
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.errors import OwnershipLost
 from tests.acceptance.waiting import clock
@@ -25,7 +25,7 @@ class Late(MaintenanceQueue):
         return self
 
     async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
-        self.rights.append(HELD.get())
+        self.rights.append(AUTHORITY.get().fence)
         try:
             await self.store.add(key, StoredCheckpoint(last_row, 1, "{}", 0.0))
         except OwnershipLost:
@@ -55,7 +55,7 @@ async def test_a_checkpoint_is_written_under_the_right_of_its_turn_and_refused_w
         )
         for session in ("kept", "taken"):
             done = await one.write(sql(said + " RETURNING id", s=session))
-            with fenced(rights.setdefault(session, await one.take(session))):
+            with under_fence(rights.setdefault(session, await one.take(session))):
                 queue.turn_ended(session, Actor("tui:me", "tui"), done[0].lastrowid)
         await two.take("taken")
         await asyncio.create_task(queue.catch_up())

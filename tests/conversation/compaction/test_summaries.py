@@ -129,7 +129,7 @@ async def test_what_was_told_is_remembered_over_a_restart(tmp_path: Path) -> Non
     async with world.running() as core:
         await world.compact(core)
     async with world.running() as core:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         assert core.sessions.compactor.health.failures == 1
         await world.compact(core)
         assert news(core) == []
@@ -172,7 +172,7 @@ async def test_a_kill_after_it_was_told_does_not_tell_it_again(tmp_path: Path) -
         await talk(core, LONG, LONG, LONG)
 
     async def fourth(core: Core) -> None:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         await core.say(LONG, message_id="fourth")
         await core.settled()
 

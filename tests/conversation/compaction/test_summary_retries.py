@@ -1,7 +1,6 @@
 """Owed summaries: paid later, once, from the originals, and only where they are still wanted."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from goclaw.common.core.supervise import background
 from goclaw.conversation.compaction.summary_retries import MAX_PAUSE, SummaryRetries
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.durable.store.database import BoundStatement
+from goclaw.durable.store.ownership import SoleOwner
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel, text_of
 from tests.acceptance.waiting import eventually
@@ -98,7 +98,7 @@ async def test_it_is_paid_after_a_restart_by_the_task_that_looks_every_minute(tm
         await owing(core)
     world.mend()
     async with world.running() as core:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         async with background(core.sessions.summary_retries.run(), "debts"):
             await until_asleep(world.clock)
             world.clock.advance(59)
@@ -304,14 +304,23 @@ async def test_each_source_gets_the_full_time_when_nobody_waits(
     assert given.count(600.0) == 2, "the summary model and the main model"
 
 
+class OwnerOfNone(SoleOwner):
+    """The ownership of a process that works on no session; `told` has what it announces."""
+
+    def __init__(self, told: list[str]) -> None:
+        self.told = told
+
+    def fence_of(self, session: str) -> None:  # type: ignore[override]  # as one of several processes has it
+        return None
+
+    def announce(self, topic: str, words: str) -> list[BoundStatement]:
+        self.told.append(words)
+        return [sql("SELECT 1")]
+
+
 def of_another_process(core: Core, told: list[str]) -> SummaryRetries:
     """Those of a process that has the duty, and does not work on the session: its own memory, the same store."""
     ours = core.sessions.summary_retries
-
-    def tells(session: str) -> Sequence[BoundStatement]:
-        told.append(session)
-        return [sql("SELECT 1")]
-
     contexts = Contexts(ours.transcripts, core.sessions.ports.settings, ours.clock)
     return SummaryRetries(
         ours.settings,
@@ -320,8 +329,7 @@ def of_another_process(core: Core, told: list[str]) -> SummaryRetries:
         transcripts=ours.transcripts,
         clock=ours.clock,
         bus=Bus(ours.clock),
-        works_on=lambda session: False,
-        telling=tells,
+        ownership=OwnerOfNone(told),
     )
 
 

@@ -60,7 +60,7 @@ async def test_the_window_follows_what_the_server_counted(
         assert asked_for(fake) == [4_096, 8_192], "twice as much as estimated"
     # A model that has just been opened, a window that is loaded anew: what was learnt before is still known.
     async with World(tmp_path, model=opened(fake, ports)).running() as core:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         await talk(core, "and now?")
     assert asked_for(fake) == [4_096, 8_192, 8_192]
 
@@ -74,7 +74,7 @@ async def test_a_server_that_counts_less_is_not_asked_for_more(
     async with World(tmp_path, model=opened(fake, ports)).running() as core:
         await talk(core, words)
     async with World(tmp_path, model=opened(fake, ports)).running() as core:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         await talk(core, "and?")
     assert asked_for(fake) == [8_192, 4_096]
 
@@ -93,6 +93,6 @@ async def test_one_window_that_fits_the_memory_serves_a_conversation_over_restar
     knows(fake, loaded=8_192)
     free -= QWEN3_WEIGHTS + 8_192 * QWEN3_TOKEN
     async with World(tmp_path, model=opened(fake, replace(ports, free_memory=lambda: free))).running() as core:
-        await core.sessions.service.restore()
+        await core.turns.restore()
         await talk(core, "and now?")
     assert asked_for(fake) == [8_192] * 4

@@ -22,11 +22,11 @@ from goclaw.common.core.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.messages import AssistantMessage
 from goclaw.common.core.replay_buffer import NOWHERE, Position
 from goclaw.common.core.supervise import background, keep_running
 from goclaw.durable.engine.views.remote_sessions import RemoteSessions
-from goclaw.durable.store.fencing import Fence
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.exchange import PostgresExchange
 from goclaw.durable.store.postgres.ownership import PostgresOwnership

@@ -8,7 +8,7 @@ from pathlib import Path
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor, Address, Delivery, Inbound
-from goclaw.durable.engine.base import Turn
+from goclaw.durable.engine.base import Turn, TurnHandler
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes, open_lanes
 from goclaw.durable.engine.outbox import open_outbox
@@ -36,18 +36,19 @@ class House:
         self.stopped: list[str] = []
         """Turns that the handler was told to end without an answer."""
         self.clock = SteppedClock()
+        self.turns = TurnHandler(self._handle, self._failed)
 
     @asynccontextmanager
     async def open(self, *, resume: bool = True) -> AsyncIterator[Lanes]:
         async with (
             open_database(self.folder / "a.db") as database,
             open_outbox(database, {"memory": MemoryChannel(self.room, self.clock)}, self.clock) as outbox,
-            open_lanes(Journal(self.around(database)), outbox, self._handle, self._failed, self.clock) as lanes,
+            open_lanes(Journal(self.around(database)), outbox, self.clock) as lanes,
             asyncio.timeout(20),
         ):
             await outbox.resume()
             if resume:
-                await lanes.resume(EVERYWHERE)
+                await lanes.resume(self.turns, EVERYWHERE)
             yield lanes
             await outbox.flush(20)
 

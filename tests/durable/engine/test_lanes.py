@@ -32,50 +32,6 @@ async def while_others_work(lanes: Lanes) -> None:
         await lanes.signal("nothing", "asks", "this")
 
 
-@pytest.mark.promise("P-order")
-async def test_a_session_answers_in_the_order_of_arrival(tmp_path: Path) -> None:
-    house = House(tmp_path, echo)
-    async with house.open() as lanes:
-        for number in range(20):
-            assert await lanes.submit(inbound(number, f"s{number % 2}"))
-        await lanes.idle()
-    for chat in ("s0", "s1"):
-        told = [int(heard.delivery.text) for heard in house.room.all if heard.delivery.address.chat == chat]
-        assert told == sorted(told) and len(told) == 10
-
-
-@pytest.mark.promise("P-order")
-async def test_one_session_never_waits_for_another(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-
-    async def act(turn: Turn) -> str:
-        if turn.inbound.session == "slow":
-            await gate.wait()
-        return turn.inbound.text
-
-    house = House(tmp_path, act)
-    async with house.open() as lanes:
-        await lanes.submit(inbound(1, "slow"))
-        await lanes.submit(inbound(2, "slow"))
-        await lanes.submit(inbound(3, "quick"))
-        while (await house.room.heard()).delivery.text != "3":
-            pass
-        assert (lanes.running("slow"), lanes.waiting("slow"), lanes.busy()) == ("m1", 1, 1)
-        gate.set()
-        await lanes.idle()
-    assert sorted(house.texts()) == ["1", "2", "3"]
-
-
-@pytest.mark.promise("P-answered-once")
-async def test_the_same_message_twice_is_one_turn(tmp_path: Path) -> None:
-    house = House(tmp_path, echo)
-    async with house.open() as lanes:
-        taken = await asyncio.gather(*(lanes.submit(inbound(1)) for _ in range(5)))
-        await lanes.idle()
-    assert sorted(taken) == [False, False, False, False, True]
-    assert house.texts() == ["1"]
-
-
 async def test_a_failure_is_told_and_the_lane_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def act(turn: Turn) -> str:
         if turn.inbound.text == "1":
@@ -125,7 +81,7 @@ async def test_nothing_new_is_taken_in_before_what_was_left(tmp_path: Path) -> N
     async with house.open(resume=False) as lanes:
         early = asyncio.ensure_future(lanes.submit(inbound(3)))
         await while_others_work(lanes)
-        assert await lanes.resume(EVERYWHERE) == 2
+        assert await lanes.resume(house.turns, EVERYWHERE) == 2
         assert await early
         await lanes.idle()
     assert house.texts() == ["1", "2", "3"]

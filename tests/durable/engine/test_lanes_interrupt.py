@@ -139,7 +139,7 @@ async def test_stop_and_order_survive_a_restart(tmp_path: Path) -> None:
     held.gate.set()
     house.act = held.act
     async with house.open(resume=False) as lanes:
-        assert await lanes.resume(EVERYWHERE) == 4
+        assert await lanes.resume(house.turns, EVERYWHERE) == 4
         await lanes.idle()
     assert house.stopped == ["m1", "m3"]
     assert house.texts() == ["4", "2"]

@@ -8,7 +8,7 @@ from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Delivery, Inbound
 from goclaw.common.core.messages import UserMessage
-from goclaw.durable.engine.base import PreparedStep, Step, Turn
+from goclaw.durable.engine.base import PreparedStep, Step, Turn, TurnHandler
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import open_lanes
 from goclaw.durable.engine.outbox import open_outbox
@@ -49,8 +49,8 @@ async def test_message_and_step_are_one_commit_and_the_turn_does_not_do_the_step
 
     journal = Journal(database)
     async with open_outbox(database, {"memory": MemoryChannel(Room(), clock)}, clock) as outbox:
-        async with open_lanes(journal, outbox, handle, failed, clock, prepare=prepare) as lanes:
-            await lanes.resume({"memory"})
+        async with open_lanes(journal, outbox, clock) as lanes:
+            await lanes.resume(TurnHandler(handle, failed, prepare), {"memory"})
             assert await lanes.submit(inbound(1))
             await lanes.idle()
             assert not await lanes.submit(inbound(1)), "a message that comes again is known"
@@ -80,8 +80,8 @@ async def test_behind_a_turn_that_runs_nothing_is_recorded_before_its_time(tmp_p
         raise error
 
     async with open_outbox(database, {"memory": MemoryChannel(Room(), clock)}, clock) as outbox:
-        async with open_lanes(journal, outbox, handle, failed, clock, prepare=prepare) as lanes:
-            await lanes.resume({"memory"})
+        async with open_lanes(journal, outbox, clock) as lanes:
+            await lanes.resume(TurnHandler(handle, failed, prepare), {"memory"})
             await lanes.submit(inbound(1))
             await lanes.idle()
     assert stored == [1], "only the first message is stored while it is being answered"

@@ -9,12 +9,12 @@ import pytest
 from goclaw.channels.base import Doubt
 from goclaw.channels.memory import Room
 from goclaw.common.config.values import PostgresPlace
-from goclaw.durable.engine import shared_sessions
+from goclaw.durable.engine import session_work
 from goclaw.durable.engine.base import LaneState, Turn
 from goclaw.durable.store.database import BoundStatement, StatementResult
 from tests.acceptance.waiting import clock, eventually
 from tests.durable.engine.house import inbound
-from tests.durable.engine.test_shared_sessions import replica, short_linger, texts
+from tests.durable.engine.test_leased_sessions import replica, short_linger, texts
 from tests.lanes import repeats
 from tests.parts import sql
 
@@ -29,7 +29,7 @@ def certain_texts(room: Room) -> list[str]:
 async def test_a_message_that_arrives_at_its_owner_begins_at_once_in_one_transaction(
     place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", 3.0)  # it has the session still when the second one comes
+    monkeypatch.setattr(session_work, "LINGER_SECONDS", 3.0)  # it has the session still when the second one comes
     room = Room()
     async with replica(place, room) as one, replica(place, room) as two:
         two.ownership.take_no_more()
@@ -54,7 +54,7 @@ async def test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_ow
         await eventually(lambda: texts(room) == ["answer 1"] and not one.outbox.waiting())
         one.ownership.take_no_more()
         two.ownership._takes = True
-        held = one.leases.of("s")
+        held = one.held.of("s")
         assert held is not None
         fence = await two.database.take("s")  # behind the back of the one that has it
         assert fence.epoch > held.lease.fence.epoch
@@ -70,13 +70,13 @@ async def test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_don
     async with replica(place, room) as one:
         await one.lanes.submit(inbound(1))
         await eventually(lambda: texts(room) == ["answer 1"])
-        held, write, looks = one.leases.of("s"), one.database.write, list[int]()
+        held, write, looks = one.held.of("s"), one.database.write, list[int]()
         assert held is not None
 
         async def written_and_looked(*statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
             results = await write(*statements, durable=durable)
             if not looks:
-                looks.append(await one.leases.take_up(held, one.lanes.push))
+                looks.append(await one.held.take_up(held, one.lanes.push))
             return results
 
         one.database.write = written_and_looked  # type: ignore[method-assign]  # the moment cannot be met otherwise
@@ -89,13 +89,13 @@ async def test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_don
 async def test_a_message_comes_behind_one_that_was_taken_in_elsewhere_before_its_owner_has_heard_of_that(
     place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", 10.0)
+    monkeypatch.setattr(session_work, "LINGER_SECONDS", 10.0)
     room = Room()
     async with replica(place, room) as one, replica(place, room) as two:
         two.ownership.take_no_more()
         await one.lanes.submit(inbound(1))
         await eventually(lambda: texts(room) == ["answer 1"] and not one.outbox.waiting())
-        held = one.leases.of("s")
+        held = one.held.of("s")
         assert held is not None
         heard, held.lease.news = held.lease.news, asyncio.Event()  # what it waits for does not come
         await two.lanes.submit(inbound(2))

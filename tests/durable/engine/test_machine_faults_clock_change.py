@@ -120,6 +120,6 @@ async def test_the_order_of_messages_is_that_of_their_arrival_whatever_the_clock
         await lanes.submit(inbound(4))
     async with house.open(resume=False) as lanes:
         gate.set()
-        await lanes.resume(EVERYWHERE)
+        await lanes.resume(house.turns, EVERYWHERE)
         await lanes.idle()
     assert house.texts() == ["1", "2", "3", "4"]

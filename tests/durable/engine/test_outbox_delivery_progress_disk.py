@@ -12,7 +12,7 @@ from tests.parts import Mortal
 
 async def test_a_part_that_arrived_while_the_disk_was_full_casts_no_doubt_on_the_next(database: Database) -> None:
     disk = Mortal(database, None, None)
-    progress = DeliveryProgress(Delivery("d1", Address("memory", "here"), "two parts"), disk)
+    progress = DeliveryProgress(Delivery("d1", Address("memory", "here"), "two parts"), disk, fence=None)
     await progress.sending()
     disk.full = True
     with pytest.raises(StateError):

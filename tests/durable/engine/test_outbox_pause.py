@@ -13,10 +13,10 @@ from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Address, Delivery, Receipt
+from goclaw.common.core.fencing import Fence, under_fence
 from goclaw.common.net import open_client
 from goclaw.durable.engine.outbox import Outbox, open_outbox
 from goclaw.durable.store.database import BoundStatement, StatementResult
-from goclaw.durable.store.fencing import Fence, fenced
 from goclaw.durable.store.ownership import Lease
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.durable.store.postgres.ownership import STALL_SECONDS, PostgresOwnership
@@ -52,7 +52,7 @@ async def promised(outbox: Outbox, fence: Fence, delivery: Delivery = TOLD) -> N
     ownership = outbox.ownership
     assert isinstance(ownership, PostgresOwnership)
     ownership._leases["s"], ownership._seen_at = Lease(fence), ownership._clock.awake_or_not()
-    with fenced(fence):
+    with under_fence(fence):
         assert await outbox.promise(delivery)
 
 

@@ -10,6 +10,7 @@ from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCa
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import Database
+from goclaw.durable.store.ownership import SoleOwner
 from goclaw.durable.store.spending import Spending
 from goclaw.durable.store.transcripts import Origin, Transcripts, rows_of
 from tests.parts import sql
@@ -27,7 +28,7 @@ class Story:
         self._clock = SteppedClock(0.0)
         self._journal = Journal(database)
         channels: dict[str, Channel] = {}
-        self._outbox = Outbox(database, channels, self._clock)
+        self._outbox = Outbox(database, channels, self._clock, SoleOwner())
 
     async def turn(
         self, session: str, turn: str, at: float, *messages: Message, media: str | None = None, ended: bool = True

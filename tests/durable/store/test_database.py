@@ -109,7 +109,7 @@ async def test_a_writer_that_meets_the_unexpected_goes_on(tmp_path: Path) -> Non
 
     clock = SteppedClock()
     async with open_database(tmp_path / "goclaw.db", clock) as database, asyncio.timeout(10):
-        database.watcher = broken
+        database.on_trouble(broken)
         database.trouble = DiskError("full", DiskFault.FULL)  # so that its end is told
         await database.write(ADD(key="a", created_at=1.0, context_start=0))
         while not clock.sleepers:  # noqa: ASYNC110  # a clock has no event for it

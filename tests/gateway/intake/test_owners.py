@@ -96,11 +96,11 @@ async def test_a_press_passes_between_gateways_of_this_and_the_former_version(
     [question] = await eventually(lambda: owner.app.sessions.ports.questions.of(SESSION))
     actor, former = Actor("tui:here", "memory", owner=True), Owner("Thank you.")
     with monkeypatch.context() as patched:
-        patched.setattr(other.shared, "ask", former.ask)
+        patched.setattr(other.sessions, "ask", former.ask)
         assert await other.gateway.choose(actor, question.id, 0) == answered("Thank you.")
     assert json.loads(former.body).items() >= {"question": question.id, "how": "choose", "index": 0}.items()
     press = {"actor": {"key": "tui:here", "entry": "memory", "owner": True}, "question": question.id, "how": "choose"}
-    assert await other.shared.ask(SESSION, PRESS, json.dumps(press)) == "Thank you."
+    assert await other.sessions.ask(SESSION, PRESS, json.dumps(press)) == "Thank you."
 
 
 class Owner:
@@ -121,7 +121,7 @@ async def test_a_process_that_is_losing_a_session_takes_no_message_for_the_answe
     owner, other = both
     await owner.say("m1 ask")
     await eventually(lambda: owner.app.sessions.ports.questions.of(SESSION))
-    held = owner.leases.of(SESSION)
+    held = owner.sessions.held.of(SESSION)
     assert held is not None
     other.takes_alone(owner)
     await other.app.foundation.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
@@ -139,14 +139,14 @@ async def test_a_press_that_reaches_a_daemon_that_has_just_woken_answers_the_que
     owner, other = both
     await owner.say("m1 plain")
     await eventually(lambda: any("answer m1" in text for text in texts(owner)))
-    held = owner.leases.of(SESSION)
+    held = owner.sessions.held.of(SESSION)
     assert held is not None
     with owner.asleep():
         other.takes_alone(owner)
         await other.app.foundation.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
         await other.say("m2 ask")
         [question] = await eventually(lambda: other.app.sessions.ports.questions.of(SESSION))
-        assert owner.leases.of(SESSION) is held, "it knows nothing of that"
+        assert owner.sessions.held.of(SESSION) is held, "it knows nothing of that"
         actor = Actor("tui:here", "memory", owner=True)
         assert (await owner.gateway.choose(actor, question.id, 0)).text == "Thank you."
     await eventually(lambda: any("answer m2" in text for text in texts(other)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.common.config.values import PostgresPlace
-from goclaw.durable.engine import shared_sessions
+from goclaw.durable.engine import session_work
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually, never
 from tests.replicas import SESSION, Replica, replicas, texts
@@ -21,7 +21,7 @@ TEAM = 'team_create {"name": "band", "members": [{"name": "ann", "task": "m9 pla
 
 @pytest.fixture(autouse=True)
 def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", LINGER)
+    monkeypatch.setattr(session_work, "LINGER_SECONDS", LINGER)
 
 
 def answered(replica: Replica, name: str) -> bool:

@@ -44,7 +44,7 @@ async def test_tools_that_do_not_work_are_counted_for_admins(tmp_path: Path) -> 
     servers = {"gone": {"command": str(tmp_path / "no-such-program")}}
     config = Config.model_validate({"state_dir": tmp_path / "state", "mcp": {"servers": servers}})
     async with asyncio.timeout(30), open_app(config) as app:
-        await app.sources.settled(20)
+        await app.foundation.sources.settled(20)
         shown = await details(app, "tui:me")
         assert shown.lines["Tools"].startswith("1 of them or of their servers do not work")
         assert "Tools" not in shown.without_others().lines

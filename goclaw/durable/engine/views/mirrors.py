@@ -28,9 +28,9 @@ from goclaw.common.core.events import (
     TurnEvent,
     TurnStarted,
 )
+from goclaw.common.core.fencing import Fence
 from goclaw.durable.engine.views.parcels import BESIDE, NOW, ROW, Parcel
 from goclaw.durable.engine.views.stored_views import StoredViews
-from goclaw.durable.store.fencing import Fence
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

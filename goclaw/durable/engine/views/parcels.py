@@ -14,11 +14,11 @@ from typing import Any
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Address, MessageStored, SessionNow, TextStreamed, ThinkingStreamed, TurnEvent
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import set_within
 from goclaw.common.core.wire import Happened, event_of, happened
 from goclaw.durable.store.exchange import EVERYONE, Exchange
-from goclaw.durable.store.fencing import Fence
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
+from goclaw.common.core.fencing import Fence
 from goclaw.common.core.supervise import background, keep_running, set_within
 from goclaw.durable.engine.views.mirrors import Mirror
 from goclaw.durable.engine.views.parcels import BESIDE, NOTICE, PARCEL, RETRY_SECONDS, UNWATCH, WATCH, Parcel
@@ -24,7 +25,6 @@ from goclaw.durable.engine.views.stored_views import StoredViews
 from goclaw.durable.engine.views.watchers import Inspect, Watchers
 from goclaw.durable.store.database import BoundStatement, Database
 from goclaw.durable.store.exchange import EVERYONE, Exchange
-from goclaw.durable.store.fencing import Fence
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Any
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AGENT_MARK, Address, MessageStored, SessionNow, TurnEvent, TurnStarted
+from goclaw.common.core.fencing import AUTHORITY, Fence
 from goclaw.durable.engine.views.parcels import RETRY_SECONDS, ParcelQueue
 from goclaw.durable.engine.views.stored_views import StoredViews, published_to
 from goclaw.durable.store.exchange import Exchange
-from goclaw.durable.store.fencing import HELD, Fence
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Watchers:
 
     def _begun_by_agent(self, session: str) -> str | None:
         """Return the lease under which an agent begins to work in a session: only its events show that."""
-        fence = HELD.get()
+        fence = AUTHORITY.get().fence
         if fence is None or fence.session not in self._epochs or not session.startswith(fence.session + AGENT_MARK):
             return None
         self.took_agent(session, fence.session)

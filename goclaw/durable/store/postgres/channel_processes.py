@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from goclaw.common.core.clock import Clock
-from goclaw.durable.store.ownership import Ownership
+from goclaw.durable.store.ownership import LeaseStore
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.replica_share import ReplicaShare
 
@@ -17,7 +17,7 @@ class PostgresProcesses:
 
     is_alone = False
 
-    def __init__(self, database: PostgresDatabase, ownership: Ownership, clock: Clock) -> None:
+    def __init__(self, database: PostgresDatabase, ownership: LeaseStore, clock: Clock) -> None:
         self._database = database
         self._ownership = ownership
         self._share = ReplicaShare(database, clock)

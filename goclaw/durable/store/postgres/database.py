@@ -21,6 +21,7 @@ from goclaw.common.config.policies import ReplicaSettings
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.container import daemon_command
+from goclaw.common.core.fencing import AUTHORITY, Fence
 from goclaw.durable.store.database import (
     BoundStatement,
     Database,
@@ -29,7 +30,6 @@ from goclaw.durable.store.database import (
     StatementResult,
     Transaction,
 )
-from goclaw.durable.store.fencing import BESIDE, HELD, Fence
 from goclaw.durable.store.postgres.clock import DatabaseClock
 from goclaw.durable.store.postgres.connecting import (
     Connection,
@@ -78,6 +78,7 @@ class PostgresDatabase(Database):
     """The open schema. Made by `open_schema`."""
 
     name = "Postgres"
+    kind = "postgres"
     is_shared = True
     kept_elsewhere = (
         "Postgres's write-ahead log, with its archives and standbys, and dumps of the database keep what was said as "
@@ -172,7 +173,8 @@ class PostgresDatabase(Database):
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
-        self._waiting.put_nowait(Transaction(statements, durable, done, HELD.get() or BESIDE.get()))
+        authority = AUTHORITY.get()
+        self._waiting.put_nowait(Transaction(statements, durable, done, authority.fence or authority.alongside))
         return done
 
     async def take(self, session: str) -> Fence:

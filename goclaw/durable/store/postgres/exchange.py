@@ -9,8 +9,8 @@ from itertools import count
 
 from sqlalchemy import text
 
-from goclaw.durable.store.database import Database, Statement
-from goclaw.durable.store.exchange import EVERYONE, Exchange, ExchangePart, Watch
+from goclaw.durable.store.database import Statement
+from goclaw.durable.store.exchange import EVERYONE, Watch
 from goclaw.durable.store.postgres.database import PostgresDatabase
 
 TOPIC = "events"
@@ -119,13 +119,3 @@ def _cut(message: str) -> Iterator[str]:
             end -= 1
         yield data[begin:end].decode()
         begin = end
-
-
-def _open(database: Database) -> Exchange:
-    if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared by Postgres")
-    return PostgresExchange(database)
-
-
-PART = ExchangePart(_open)
-"""The exchange that `EXCHANGES` of the catalogue names."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from sqlalchemy import text
 
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.fencing import under_fence
 from goclaw.common.core.supervise import set_within
 from goclaw.durable.store.database import Database, Statement
-from goclaw.durable.store.fencing import fenced
 from goclaw.durable.store.ownership import Order
 from goclaw.durable.store.postgres.notices import Notices
 from goclaw.errors import NotAnswered, StateError
@@ -66,7 +66,7 @@ class PostgresOrders:
         until = self._clock.monotonic() + seconds
         try:
             # It is no work of a session that the asker may have: the epoch of that one says nothing about it.
-            with fenced(None):
+            with under_fence(None):
                 await self._database.write(
                     _GIVE(id=order, session=session, name=name, body=body, seconds=seconds),
                     told(GIVEN, session),

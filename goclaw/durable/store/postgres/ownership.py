@@ -2,13 +2,13 @@
 
 `lock` and `queueing_lock` of a job are the session: one process works on it, and at most one job waits. A process that
 is dead sends no heartbeat: after `STALL_SECONDS` the others take its sessions. One that was only paused finds its epoch
-passed (`store.fencing`).
+passed (`common.core.fencing`).
 """
 
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -19,14 +19,15 @@ from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
 from goclaw.common.core.clock import Backoff, Clock
+from goclaw.common.core.fencing import Fence, under_fence
 from goclaw.common.core.supervise import background, cancellable, keep_running, see_through
 from goclaw.durable.store.database import BoundStatement, Database, Statement
-from goclaw.durable.store.fencing import Fence, fenced
-from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, Orders, Ownership, OwnershipPart, Work
+from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, LeaseStore, Orders, Work
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
 from goclaw.durable.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.duties import Duties
+from goclaw.durable.store.postgres.exchange import PostgresExchange
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.jobs import POLL_SECONDS, RECONNECT_SECONDS, Jobs
 from goclaw.durable.store.postgres.orders import GIVEN, PostgresOrders
@@ -97,19 +98,31 @@ _FORGET = (
 
 
 class PostgresOwnership:
-    """Implements `store.ownership.Ownership`."""
+    """Implements `store.ownership.LeaseStore`."""
+
+    sends_all = False
 
     def __init__(self, database: PostgresDatabase, clock: Clock, stall_seconds: float = STALL_SECONDS) -> None:
         self._database = database
         self._clock = clock
         self._stall = stall_seconds
         self.replica = database.replica
+        self.workspaces = database.settings.workspaces
         self.orders: Orders = PostgresOrders(database, database.notices, clock)
         self._leases: dict[str, Lease] = {}
         self._takes = True
         self._seen_at = -math.inf
         """When the last heartbeat was sent of those that are known to have arrived (`Clock.awake_or_not`)."""
         self._duties = Duties(database.place, database.application_name, clock, stall_seconds)
+
+    def request(self, sessions: Iterable[str]) -> list[BoundStatement]:
+        return [_WANT(session=session) for session in sessions]
+
+    def announce(self, topic: str, words: str) -> list[BoundStatement]:
+        return [self._database.notices.told(topic, words)]
+
+    def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+        self._database.notices.hear(topic, heard, missed)
 
     def wanted(self, session: str) -> BoundStatement:
         return _WANT(session=session)
@@ -152,7 +165,7 @@ class PostgresOwnership:
             if self._clock.awake_or_not() - asked < PAUSED_SECONDS:
                 return
             asked = self._clock.awake_or_not()
-            with fenced(fence):
+            with under_fence(fence):
                 asking = self._database.write()
             await asking
 
@@ -260,7 +273,7 @@ class PostgresOwnership:
             return False
         lease = self._leases[session] = Lease(await self._database.take(session))
         try:
-            with fenced(lease.fence):
+            with under_fence(lease.fence):
                 is_done = await work(lease)
             if is_done:
                 await self._database.write(_FORGET_OWNER(session=session, epoch=lease.fence.epoch))
@@ -360,17 +373,20 @@ async def _open_pool(app: App) -> AsyncIterator[None]:
         await app.close_async()
 
 
-def _open(database: Database, clock: Clock) -> Ownership:
+def _postgres(database: Database) -> PostgresDatabase:
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} is not shared by Postgres")
-    return PostgresOwnership(database, clock, database.settings.stall_seconds)
+    return database
 
 
-def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresProcesses:
-    if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared by Postgres")
-    return PostgresProcesses(database, ownership, clock)
+def _open(database: Database, clock: Clock) -> PostgresOwnership:
+    postgres = _postgres(database)
+    return PostgresOwnership(postgres, clock, postgres.settings.stall_seconds)
 
 
-PART = OwnershipPart(_open, _open_channels)
-"""The leases that `OWNERSHIPS` of the catalogue names."""
+def _open_processes(database: Database, leases: LeaseStore, clock: Clock) -> PostgresProcesses:
+    return PostgresProcesses(_postgres(database), leases, clock)
+
+
+PART = LeasePart(_open, _open_processes, lambda database: PostgresExchange(_postgres(database)))
+"""The leases that `LEASES` of the catalogue names."""

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import text
 
+from goclaw.common.core.fencing import under_fence
 from goclaw.durable.store.database import BoundStatement, Database, Statement
 from goclaw.durable.store.dialect import IS_SEEN, REPLICA, SEEN_SECONDS
-from goclaw.durable.store.fencing import fenced
 from goclaw.durable.store.spending import Reservation, ReservationsPart
 from goclaw.errors import StateError
 
@@ -108,7 +108,7 @@ class PostgresLedger:
 
     def end(self, reservation: str) -> None:
         self.forget(reservation)
-        with fenced(None):  # also where another process has the session
+        with under_fence(None):  # also where another process has the session
             ending = asyncio.ensure_future(self._database.write(_END(id=reservation)))
         ending.add_done_callback(partial(self._on_end, reservation))
 
@@ -123,7 +123,7 @@ class PostgresLedger:
             self.end(reservation)
 
     async def end_the_dead(self) -> None:
-        with fenced(None):
+        with under_fence(None):
             ending = self._database.write(_END_THE_DEAD())
         try:
             await ending

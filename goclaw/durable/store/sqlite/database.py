@@ -120,6 +120,7 @@ class SqliteDatabase(Database):
     """The open file. Made by `open_file`."""
 
     name = "SQLite"
+    kind = "sqlite"
     is_default = True
 
     def __init__(self, writer: _Connection, reader: _Connection, place: _Place, salvaged: Salvage | None) -> None:

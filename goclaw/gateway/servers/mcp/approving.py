@@ -36,7 +36,7 @@ KEY = "approval"
 NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 """The form of a question: accepting or declining it is the answer."""
 FACT = "mcp questions"
-"""Name of the stored facts: open questions, where several processes share the store; the hash of the token follows."""
+"""Name of the stored facts: open questions; the hash of the token follows."""
 MAX_OPEN = 1_000
 """Questions that may be open between two calls; the oldest are dropped."""
 IN_THE_MIDDLE = (

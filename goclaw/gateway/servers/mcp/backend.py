@@ -131,9 +131,9 @@ class McpBackend:
     """Tool sets published in registries, as a selection: clients find them there and call them here."""
     external_runs: ExternalRunsPort = field(default_factory=NoExternalRuns)
     facts: SharedFacts | None = None
-    """Where open questions are kept of which other gateways may get the answer; None: there are no others."""
+    """Where open questions are stored, since any gateway of the store may get the answer; None: in memory."""
     state_key: bytes = b""
-    """Seals what clients send back to any of them; empty: a key of this process."""
+    """Seals what clients send back to any gateway of the store; empty: a key of this process."""
 
     @property
     def settings(self) -> McpServerSettings:

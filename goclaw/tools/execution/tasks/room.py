@@ -37,10 +37,6 @@ Tell = Callable[[TaskInfo, TaskWork | Job], Awaitable[None]]
 """Tell the people of a session that a task ended."""
 
 
-async def _ignore_end(info: TaskInfo, work: TaskWork | Job) -> None:
-    """Ignore the end of a task."""
-
-
 class TaskRoom:
     """Implements `execution.tasks.base.Tasks`. Open it with `open_tasks`."""
 
@@ -57,7 +53,11 @@ class TaskRoom:
         self._lives: set[asyncio.Task[None]] = set()
         self.unreported: dict[str, TaskInfo] = {}
         """Ended tasks of whose end the model does not know."""
-        self.tell: Tell = _ignore_end
+        self._told: list[Tell] = []
+
+    def on_end(self, tell: Tell) -> None:
+        """Have people told of each task that ends from here on, unless its agent waits for the end."""
+        self._told.append(tell)
 
     def count(self, session: str | None = None) -> int:
         """Return the number of running tasks, of a session or of all."""
@@ -211,7 +211,8 @@ class TaskRoom:
             log.info("background task %s %s", task.info.id, task.info.state)
             self._forget_old()
             if not is_awaited:
-                await self.tell(task.info, task.work)
+                for tell in self._told:
+                    await tell(task.info, task.work)
 
     def _on_end(self, life: asyncio.Task[None]) -> None:
         self._lives.discard(life)

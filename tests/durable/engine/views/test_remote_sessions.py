@@ -25,10 +25,10 @@ from goclaw.common.core.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.common.core.fencing import under_fence
 from goclaw.common.core.replay_buffer import NOWHERE
 from goclaw.durable.engine.views import remote_sessions
 from goclaw.durable.store.exchange import Watch
-from goclaw.durable.store.fencing import fenced
 from goclaw.errors import DiskError, DiskFault
 from tests.acceptance.waiting import clock, eventually, never
 from tests.durable.engine.buses import Reader, cut_listener, processes
@@ -454,7 +454,7 @@ async def test_the_session_of_an_agent_is_told_by_the_owner_of_its_person_s(
     async with processes(place, 3) as (a, b, c):
         fence = await b.take()
         await b.begin()
-        with fenced(fence):
+        with under_fence(fence):
             if begins_first:
                 b.bus.publish(begun)
             async with Reader(a, session).reading() as reader, Reader(c, session).reading() as at_c:
@@ -464,7 +464,7 @@ async def test_the_session_of_an_agent_is_told_by_the_owner_of_its_person_s(
                 await eventually(lambda: reader.text == at_c.text == "working")
                 fence = await c.take()
                 await eventually(lambda: at_c.text == "")
-                with fenced(fence):
+                with under_fence(fence):
                     c.bus.publish(begun)
                     c.bus.publish(TextStreamed("t:agent:helper", session, "again"))
                 await eventually(lambda: reader.text == at_c.text == "again")

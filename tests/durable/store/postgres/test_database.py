@@ -255,7 +255,7 @@ async def files_of_texts(database: PostgresDatabase) -> list[int]:
 async def test_while_postgres_is_away_writes_fail_in_words_and_go_on_by_themselves(own_server: Server) -> None:
     told = list[DiskError | None]()
     async with opened(fresh_place(own_server)) as found:
-        found.watcher = told.append
+        found.on_trouble(told.append)
         await found.write(session("before"))
         await asyncio.to_thread(own_server.stop, signal.SIGQUIT)
         for _ in range(2):
@@ -377,7 +377,7 @@ async def test_a_connection_that_was_closed_while_it_was_idle_fails_no_write(
 ) -> None:
     told = list[DiskError | None]()
     async with opened(place) as found:
-        found.watcher = told.append
+        found.on_trouble(told.append)
         await found.write(session("a"))
         assert await keys(found) == ["a"]
         with psycopg.connect(server.url, autocommit=True) as other:

@@ -9,8 +9,8 @@ import pytest
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import RealClock
+from goclaw.common.core.fencing import AUTHORITY, Authority, Fence, under_fence
 from goclaw.durable.engine.journal import Journal
-from goclaw.durable.store.fencing import HELD, Fence, fenced
 from goclaw.durable.store.postgres import connecting
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.errors import DiskError, OwnershipLost
@@ -35,7 +35,7 @@ async def stored(found: PostgresDatabase) -> list[str]:
 
 async def test_what_the_owner_before_writes_is_refused_and_what_others_write_is_kept(place: PostgresPlace) -> None:
     async with shared(place) as (before, after):
-        with fenced(await before.take("s")):
+        with under_fence(await before.take("s")):
             await before.write(sql(ADD, k="first"))
             fence = await after.take("s")
             outcomes = await asyncio.gather(
@@ -43,7 +43,7 @@ async def test_what_the_owner_before_writes_is_refused_and_what_others_write_is_
             )
         assert [type(outcome) for outcome in outcomes] == [OwnershipLost, OwnershipLost]
         await before.write(sql(ADD, k="of no session"))
-        with fenced(fence):
+        with under_fence(fence):
             await after.write(sql(ADD, k="second"))
         assert await stored(after) == ["first", "of no session", "second"]
         assert before.trouble is None, "nothing is wrong with the store"
@@ -55,7 +55,7 @@ async def test_a_session_lost_in_a_group_undoes_only_its_own_transactions(place:
         await after.take("lost")
         writes = list[Awaitable[object]]()
         for fence in (lost, kept, None, lost):
-            with fenced(fence):
+            with under_fence(fence):
                 writes.append(before.write(sql(ADD, k=f"{len(writes)}")))
         outcomes = await asyncio.gather(*writes, return_exceptions=True)
         assert [isinstance(outcome, OwnershipLost) for outcome in outcomes] == [True, False, False, True]
@@ -65,11 +65,11 @@ async def test_a_session_lost_in_a_group_undoes_only_its_own_transactions(place:
 async def test_without_the_fence_both_would_write(place: PostgresPlace) -> None:
     """The negative control: the same as above, but the one before says nothing of its epoch."""
     async with shared(place) as (before, after):
-        with fenced(await before.take("s")):
+        with under_fence(await before.take("s")):
             fence = await after.take("s")
-            HELD.set(None)
+            AUTHORITY.set(Authority())
             await before.write(sql(ADD, k="by the one before"))
-        with fenced(fence):
+        with under_fence(fence):
             await after.write(sql(ADD, k="by the one after"))
         assert await stored(after) == ["by the one after", "by the one before"]
 
@@ -123,14 +123,14 @@ async def test_a_process_that_stops_between_its_statements_and_its_commit_holds_
 
     monkeypatch.setattr(connecting, "AsyncConnection", Pausing)
     async with shared(place) as (before, after):
-        with fenced(await before.take("s")):
+        with under_fence(await before.take("s")):
             Pausing.pauses = True
             writing = before.write(sql(ADD, k="paused"))
         await reached.wait()
         try:
             async with asyncio.timeout(10):
                 fence = await after.take("s")
-            with fenced(fence):
+            with under_fence(fence):
                 await after.write(sql(ADD, k="after"))
         finally:
             gate.set()
@@ -144,7 +144,7 @@ async def test_tasks_that_begin_under_a_fence_write_under_it(place: PostgresPlac
         await before.write(sql(ADD, k="late"))
 
     async with shared(place) as (before, after):
-        with fenced(await before.take("s")):
+        with under_fence(await before.take("s")):
             await after.take("s")
             working = asyncio.create_task(work())
         with pytest.raises(OwnershipLost):
@@ -153,7 +153,7 @@ async def test_tasks_that_begin_under_a_fence_write_under_it(place: PostgresPlac
 
 async def test_a_journal_under_an_old_epoch_records_nothing(place: PostgresPlace) -> None:
     async with shared(place) as (before, after):
-        with fenced(await before.take("s")):
+        with under_fence(await before.take("s")):
             journal = Journal(before)
             assert await journal.submit(inbound(1), "message")
             await after.take("s")
@@ -174,7 +174,7 @@ async def test_an_epoch_is_never_given_twice_not_even_after_the_session_was_forg
         first = await one.take("s")
         await one.write(sql("DELETE FROM session_owners"))
         assert (await two.take("s")).epoch > first.epoch
-        with fenced(first), pytest.raises(OwnershipLost):
+        with under_fence(first), pytest.raises(OwnershipLost):
             await one.write(sql(ADD, k="late"))
 
 

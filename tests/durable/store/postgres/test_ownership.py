@@ -14,9 +14,9 @@ import pytest
 
 from goclaw.common.config.policies import ReplicaSettings
 from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.fencing import AUTHORITY, alongside_owner, under_fence
 from goclaw.common.core.supervise import background
 from goclaw.durable.engine.journal import Journal
-from goclaw.durable.store.fencing import HELD, fenced, fenced_beside
 from goclaw.durable.store.ownership import Lease, Work
 from goclaw.durable.store.postgres.connecting import connect
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
@@ -429,18 +429,18 @@ async def test_work_beside_the_owner_is_refused_in_every_process_once_that_is_en
         both = {"one": (one, await one.ownership.beside("s")), "two": (two, await two.ownership.beside("s"))}
         other = await two.ownership.beside("t")
         for name, (each, fence) in both.items():
-            with fenced_beside(fence):
+            with alongside_owner(fence):
                 await each.database.write(sql(ADD, k=f"{name} before"))
-                assert HELD.get() is None, "it is not the owner's"
+                assert AUTHORITY.get().fence is None, "it is not the owner's"
         await one.ownership.end_beside("s")
         for name, (each, fence) in both.items():
-            with fenced_beside(fence):
+            with alongside_owner(fence):
                 with pytest.raises(OwnershipLost):
                     await each.database.write(sql(ADD, k=f"{name} after"))
-                with fenced(None):
+                with under_fence(None):
                     await each.database.write(sql(ADD, k=f"{name} unfenced"))
         for again in (other, await two.ownership.beside("s")):
-            with fenced_beside(again):
+            with alongside_owner(again):
                 await two.database.write(sql(ADD, k=again.session))
         await one.ownership.end_beside("s")
         assert jobs(server, place, "SELECT session FROM session_owners") == ["beside:t"]

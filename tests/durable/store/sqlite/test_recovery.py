@@ -247,7 +247,7 @@ async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path)
     path = filled(tmp_path)
     async with open_database(path) as database:
         told = list[object]()
-        database.watcher = told.append
+        database.on_trouble(told.append)
         await database.write(ADD(key="before", created_at=1.0, context_start=0))
         page = page_of(path, "messages")
         await asyncio.to_thread(overwrite, path, (page - 1) * PAGE, b"\xff" * PAGE)

@@ -13,6 +13,7 @@ import aiohttp
 from yarl import URL
 
 from goclaw.channels.base import Routes
+from goclaw.channels.processes import SoleProcess
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.tokens import Tokens
 from goclaw.common.auth.users import User
@@ -46,7 +47,7 @@ def web_world(
     """A world with `http.web`."""
     world = calling.world_with("web", folder, *answers, users=users, given=given, http=http, **config)
     world.open_logins = lambda settings: WebLogins(
-        world.clock, world.audited.append, Told(), settings, limits=limits or LoginLimits()
+        *(world.clock, world.audited.append, Told(), settings, "sole", SoleProcess()), limits=limits or LoginLimits()
     )
     return world
 

@@ -60,5 +60,5 @@ async def house(folder: Path, sandbox: Sandbox, **settings: Any) -> AsyncIterato
         rows = TaskRows(database)
         async with open_tasks(blobs, clock, TasksSettings.model_validate(settings), TasksOnDisk(rows)) as room:
             made = House(room, blobs, rows, sandbox, workspace)
-            room.tell = made.tell
+            room.on_end(made.tell)
             yield made

@@ -9,14 +9,14 @@ from goclaw.channels.base import Handover
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import Address, Delivery, Receipt
-from goclaw.durable.engine import shared_sessions
+from goclaw.durable.engine import session_work
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.outbox import OPEN_OF, Outbox
 from goclaw.durable.store.database import BoundStatement, Row
 from goclaw.errors import DiskError, DiskFault, StateError
 from tests.acceptance.waiting import PATIENCE, clock, eventually, never
 from tests.durable.engine.house import inbound
-from tests.durable.engine.test_shared_sessions import replica, short_linger, texts
+from tests.durable.engine.test_leased_sessions import replica, short_linger, texts
 
 __all__ = ["short_linger"]
 
@@ -79,7 +79,7 @@ async def test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_i
 async def test_a_process_that_ends_keeps_a_conversation_whose_answer_is_just_being_sent(
     place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_sessions, "SEND_SECONDS", 2 * PATIENCE)  # more than what is waited for here
+    monkeypatch.setattr(session_work, "SEND_SECONDS", 2 * PATIENCE)  # more than what is waited for here
     room = Room()
     service = SlowService(room)
     async with replica(place, room) as two:
@@ -89,7 +89,7 @@ async def test_a_process_that_ends_keeps_a_conversation_whose_answer_is_just_bei
             await service.asked.wait()
             await eventually(lambda: not one.lanes.is_busy("s"))
             two.ownership._takes = True
-            one.shared.begin_no_more()
+            one.sessions.begin_no_more()
             await never(lambda: two.has("s"), 1.0)
             service.says.set()
             await two.lanes.submit(inbound(2))
@@ -131,7 +131,7 @@ async def test_a_turn_goes_on_when_its_session_cannot_be_looked_at(
 
         with monkeypatch.context() as full:
             full.setattr(one.database, "read", refused)
-            asking = asyncio.ensure_future(two.shared.ask("s", "echo", "hello"))
+            asking = asyncio.ensure_future(two.sessions.ask("s", "echo", "hello"))
             await two.lanes.submit(inbound(2))
             await eventually(lambda: len(looks) > 1)
         assert await asking == "s: hello", "what was not read is read then"

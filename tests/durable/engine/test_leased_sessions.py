@@ -12,18 +12,22 @@ from typing import Any
 import pytest
 
 from goclaw.channels.memory import MemoryChannel, Room
+from goclaw.channels.processes import SoleProcess
 from goclaw.common.config.values import PostgresPlace
-from goclaw.common.core.events import Address, Delivery, Inbound
+from goclaw.common.core.bus import Bus
+from goclaw.common.core.events import Address, Delivery, Inbound, SessionNow
+from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.supervise import background, ends_within
-from goclaw.durable.engine import shared_sessions
-from goclaw.durable.engine.base import PreparedStep, Turn
+from goclaw.durable.engine import session_work
+from goclaw.durable.engine.base import PreparedStep, Turn, TurnHandler
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.lanes import Lanes, open_lanes
-from goclaw.durable.engine.leases import Leases
+from goclaw.durable.engine.leased_sessions import LeasedSessions
+from goclaw.durable.engine.leases import HeldSessions
 from goclaw.durable.engine.outbox import Outbox, open_outbox
-from goclaw.durable.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.durable.store.fencing import HELD, Fence
+from goclaw.durable.engine.views.remote_sessions import RemoteSessions
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.durable.store.postgres.exchange import PostgresExchange
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
 from goclaw.errors import DeliveryError, StateError
 from tests.acceptance.waiting import PATIENCE, clock, eventually, never
@@ -37,7 +41,7 @@ LINGER = 0.3
 
 @pytest.fixture(autouse=True)
 def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", LINGER)
+    monkeypatch.setattr(session_work, "LINGER_SECONDS", LINGER)
 
 
 class Replica:
@@ -58,9 +62,9 @@ class Replica:
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
         self.lanes: Lanes
-        self.leases: Leases
+        self.held: HeldSessions
         self.outbox: Outbox
-        self.shared: SharedSessions
+        self.sessions: LeasedSessions
 
     async def handle(self, turn: Turn) -> Sequence[Delivery]:
         self.acted.append(turn.id)
@@ -79,8 +83,14 @@ class Replica:
     def leave(self, session: str) -> None:
         self.left.append(session)
 
-    def forget(self, session: str) -> None:
-        raise AssertionError("no gateway looks")
+    async def restore(self) -> None:
+        raise AssertionError("another process owns sessions, too")
+
+    async def inspect(self, session: str) -> SessionNow:
+        return SessionNow()
+
+    async def compare_folders(self) -> None:
+        """There are none."""
 
     def is_needed(self, session: str) -> bool:
         return False
@@ -97,7 +107,7 @@ class Replica:
         return await self.obey(session, body)
 
     def has(self, session: str) -> bool:
-        return self.leases.of(session) is not None
+        return self.held.of(session) is not None
 
 
 async def echo(turn: Turn) -> str:
@@ -120,19 +130,18 @@ async def replica(
     async with open_schema(place, clock) as made.database:
         made.ownership = PostgresOwnership(made.database, clock, stall)
         journal, channels = Journal(made.database), {"memory": channel or MemoryChannel(room, clock)}
-        made.leases = Leases(made.database, made.ownership, journal, EVERYWHERE, clock)
+        bus = Bus(clock)
+        exchange, wanted = PostgresExchange(made.database), made.ownership.wanted_if_idle
+        remote = RemoteSessions(bus, made.database, exchange, wanted, clock)
+        made.sessions = LeasedSessions(made.database, made.ownership, journal, SoleProcess(), remote, bus, clock)
+        made.held = made.sessions.held
         async with (
             open_outbox(made.database, channels, clock, made.ownership) as made.outbox,
-            open_lanes(
-                *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
-                made.leases,
-            ) as made.lanes,
+            open_lanes(journal, made.outbox, clock, made.delayed, made.sessions) as made.lanes,
         ):
-            made.shared = SharedSessions(
-                made.database, journal, made.lanes, made.leases, made.outbox, made, made.ownership, clock
-            )
-            made.shared.serve({"echo": made.echo})
-            async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
+            turns = TurnHandler(made.handle, made.failed, made.prepare)
+            made.sessions.serve({"echo": made.echo})
+            async with made.sessions.open(made.lanes, made.outbox, turns, made, EVERYWHERE), asyncio.timeout(40):
                 yield made
                 made.lanes.begin_no_more()
 
@@ -220,11 +229,11 @@ def unfenced(database: PostgresDatabase) -> Callable[..., Awaitable[object]]:
     write = database.write
 
     def written(*statements: object, durable: bool = False) -> Awaitable[object]:
-        token = HELD.set(None)
+        token = AUTHORITY.set(Authority())
         try:
             return write(*statements, durable=durable)  # type: ignore[arg-type]  # as they came
         finally:
-            HELD.reset(token)
+            AUTHORITY.reset(token)
 
     return written
 
@@ -300,7 +309,7 @@ async def test_a_process_that_ends_hands_its_conversations_over_at_once(place: P
             await one.lanes.submit(inbound(1))
             await eventually(lambda: texts(room) == ["answer 1"])
             two.ownership._takes = True
-            one.shared.begin_no_more()
+            one.sessions.begin_no_more()
             await eventually(lambda: two.has("s"))
             await one.lanes.submit(inbound(2))
             await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
@@ -387,21 +396,22 @@ async def test_a_session_without_news_is_let_go_and_taken_again_by_either(place:
 async def test_an_order_is_carried_out_by_the_owner_under_its_epoch_or_by_who_takes_the_session(
     place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", 3.0)  # it is looked at between the orders
+    monkeypatch.setattr(session_work, "LINGER_SECONDS", 3.0)  # it is looked at between the orders
     fences = list[Fence | None]()
 
     async def look(session: str, body: str) -> str:
-        fences.append(HELD.get())
+        fences.append(AUTHORITY.get().fence)
         return f"done {body}"
 
     async with replica(place, Room()) as one, replica(place, Room()) as two:
         two.ownership.take_no_more()
         one.obey = look
-        assert await two.shared.ask("s", "echo", "1") == "done 1", "no process had it"
-        held = one.leases.of("s")
+        assert await two.sessions.ask("s", "echo", "1") == "done 1", "no process had it"
+        held = one.held.of("s")
         assert held is not None
-        assert await two.shared.ask("s", "echo", "2") == "done 2"
-        assert await two.shared.is_elsewhere("s") and not await one.shared.is_elsewhere("s")
+        assert await two.sessions.ask("s", "echo", "2") == "done 2"
+        assert two.sessions.elsewhere("s") is two.sessions and await two.sessions.is_owned("s")
+        assert one.sessions.elsewhere("s") is None
         assert fences[-1] == held.lease.fence
         assert two.ordered == [] and two.taken == []
         await eventually(lambda: not one.has("s"))
@@ -417,9 +427,9 @@ async def test_a_refused_order_and_one_that_fails_are_told_in_words(
         two.ownership.take_no_more()
         one.obey = refuse
         with pytest.raises(StateError, match=r"^not this$"):
-            await two.shared.ask("s", "echo", "this")
+            await two.sessions.ask("s", "echo", "this")
         with pytest.raises(StateError, match="failed unexpectedly"):
-            await two.shared.ask("s", "echo", "fail")
+            await two.sessions.ask("s", "echo", "fail")
     assert "a bug" in caplog.text
     caplog.clear()
 
@@ -437,7 +447,7 @@ async def test_an_order_whose_owner_is_gone_before_it_replied_is_carried_out_by_
         for each in (two, three):
             each.ownership.take_no_more()
         one.obey = hang
-        async with background(three.shared.ask("s", "echo", "x"), "an asker") as asking:
+        async with background(three.sessions.ask("s", "echo", "x"), "an asker") as asking:
             await eventually(lambda: one.ordered)
             one.ownership.take_no_more()
             two.ownership._takes = True
@@ -466,7 +476,7 @@ async def test_an_order_finds_what_was_taken_in_before_it_also_where_the_session
 
         one.obey = look
         await two.lanes.submit(inbound(1))
-        await two.shared.ask("s", "echo", "")
+        await two.sessions.ask("s", "echo", "")
         assert running == ["m1"]
         gate.set()
 
@@ -483,8 +493,8 @@ async def test_an_order_is_carried_out_while_a_process_that_winds_down_ends_its_
         await one.lanes.submit(inbound(1))
         await eventually(lambda: one.acted)
         one.lanes.begin_no_more()
-        one.shared.begin_no_more()
-        assert await two.shared.ask("s", "echo", "x") == "s: x"
+        one.sessions.begin_no_more()
+        assert await two.sessions.ask("s", "echo", "x") == "s: x"
         assert one.ordered == ["x"]
         gate.set()
         await eventually(lambda: texts(room) == ["done"])
