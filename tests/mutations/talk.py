@@ -3,7 +3,7 @@
 from tests.mutations.bug import Bug, bug
 
 _TURN = "goclaw/conversation/turns/turn.py"
-_SPOKEN = "goclaw/conversation/turns/spoken.py"
+_SPOKEN = "goclaw/conversation/turns/answers.py"
 _INTERIM = "tests/conversation/turns/test_answers_interim.py"
 _LIVE = "tests/channels/telegram/test_live_interim.py"
 _PREVIEWS = "tests/channels/telegram/test_previews.py"

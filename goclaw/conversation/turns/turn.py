@@ -21,6 +21,7 @@ from goclaw.conversation.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.conversation.turns.agent_services import AgentServices, Opening
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.answers import (
+    SpokenTexts,
     cut_line,
     figures_of,
     is_asked_again,
@@ -31,9 +32,15 @@ from goclaw.conversation.turns.answers import (
     may_be_too_long,
     may_continue,
 )
-from goclaw.conversation.turns.given import EARLIER_TURN, messages_of, pieces_of
-from goclaw.conversation.turns.spoken import SpokenTexts
-from goclaw.conversation.turns.user_rows import USER, USER_STEP, speaker_of, user_rows
+from goclaw.conversation.turns.user_message import (
+    USER,
+    USER_STEP,
+    earlier_messages,
+    earlier_rows,
+    pieces_of,
+    speaker_of,
+    user_rows,
+)
 from goclaw.conversation.turns.written_calls import note_for_model
 from goclaw.durable.engine.base import Step
 from goclaw.durable.store.database import BoundStatement
@@ -129,20 +136,14 @@ class TurnRun:
             USER_STEP,
             lambda: message(inbound),
             USER,
-            rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows(USER_STEP, message, inbound)],
+            rows=lambda message: [*earlier_rows(earlier, self._session), *self._user_rows(USER_STEP, message, inbound)],
             kept=kept,
         )
 
     def _earlier(self) -> list[StoredMessage]:
         """Return the conversation that a program sent with its message, without row numbers."""
-        inbound, at = self._turn.inbound, self._services.now()
-        given = None if self._services.hooks.judges_messages else inbound.given
-        turn = f"{inbound.id}{EARLIER_TURN}"
-        return [StoredMessage(0, turn, message, at, inbound.actor.key) for message in messages_of(given)]
-
-    def _earlier_rows(self, earlier: Sequence[StoredMessage]) -> list[BoundStatement]:
-        origins = (Origin(self._session, each.turn, "earlier", each.at, each.sender) for each in earlier)
-        return [row for each, origin in zip(earlier, origins, strict=True) for row in rows_of(each.message, origin)]
+        judged = self._services.hooks.judges_messages
+        return [] if judged else earlier_messages(self._turn.inbound, self._services.now())
 
     async def _join(self, inbound: Inbound) -> bool:
         """Take a message in that came while the turn ran; False: a hook does not let it in."""

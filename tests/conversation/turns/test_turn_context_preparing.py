@@ -2,7 +2,7 @@
 
 import asyncio
 
-from goclaw.conversation.turns.preparing import PreparationLimiter
+from goclaw.conversation.turns.turn_context import PreparationLimiter
 
 
 async def test_those_that_come_first_are_ready_first() -> None:
