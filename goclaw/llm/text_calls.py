@@ -84,8 +84,6 @@ class WrittenCall:
 
     name: str
     arguments: Mapping[str, Any]
-    is_text: bool = False
-    """Every argument came as text, whatever its type."""
 
 
 @record
@@ -357,7 +355,7 @@ class _Scan:
     def _end_call(self, *, closed: bool = False) -> None:
         """Take the call with the parameters that were read; a closed one needs none."""
         if self._name and (self._parameters or closed):
-            self.calls.append(WrittenCall(self._name, self._parameters, is_text=True))
+            self.calls.append(WrittenCall(self._name, self._parameters))
             self._name, self._parameters = "", {}
 
     def _reads_json(self) -> bool:

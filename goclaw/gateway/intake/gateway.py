@@ -320,7 +320,7 @@ class Gateway:
         """
         match = COMMAND.fullmatch(f"/{text.strip().removeprefix('/')}")
         name = match.group(1).lower() if match else ""
-        allowed = self.ports.config.tools.command.allowed
+        allowed = self.ports.environment.config.tools.command.allowed
         command = self.known.get(name) if name in allowed else None
         if match and name in self.known:
             self._record_command(inbound, name, exists=command is not None)

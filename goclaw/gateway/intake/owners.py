@@ -142,10 +142,10 @@ class SessionOwners:
         (met,) = await self.gateway.database.read(looking)
         if not met["open"]:
             return False
-        mode = orjson.loads(met["chosen"]) if met["chosen"] else self.gateway.ports.sessions.queue_modes.default
-        return (
-            bool(met["asked"]) or met["open"] > self.gateway.ports.config.limits.queued_messages or mode == "interrupt"
-        )
+        ports = self.gateway.ports
+        mode = orjson.loads(met["chosen"]) if met["chosen"] else ports.sessions.queue_modes.default
+        is_full = met["open"] > ports.environment.config.limits.queued_messages
+        return bool(met["asked"]) or is_full or mode == "interrupt"
 
     async def decide(self, actor: Actor, question: str, answer: str) -> Acceptance:
         return await self._press(Press(actor, question, "decide", answer))

@@ -8,7 +8,6 @@ from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.pairing import Pairing
 from goclaw.common.auth.web_logins import WebLogins
-from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Acceptance, Actor, AnswerRefusal, CommandInfo, Inbound, SessionInfo
@@ -111,10 +110,6 @@ class CommandPorts:
     sessions: SessionServices
     reports: Reports
     entrances: Entrances
-
-    @property
-    def config(self) -> Config:
-        return self.environment.config
 
     @property
     def audit(self) -> Callable[[AuditEntry], None]:
