@@ -161,7 +161,7 @@ async def test_everyone_who_writes_while_postgres_is_frozen_is_told_within_twent
         async def type_in_the_terminal() -> None:
             since = clock.monotonic()
             await terminal.type("n1 plain\r")
-            await terminal.until("Not taken: the schema", WAIT_SECONDS)
+            await terminal.until("Not accepted: the schema", WAIT_SECONDS)
             waits["terminal"] = clock.monotonic() - since
 
         with frozen(own_server):

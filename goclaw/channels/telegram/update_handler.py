@@ -100,7 +100,7 @@ class Identity:
             log.debug("getMe failed: %s", error.message)
             return False
         if self._known.is_set() and self._me.username != (bot.username or ""):
-            log.info("telegram: the bot is called @%s now", bot.username)
+            log.info("telegram: the bot is now called @%s", bot.username)
         self._me = Me(bot.id, bot.username or "")
         self._known.set()
         return True
@@ -206,7 +206,7 @@ class UpdateHandler:
         while True:
             for name, chat in await self.albums.left(LEFT_SECONDS):
                 if name not in self._gathering:
-                    log.info("telegram: messages are handed over that another process had gathered")
+                    log.info("telegram: handing over messages that another process had gathered")
                     self._hand_over_soon(name, chat)
             await self.clock.sleep(LOOK_SECONDS)
 
@@ -366,8 +366,8 @@ class UpdateHandler:
             self._of_group(change)
 
     def _of_group(self, change: Membership) -> None:
-        what = "is in" if change.reachable else "was taken out of"
-        log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+        what = "was added to" if change.reachable else "was removed from"
+        log.info("telegram: the bot %s group %d, by %d", what, change.chat, change.by)
         listed = {change.chat, self.migrations.origin(change.chat)} & set(self._groups)
         if not change.reachable:
             self.unlisted.left(change.chat)

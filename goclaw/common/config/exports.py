@@ -28,7 +28,7 @@ def _check_tool(name: str) -> str:
     if not _TOOL.fullmatch(name):
         raise ValueError("should be a tool's name of letters, digits and `_`, at most 64 characters")
     if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
-        raise ValueError("is the name of a built-in tool; choose another one")
+        raise ValueError("is the name of a built-in tool; choose another name")
     return name
 
 
@@ -36,7 +36,7 @@ def _check_set(name: str) -> str:
     if not _SET.fullmatch(name):
         raise ValueError("should be a name of letters, digits, `.`, `_` and `-`, at most 64 characters")
     if name in {each.name for each in BUILT_IN}:
-        raise ValueError("is the name of a built-in set; choose another one")
+        raise ValueError("is the name of a built-in set; choose another name")
     return name
 
 
@@ -53,7 +53,7 @@ def _schema(value: dict[str, Any]) -> dict[str, Any]:
         if not ARGUMENT.fullmatch(name):
             raise ValueError(f"`{name}` should begin with a small letter, then letters, digits and `_`")
     if unknown := set(schema.get("required", ())) - set(schema["properties"]):
-        raise ValueError(f"`required` names {', '.join(sorted(unknown))}, which is no field")
+        raise ValueError(f"`required` names {', '.join(sorted(unknown))}, which is not a field")
     return schema
 
 

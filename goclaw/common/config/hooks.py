@@ -40,11 +40,11 @@ def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
     if not words or not words[0]:
         raise ValueError("should name a program")
     if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
+        raise ValueError("should contain no NUL characters")
     try:
         return tuple(str(Path(word).expanduser()) if word.startswith("~/") else word for word in words)
     except RuntimeError:
-        raise ValueError("begins with `~`, and there is no home folder here") from None
+        raise ValueError("begins with `~`, but there is no home folder here") from None
 
 
 class HookSettings(Section):
@@ -78,10 +78,16 @@ def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
     for index, hook in enumerate(hooks):
         others = [point for point in hook.on if point not in TOOL_POINTS]
         if hook.match and others:
-            yield ("hooks", index, "match"), f"is about tools, and {others[0]} is not; make a hook of its own for that"
+            yield (
+                ("hooks", index, "match"),
+                (f"is only for tools, but {others[0]} is not about tools; use a separate hook for it"),
+            )
         if odd := next((part for part in hook.match if part.startswith((SET, NOT))), ""):
             # A guard that silently gets no events would be worse than no guard.
-            yield ("hooks", index, "match"), f"`{odd}`: should hold names of tools and `tag:x`; hooks know no sets"
+            yield (
+                ("hooks", index, "match"),
+                (f"`{odd}`: should contain names of tools and `tag:x`; hooks do not support sets"),
+            )
         if hook.name and hook.name in named:
-            yield ("hooks", index, "name"), "is the name of another hook, too; choose another one"
+            yield ("hooks", index, "name"), "is also the name of another hook; choose another name"
         named.add(hook.name)

@@ -82,21 +82,21 @@ def _check_command(command: str) -> str:
     if not command.strip() or any(ord(character) < 32 for character in command):
         raise ValueError("should be the name or the path of a program")
     if " " in command.strip() and "/" not in command:
-        raise ValueError(f"should be one program; write `command: {command.split()[0]}`, and the rest into `args`")
+        raise ValueError(f"should be one program; write `command: {command.split()[0]}` and put the rest in `args`")
     if "/" in command and not command.startswith(("/", "~/")):
-        raise ValueError("should be a name on the PATH, or a whole path: it is started from nowhere in particular")
+        raise ValueError("should be a name on the PATH, or an absolute path")
     return str(Path(command).expanduser()) if command.startswith("~/") else command
 
 
 def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
     if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
+        raise ValueError("should contain no NUL characters")
     return words
 
 
 def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
     if not all(re.fullmatch(r"[A-Za-z0-9_./*?\[\]!-]{1,128}", glob) for glob in globs):
-        raise ValueError("should be names of the server's tools, with `*` and `?` for what may be anything")
+        raise ValueError("should be names of the server's tools, with `*` and `?` as wildcards")
     return globs
 
 
@@ -199,14 +199,14 @@ McpServers = dict[ServerName, McpClientSettings]
 
 def _check_version(value: str) -> str:
     if value not in VERSIONS:
-        raise ValueError(f"should be a version that can be spoken here: {', '.join(VERSIONS)}")
+        raise ValueError(f"should be a supported version: {', '.join(VERSIONS)}")
     return value
 
 
 def _check_public(url: str) -> str:
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("should hold no password and nothing behind `?` or `#`: everybody reads it")
+        raise ValueError("should contain no password, `?` or `#`: everybody can read it")
     return url
 
 
@@ -285,7 +285,7 @@ class McpServerSettings(Section):
     def _check_prompts(cls, prompts: dict[str, PromptSettings]) -> dict[str, PromptSettings]:
         for name, prompt in prompts.items():
             if not _PROMPT_NAME.fullmatch(name):
-                raise ValueError(f"`{name}`: a prompt's name has up to 64 letters, digits, `_` and `-`")
+                raise ValueError(f"`{name}`: a prompt's name may have up to 64 letters, digits, `_` and `-`")
             if not prompt.messages:
                 raise ValueError(f"`{name}` should have at least one message")
             used = {place for message in prompt.messages for place in PLACE.findall(message.text)}

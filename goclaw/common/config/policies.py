@@ -46,7 +46,7 @@ class PolicySettings(Section):
     def _says_what_runs(cls, selection: tuple[str, ...]) -> tuple[str, ...]:
         wanted, unwanted = parsed(selection)
         if unwanted and not wanted:
-            raise ValueError("should say what runs without asking, not only what does not")
+            raise ValueError("should name what runs without asking, not only exceptions")
         return selection
 
 

@@ -29,7 +29,9 @@ def _check_name(name: str) -> str:
 
 def _check_api_version(version: str) -> str:
     if not re.fullmatch(r"v[0-9][0-9A-Za-z.]{0,15}", version):
-        raise ValueError("should be a version such as `v1`; `v0` and what begins with it is the public MCP registry's")
+        raise ValueError(
+            "should be a version such as `v1`; versions that begin with `v0` belong to the public MCP registry"
+        )
     return version
 
 

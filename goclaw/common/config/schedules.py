@@ -125,4 +125,4 @@ def contradictions(
             yield loc, "should have one of `message` and `task`"
         elif settings.message:
             for key in sorted(settings.model_fields_set & set(_TASK_ONLY)):
-                yield (*loc, key), "is for a `task`: a message is sent as it stands; leave the key out"
+                yield (*loc, key), "is only for a `task`, because a message is sent word for word; remove the key"

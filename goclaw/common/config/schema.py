@@ -184,7 +184,7 @@ class PairingSettings(Section):
     @classmethod
     def _no_admin(cls, role: str) -> str:
         if role == ADMIN or not role.strip():
-            raise ValueError("should be `user` or one of your `roles`; admins are made by hand, in users.json")
+            raise ValueError("should be `user` or one of your `roles`; add admins by hand in users.json")
         return role
 
 
@@ -434,7 +434,7 @@ class Config(Sections):
     def _only_anthropic_defers(cls, providers: dict[str, ProviderSettings]) -> dict[str, ProviderSettings]:
         for name, settings in providers.items():
             if settings.defer_tools and name != "anthropic":
-                raise ValueError(f"{name}.defer_tools: only `anthropic` finds tools by itself; leave the key out")
+                raise ValueError(f"{name}.defer_tools: only `anthropic` supports this; remove the key")
         return providers
 
     @field_validator("roles")

@@ -123,7 +123,7 @@ class WebSearchSettings(Section):
 
 def _refuse_expansion(path: Path) -> Path:
     if found := _EXPANDED.search(str(path)):
-        raise ValueError(f"holds {found.group()!r}, which ssh reads as something else: choose another place")
+        raise ValueError(f"contains {found.group()!r}, which has a special meaning for ssh: choose another place")
     return path
 
 
@@ -190,7 +190,7 @@ class CommandSettings(Section):
     def _harmless(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         plain = tuple(name.removeprefix("/").lower() for name in names)
         if found := next((name for name in plain if name in FOR_PEOPLE_ONLY), ""):
-            raise ValueError(f"`{found}` is for people only; it can never be allowed")
+            raise ValueError(f"`{found}` is for people only and can never be allowed")
         return plain
 
 
@@ -207,13 +207,13 @@ def _check_command(command: str) -> str:
         raise ValueError("should be the name or the path of a program")
     if " " in command.strip() and "/" not in command:
         words = command.split()
-        raise ValueError(f"should be one program; write `command: {words[0]}`, and the rest into `args`")
+        raise ValueError(f"should be one program; write `command: {words[0]}` and put the rest in `args`")
     return command
 
 
 def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
     if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
+        raise ValueError("should contain no NUL characters")
     return words
 
 
@@ -393,7 +393,7 @@ class ToolsSettings(Section):
                 raise ValueError(f"`{name}` is built in and cannot be defined; choose another name")
             if not _SET.fullmatch(name):
                 raise ValueError(
-                    f"`{name}` should be a name of letters, digits, `.`, `_` and `-`, or that of an agent's own set, "
+                    f"`{name}` should be a name of letters, digits, `.`, `_` and `-`, or an agent's own set, "
                     "`agent/set`"
                 )
         if chain := cycle(sets):

@@ -47,7 +47,7 @@ def _check_header(name: str) -> str:
     if not _HEADER.fullmatch(name):
         raise ValueError("should be the name of a header, such as X-Request-Id")
     if name.lower() in _CREDENTIALS:
-        raise ValueError("should be no header that carries a secret")
+        raise ValueError("should not be a header that carries a secret")
     return name
 
 
@@ -186,7 +186,7 @@ def _of_webhook(hook: IncomingWebhook, targets: Mapping[str, NotifyTarget]) -> I
     if (hook.message is None) == (hook.task is None):
         yield (), "should have either `message` or `task`"
     if hook.message is not None and (odd := [key for key in _OPTIONS if key in hook.model_fields_set]):
-        yield (odd[0],), "is about a task, and this is a message; leave it out"
+        yield (odd[0],), "is only for a task, but this is a message; remove it"
     yield from of_target(hook.to, targets, ask=hook.ask)
 
 

@@ -125,7 +125,7 @@ ROUTES = {
 """Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""
 
 STORES = {"postgres": "goclaw.durable.store.postgres.part:PART"}
-"""Stores beside SQLite; loaded when `store` names one."""
+"""Stores other than SQLite; loaded when `store` names one."""
 
 OWNERSHIPS = {"postgres": "goclaw.durable.store.postgres.ownership:PART"}
 """How processes that share a store divide the sessions; loaded where they do, as `SHARING`."""
@@ -137,7 +137,7 @@ RESERVATIONS = {"postgres": "goclaw.durable.store.postgres.reservations:PART"}
 """Where processes that share a store keep what their running requests may cost; loaded where they do."""
 
 SHARING = "goclaw.program.app.sharing:SHARING"
-"""The daemon beside others on one store."""
+"""The daemon's side of sharing a store with others."""
 
 REGISTRIES = {
     "syncing": "goclaw.tools.registries.syncing:SYNCING",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_BACKGROUND = "an MCP client starts no agent in the background: nobody would be told of its end"
-FORGOTTEN = "the agent was ended: the conversation that it was kept in was forgotten"
+FORGOTTEN = "the agent was stopped: its conversation was deleted"
 
 
 class ExternalRuns:

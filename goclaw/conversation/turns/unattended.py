@@ -32,7 +32,7 @@ class UnattendedPort:
 
     def __init__(self) -> None:
         self.ended: Callable[[Inbound, Outcome, str, float | None], Awaitable[str | None]] = _no_job
-        """Records how the turn ended and what it cost; returns what is told besides, None: nothing is told at all."""
+        """Records the outcome and cost of the turn; returns additional text for people, None: tell them nothing."""
         self.say: Callable[[Inbound], Awaitable[None]] = _no_lane
         """Has the text of an `Inbound` said in its session."""
         self.let_through: Callable[[Inbound, Sequence[Delivery]], Awaitable[Sequence[Delivery]]] = _all_of_them

@@ -20,7 +20,7 @@ ORDER_SECONDS = 10.0
 """Seconds for which a reply of the owner is waited for: those of a dead one (`STALL_SECONDS` and the next look), of the
 transaction that keeps its session (three), and one to carry the order out."""
 CANCEL = "cancel"
-"""The order to stop a turn, by its id, if it is the one that runs."""
+"""The order to stop a turn, by its id, if it is running."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +39,7 @@ class Held:
     carried_out: set[asyncio.Task[None]] = field(default_factory=set)
     """The orders that are being carried out."""
     acting: int = 0
-    """Number of actions in it beside its turns."""
+    """Number of actions in it besides its turns."""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while nothing is."""
 

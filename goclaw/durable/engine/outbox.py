@@ -114,7 +114,7 @@ class Outbox:
     ) -> None:
         self._database = database
         self.ownership = ownership
-        """Of a process beside others on the store; None: this one sends everything."""
+        """Of a process that shares the store; None: this process sends everything."""
         self._channels = channels
         self._clock = clock
         self._queues: dict[Chat, deque[DeliveryProgress]] = {}

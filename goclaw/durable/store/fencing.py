@@ -18,7 +18,7 @@ class Fence:
 
     session: str
     epoch: int
-    """Given anew, and never twice, each time that a process takes the session over."""
+    """A new value each time a process takes over the session; never reused."""
 
 
 HELD: ContextVar[Fence | None] = ContextVar("fence", default=None)

@@ -49,7 +49,7 @@ async def _ask_about_folders(app: App, probe: FolderProbe) -> None:
         log.warning("%s: a conversation that moves to it does not find its files", words)
     if unseen:
         app.foundation.alerts.tell(
-            WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all, docs/replicas.md says what helps"
+            WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all of them, docs/replicas.md has the remedies"
         )
     else:
         app.foundation.alerts.clear(WORKSPACES)

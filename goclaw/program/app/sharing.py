@@ -38,7 +38,7 @@ AUDIT_SECONDS = 365 * 24 * 3600.0
 """Seconds for which the audit log of a gateway that does not come back is kept in the database."""
 PRUNE_SECONDS = 24 * 3600.0
 SUMMARIES = "summaries"
-"""Topic of the notices that the summary of a session, which was owed, is written."""
+"""Topic of the notices that the delayed summary of a session is written."""
 
 
 def _open_store(database: Database, bus: Bus, clock: Clock) -> StoreSharing:
@@ -67,7 +67,7 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         raise TypeError("the store is not shared")
     database, clock, ownership = app.foundation.database, app.foundation.clock, sharing.ownership
     if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} has no notices")
+        raise TypeError(f"{database.name} has no notifications")
     shared = SharedSessions(database, app.journal, app.engine, leases, outbox, _Memory(app, sharing), ownership, clock)
     retries = app.sessions.summary_retries
     retries.works_on = lambda session: ownership.fence_of(session) is not None

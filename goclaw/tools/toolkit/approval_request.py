@@ -56,7 +56,7 @@ def wanted(
     if confirm := tool.spec.confirm:
         lines = (f"**{confirm.title}**", _question(tool, confirm, arguments), *lines)
     if tier == OFF:
-        lines = ("**The sandbox is off: nothing contains what commands do.**", *lines)
+        lines = ("**The sandbox is off: commands run without containment.**", *lines)
     every_time = risk is Risk.CRITICAL or confirm is not None or tier == OFF
     pattern = () if every_time else grounds.pattern
     return ApprovalRequest(

@@ -26,7 +26,7 @@ def about_refused(tools: Sequence[str]) -> str:
     if not tools:
         return ""
     names = ", ".join(dict.fromkeys(tools))
-    return f"Not done, because it needs approval and nobody was there to ask: {names}."
+    return f"Not done because nobody was there to approve it: {names}."
 
 
 @record

@@ -27,8 +27,8 @@ def test_nothing_is_in_the_way_of_what_can_be_published() -> None:
 @pytest.mark.parametrize(
     ("config", "place", "why"),
     [
-        (configured({}), "mcp.server.enabled", "no gateway could use what `publish_to` offers"),
-        (configured({"enabled": True}), "mcp.server.public_url", "can be used from nowhere else"),
+        (configured({}), "mcp.server.enabled", "no gateway could use what `publish_to` publishes"),
+        (configured({"enabled": True}), "mcp.server.public_url", "no other machine can use what you publish"),
         (configured({**ABROAD, "public_url": "http://localhost:1/mcp"}), "mcp.server.public_url", "nowhere else"),
         (configured(EVERYWHERE), "mcp.server.public_url", "others cannot call ::"),
         (

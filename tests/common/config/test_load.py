@@ -95,7 +95,7 @@ BROKEN_FILES = [
     ("policy:\n  stricter: {hgh: ask}\n", "2:14", ["policy.stricter.hgh", "`high`"]),
     ("log_level: loud\n", "1:1", ["log_level", "DEBUG, INFO, WARNING, ERROR"]),
     ("workspace: 5\n", "1:1", ["workspace", "path"]),
-    ("workspace: .\n", "1:1", ["workspace", "state folder must not lie inside"]),
+    ("workspace: .\n", "1:1", ["workspace", "state folder must not be inside"]),
     ("compaction:\n  keep_percent: 91\n", "2:3", ["compaction.keep_percent", "at most 90"]),
     ("http:\n  port: 1\nhttp:\n  port: 2\n", "3:1", ["http", "duplicate key", "1:1"]),
     ("http:\n  port: 1\n  port: 2\n", "3:3", ["http.port", "duplicate key", "2:3"]),

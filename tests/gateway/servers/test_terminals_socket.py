@@ -248,7 +248,7 @@ async def test_nonsense_is_refused_in_words_and_the_connection_stays(tmp_path: P
     assert got[1].startswith('{"reason":"not a frame: Input tag \'dance\'')
     assert '"type":"attached"' in got[2]
     assert got[3].startswith('{"reason":"not a frame: ')
-    assert got[4].startswith('{"reason":"attached already; open another connection"')
+    assert got[4].startswith('{"reason":"already attached; open another connection"')
     assert '"type":"status"' in got[5]
 
 

@@ -50,7 +50,7 @@ def test_where_systemd_has_the_daemon_it_starts_it(systemd: FakeSystemd, capsys:
 def test_a_daemon_that_runs_is_no_error(systemd: FakeSystemd, daemon: Daemon, capsys: Capture) -> None:
     assert run(["start"]) == 0
     said = capsys.readouterr().err
-    assert f"runs already (pid {daemon.pid})" in said
+    assert f"already running (pid {daemon.pid})" in said
     assert "`goclaw stop`" in said and "`goclaw logs -f`" in said and "`goclaw send TEXT`" in said
     assert systemd.calls == []
 

@@ -115,4 +115,4 @@ def test_a_tool_that_is_run_alone_asks_the_daemon_for_conversations(
     owners, of_another = capsys.readouterr().out.split("nothing that was said matches")
     assert "the key is under the flower pot" in owners and "the key is" not in of_another
     assert run(["tool", "run", "transcript_search", "--input", wanted]) == 1
-    assert "no daemon runs that has them" in capsys.readouterr().out
+    assert "no daemon is running" in capsys.readouterr().out

@@ -300,5 +300,5 @@ async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
         sending = asyncio.create_task(send.send_and_wait(world.config, "paint it", SESSION))
         await line.until("TextStreamed")
         line.hang_up()
-        with pytest.raises(StateError, match="it is answered at the next start, in session tui:me"):
+        with pytest.raises(StateError, match="the daemon answers it at the next start, in session tui:me"):
             await sending

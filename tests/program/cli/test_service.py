@@ -92,7 +92,7 @@ def test_the_environment_is_not_copied_and_what_the_service_will_miss_is_named(
     systemd.gives(ANTHROPIC_API_KEY="x", PATH="/usr/bin")
     assert run(["service", "install"]) == 0
     said = capsys.readouterr().err
-    named = "set in this shell, and not seen by the service: GOCLAW_PROVIDERS__GROQ__API_KEY, HTTPS_PROXY, "
+    named = "set in this shell, but invisible to the service: GOCLAW_PROVIDERS__GROQ__API_KEY, HTTPS_PROXY, "
     assert f"{named}OPENROUTER_API_KEY\n" in said
     assert str(secrets) in said and "`goclaw setup`" in said
     assert SECRET not in unit.read_text() + said

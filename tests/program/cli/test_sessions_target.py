@@ -50,7 +50,7 @@ def test_what_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"no/out\.md: cannot be written: No such file"):
+    with pytest.raises(StateError, match=r"no/out\.md: not writable: No such file"):
         with open_target(str(tmp_path / "no" / "out.md")):
             raise AssertionError("nothing is begun")
 

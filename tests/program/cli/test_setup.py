@@ -196,7 +196,7 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
     assert check.code == 0 and "warning" not in check.err
     weak = check.out.partition("Weak:")[2].partition("Rights:")[0]
     assert [line for line in weak.splitlines() if line.startswith("  ") and "→" not in line] == (
-        ["  this account is root: whatever gets past GoClaw has the whole machine"] if os.geteuid() == 0 else []
+        ["  GoClaw runs as root: anything that escapes it controls the whole machine"] if os.geteuid() == 0 else []
     )
 
     await home.start(telegram)
@@ -243,7 +243,7 @@ async def test_enter_skips_every_question(home: Installation) -> None:
     async with wizard(home) as asked:
         asked.type("", "")
         assert await asked.end() == 0
-    assert files(home) == set() and "Nothing new." in asked.said
+    assert files(home) == set() and "Nothing to change." in asked.said
 
 
 async def test_the_end_of_the_input_skips_every_question(home: Installation) -> None:
@@ -264,7 +264,7 @@ async def test_a_daemon_that_runs_goes_on_when_nothing_is_new(home: Installation
         async with wizard(home) as asked:
             asked.type("", "")
             assert await asked.end() == 0
-    assert asked.said.endswith("Nothing new.\n\nNext: `goclaw`\n")
+    assert asked.said.endswith("Nothing to change.\n\nNext: `goclaw`\n")
 
 
 async def test_options_answer_and_nothing_is_asked(home: Installation, telegram: FakeTelegram) -> None:

@@ -205,7 +205,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(state: Path) -> None:
 def test_a_file_that_appears_meanwhile_is_not_replaced(state: Path) -> None:
     state.mkdir()
     (state / "second").write_text("old")
-    with pytest.raises(StateError, match="second: cannot be written: is there already; nothing was changed"):
+    with pytest.raises(StateError, match="second: not writable: already exists; nothing was changed"):
         with new_files({state / "new" / "first": "1", state / "second": "2"}):
             raise AssertionError("the block is not reached")
     assert [path.name for path in state.rglob("*")] == ["second"] and (state / "second").read_text() == "old"

@@ -91,7 +91,7 @@ def test_a_command_ends_an_upgrade_that_was_cut(systemd: FakeSystemd, tmp_path: 
         (tmp_path / "beside").mkdir()
         journal.write(config.state_dir, found)
     assert run(["status"]) == 1
-    assert "removed what an upgrade to 0.2.0 that was cut had made" in capsys.readouterr().err
+    assert "removed the files of an interrupted upgrade to 0.2.0" in capsys.readouterr().err
     assert not (config.state_dir / UPGRADE_JOURNAL).exists() and not (tmp_path / "beside").exists()
 
 

@@ -198,7 +198,7 @@ async def test_a_place_that_was_never_used_or_is_the_same_is_refused(config: Con
         await copied(config, config.database_path, place)
     with pytest.raises(StateError, match="there is no database yet"):
         await copied(config, place, config.database_path)
-    with pytest.raises(StateError, match="is both where the copy comes from and where it goes to"):
+    with pytest.raises(StateError, match="is both the source and the target of the copy"):
         await copied(config, place, place)
     assert not config.database_path.exists()
 
@@ -217,7 +217,9 @@ async def test_rows_that_come_in_differently_are_taken_back(
         for statement in (change, when):
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute(statement.format(place.schema).encode())
-        with pytest.raises(StateError, match=r"what came in is not what was sent: session_settings \(1 and 1 rows\)"):
+        with pytest.raises(
+            StateError, match=r"the received data differ from the source: session_settings \(1 and 1 rows\)"
+        ):
             await copied(config, config.database_path, place)
         assert rows(server, place, "SELECT count(*) FROM messages") == [(0,)]
 

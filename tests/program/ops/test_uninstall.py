@@ -115,7 +115,7 @@ def test_a_folder_that_holds_more_than_data_is_refused(config: Config, tmp_path:
     with pytest.raises(StateError, match=r"holds .*, too"):
         check_data(config.model_copy(update={"state_dir": Path("/")}), [tmp_path])
     (folder / LOCK).unlink()
-    with pytest.raises(StateError, match="never ran with it"):
+    with pytest.raises(StateError, match="never used this folder"):
         check_data(config, [])
 
 

@@ -60,7 +60,7 @@ async def test_what_the_person_may_not_is_no_command_and_what_never_may_be_given
     world = giving(
         tmp_path, "/status", "/stop", "/approve x", "/nothing", "no command at all?", user=guest, roles=roles
     )
-    assert set(await told(world)) == {'{"error": "no such command here; there are: /whoami"}'}
+    assert set(await told(world)) == {'{"error": "no such command here; available: /whoami"}'}
     assert not any(entry.allowed for entry in world.audited if entry.action == "command.run")
 
 

@@ -80,7 +80,7 @@ async def test_the_model_answers_what_the_person_agreed_to_and_nothing_else_is_t
         "stopReason": "endTurn",
     }
     (question,) = bench.asked
-    assert "The MCP server asks wants the model to be asked, in its own words: “Be short." in question.text
+    assert "The MCP server asks wants to ask the model, in its own words: “Be short." in question.text
     assert "How many?" in question.text and "up to 9 tokens" in question.text and question.options == ("yes", "no")
     (wanted,) = bench.sampled
     assert list(wanted.messages) == [UserMessage("How many?")] and wanted.max_tokens == 9 and wanted.models == ()

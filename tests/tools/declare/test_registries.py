@@ -172,7 +172,7 @@ def test_a_server_of_the_operator_is_no_toolset_of_a_package(packages: Path, tmp
     assert loaded.config.tools.from_registry == {} and "data" not in loaded.config.toolsets
     assert loaded.packaged.faults == {
         "toolset data of plugin toolsets.data (corp-tools 1.0)": "tools.from_registry.data: `data` is a server of "
-        "`mcp.servers` already; choose another name"
+        "`mcp.servers`; choose another name"
     }
 
 

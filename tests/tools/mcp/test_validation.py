@@ -101,7 +101,7 @@ def nested(depth: int) -> dict[str, Any]:
         (nested(20), "deeper than"),
         ({"properties": {"a b": {}}}, "the name of one of its fields"),
         ({"properties": {"а": {}}}, "the name of one of its fields"),  # a Cyrillic letter
-        ({"properties": {"a": {"const": "x\u200by"}}}, "nobody would see"),
+        ({"properties": {"a": {"const": "x\u200by"}}}, "invisible characters"),
     ],
 )
 def test_schemas_that_hide_or_have_no_end_are_refused(schema: dict[str, Any], words: str) -> None:
@@ -138,7 +138,7 @@ def test_a_pin_means_what_it_says_and_names_the_first_place_that_differs() -> No
         "title": "findArguments",
     }
     assert refusal({**also, **schema}, {"type": ["object"]}) == ""
-    words = "it is not as the configuration wants it (`tools`): input_schema (at /properties/query/type) differ"
+    words = "it does not match the configuration (`tools`): input_schema (at /properties/query/type) differ"
     wide = {**schema, "properties": {"query": {"type": ["string", "object"]}}}
     assert refusal(wide, {"type": "object"}) == words
     assert refusal(schema, None).endswith(": output_schema differ")

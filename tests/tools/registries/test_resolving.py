@@ -86,11 +86,11 @@ def test_a_digest_pins_what_the_version_is_from_the_first_time(shelf: CatalogSto
     have(shelf, document)
     assert resolved(shelf, version="1.0.0", sha256=digest(document)).settings.url
     words = refused(shelf, version="1.0.0", sha256="0" * 64)
-    assert f"is not what {PLACE}.sha256 says: it has {digest(document)}" in words
+    assert f"is not what {PLACE}.sha256: its hash is {digest(document)}" in words
 
 
 def test_why_there_is_nothing_is_told(shelf: CatalogStore) -> None:
-    assert "catalogue of the registry corp was not fetched yet" in refused(shelf)
+    assert "catalogue of the registry corp has not been fetched yet" in refused(shelf)
     shelf.tried("corp", NOW, "it is down")
     assert "not fetched yet (it is down)" in refused(shelf)
     agent = {"kind": "agent", "name": "helper", "version": "1.0.0", "toolsets": ["data-tools"]}
@@ -168,7 +168,7 @@ def server(*packages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def test_a_package_is_started_only_where_the_operator_lets_it(shelf: CatalogStore) -> None:
     have(shelf, server(NPM, PYPI))
-    assert f"only packages: {PLACE}.packages lets one be fetched and started" in refused(shelf)
+    assert f"only packages: set {PLACE}.packages to fetch and start one" in refused(shelf)
     found = resolved(shelf, packages=True)
     assert (found.settings.command, found.settings.args) == ("npx", ("-y", "@ann/data@1.2.3", "serve"))
     assert found.settings.tools == {} and found.settings.allow == ()
@@ -206,7 +206,7 @@ def test_what_names_no_package_or_no_single_version_is_not_started(
     package: dict[str, Any], changes: dict[str, Any], shelf: CatalogStore
 ) -> None:
     have(shelf, server({**package, **changes}))
-    assert "no package of npm or PyPI with its version" in refused(shelf, packages=True)
+    assert "no npm or PyPI package of its version" in refused(shelf, packages=True)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_names_no_package_or_no_single_version_is_not_started(
 )
 def test_what_npx_takes_for_a_range_or_a_tag_is_no_version(version: str, shelf: CatalogStore) -> None:
     have(shelf, server({**NPM, "version": version}))
-    assert "no package of npm or PyPI with its version" in refused(shelf, packages=True)
+    assert "no npm or PyPI package of its version" in refused(shelf, packages=True)
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "1.2.3-rc.1", "1.2.3-beta+build.5", "10.20.30+x"])

@@ -73,7 +73,7 @@ async def test_a_toolset_of_a_registry_answers_once_it_was_fetched(tmp_path: Pat
     remote = Remote()
     async with remote.listening(), fake_registry(published(remote)) as registry:
         async with bench_of(tmp_path, registry, tags=["ours"]) as bench:
-            assert "the catalogue of the registry corp was not fetched yet" in bench.faults[PLACE]
+            assert "the catalogue of the registry corp has not been fetched yet" in bench.faults[PLACE]
             assert "unknown tool" in await said(bench, "echo", text="hi")
             await fetched(tmp_path, registry)
             await until(lambda: "mcp__data__echo" in tools_of(bench))

@@ -123,7 +123,7 @@ class Operation(Generic[RequestT]):
     statuses: Mapping[HTTPStatus, str] = field(default_factory=lambda: {HTTPStatus.OK: "The answer."})
     """Statuses of answers that are no refusals, in words; the first one is given unless the handler says otherwise."""
     refusals: tuple[HTTPStatus, ...] = ()
-    """Statuses of refusals beside those that every operation has (`EVERYWHERE`)."""
+    """Statuses of refusals, besides those of every operation (`EVERYWHERE`)."""
     media_type: str = JSON
     takes_bytes: bool = False
     """Whether the body is bytes of any type, which the handler reads; its fields come from path and query."""

@@ -28,8 +28,8 @@ ENTRY = "mcp"
 """The way in, as `Actor.entry` names it."""
 
 NO_AGENTS = (
-    "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
-    "(`mcp.server.enabled`, docs/mcp.md)"
+    "agents run in the daemon, not in `goclaw mcp serve`: connect this client over HTTP (`mcp.server.enabled`, "
+    "docs/mcp.md)"
 )
 _LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
 """Clients list every tool, and need none to find others."""
@@ -140,7 +140,7 @@ class McpBackend:
     """Tool sets published in registries, as a selection: clients find them there and call them here."""
     external_runs: ExternalRunsPort = field(default_factory=NoExternalRuns)
     facts: SharedFacts | None = None
-    """Where open questions are kept of which other gateways may get the answer; None: there are no others."""
+    """Storage for open questions whose answer may reach other gateways; None: there are no others."""
     state_key: bytes = b""
     """Seals what clients send back to any of them; empty: a key of this process."""
 

@@ -113,7 +113,7 @@ class RequestGuard:
             await self._clock.sleep(LOOK_SECONDS)
             for task, (name, token) in list(self._requests.items()):
                 if reason := self._tokens.objection(name, token):
-                    log.info("an MCP client of %s has to go: %s", token.user, reason)
+                    log.info("disconnecting an MCP client of %s: %s", token.user, reason)
                     self._cut.add(task)
                     task.cancel()
 
@@ -240,4 +240,4 @@ def warning_of(settings: McpServerSettings) -> str:
     """Return a warning about the listener's settings, for the operator; empty: none."""
     if is_loopback(settings.host):
         return ""
-    return "others reach the MCP listener without encryption: put a reverse proxy with TLS before it"
+    return "other machines reach the MCP listener without encryption: put a reverse proxy with TLS in front of it"

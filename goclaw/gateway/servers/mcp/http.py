@@ -103,7 +103,7 @@ async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Li
                 background(guard.look_after(), "MCP clients that may stay"),
                 background(_serve(server, listening), "MCP listener"),
             ):
-                log.info("MCP clients may come in on %s port %d", settings.host, port)
+                log.info("listening for MCP clients on %s port %d", settings.host, port)
                 if warning := warning_of(settings):
                     log.warning("%s", warning)
                 try:
@@ -125,7 +125,7 @@ async def _wind_down(server: "_Server", guard: RequestGuard, offer: McpExport) -
         async with asyncio.timeout(GRACE_SECONDS):
             await offer.idle()
     except TimeoutError:
-        log.warning("calls of MCP clients were cut at the end")
+        log.warning("calls of MCP clients were cut off at the end")
     guard.end()
     server.should_exit = True
     try:
@@ -218,8 +218,8 @@ def _listen(settings: McpServerSettings) -> socket.socket:
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else str(error)
         raise StateError(
-            f"the MCP listener cannot have {host} port {port} ({reason}): choose another `mcp.server.port`, "
-            "or end the program that has it"
+            f"the MCP listener cannot use {host} port {port} ({reason}): choose another `mcp.server.port`, or stop the "
+            "program that uses it"
         ) from error
 
 

@@ -131,7 +131,7 @@ async def test_of_two_with_one_name_each_is_shown_with_its_process_and_one_that_
         seen = (await one.database.use()).replicas
         assert [(each.name, each.lives) for each in seen] == [("hall", False), ("vm", True)]
         silent = seen[0].silent
-        assert silent >= 60 and str(seen[0]) == f"hall (gone: silent for {silent:.0f} s)"
+        assert silent >= 60 and str(seen[0]) == f"hall (gone, silent for {silent:.0f} s)"
 
 
 @pytest.mark.promise("P-replica-own-workspaces")

@@ -142,7 +142,7 @@ async def test_a_call_that_would_ask_is_refused_and_the_person_hears_of_it(tmp_p
         await service.call(BODY)
         await core.settled()
     (text,) = world.texts()
-    assert trail.times == 0 and text.startswith("I could not.") and "nobody was there to ask: risky" in text
+    assert trail.times == 0 and text.startswith("I could not.") and "nobody was there to approve it: risky" in text
 
 
 @pytest.mark.parametrize(

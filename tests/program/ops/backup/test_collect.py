@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_leaves_nothing(home: Home, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("goclaw.program.ops.backup.archive.os.fsync", full)
-    with pytest.raises(StateError, match=r"No space left on device\. Nothing of it was left behind"):
+    with pytest.raises(StateError, match=r"No space left on device\. Nothing was left behind"):
         home.back_up()
     assert only_files(home.folder) == []
 

@@ -297,7 +297,7 @@ def test_a_wrong_hash_is_refused(home: Home) -> None:
     with tarfile.open(home.folder / "wrong.gz", "w:gz") as tar:
         for name, content in {**members, "manifest.json": manifest}.items():
             tar.addfile(plain(name, content), io.BytesIO(content))
-    unchanged(home, home.folder / "wrong.gz", r"'users\.json' is not what the manifest says")
+    unchanged(home, home.folder / "wrong.gz", r"'users\.json' does not match the manifest")
 
 
 def test_a_truncated_archive_is_refused(home: Home) -> None:
@@ -430,7 +430,7 @@ def test_what_fails_after_the_decision_is_finished_later(home: Home, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", read_only)
-        with pytest.raises(StateError, match=r"Read-only file system.*the next `goclaw` command goes on"):
+        with pytest.raises(StateError, match=r"Read-only file system.*the next `goclaw` command continues it"):
             home.restore()
     monkeypatch.setenv("GOCLAW_STATE_DIR", str(home.state))
     assert run(["users", "check"]) == 0
