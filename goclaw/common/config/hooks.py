@@ -50,20 +50,21 @@ def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
 class HookSettings(Section):
     """A program that reads events in JSON, and answers in JSON (docs/hooks.md)."""
 
-    name: str = Field("", description="How people are told of it; not set: its command.")
+    name: str = Field("", description="Its name for people; not set: its command.")
     on: Annotated[tuple[Point, ...], OneOrMore, AfterValidator(_check_points)] = Field(
         examples=[["pre_tool"]],
-        description="When it is called: `pre_tool`, `post_tool`, `post_tool_failure`, `session_start`, "
-        "`before_compaction`, `message_in`, `message_out`; one or more of them.",
+        description="When GoClaw calls it, one or more of: `pre_tool`, `post_tool`, `post_tool_failure`, "
+        "`session_start`, `before_compaction`, `message_in`, `message_out`.",
     )
-    match: Names = Field((), description="Only for these tools: names, or `tag:x`; empty: for every one.")
+    match: Names = Field((), description="Only for these tools: names, or `tag:x`; empty: for every tool.")
     command: Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_command)] = Field(
         examples=["python3 /etc/goclaw/guard.py"],
-        description="The program and its arguments: a list, or a text that is split as a shell would; no shell runs.",
+        description="The program and its arguments: a list, or a text that is split like in a shell; no shell runs.",
     )
     timeout: float = Field(DEFAULT_SECONDS, gt=0, le=MAX_SECONDS, description="Seconds until it counts as failed.")
     sandbox: bool = Field(
-        True, description="Whether it is contained like `exec`; `false`: it has all rights of the daemon's user."
+        True,
+        description="Whether it runs in the sandbox, like `exec`; `false`: it has all rights of the daemon's user.",
     )
 
     @property

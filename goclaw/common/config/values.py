@@ -207,7 +207,10 @@ class GroupSettings(Section):
     """One group."""
 
     context: int = Field(
-        0, ge=0, le=100, description="How many messages of listed people before one to the bot it is told of."
+        0,
+        ge=0,
+        le=100,
+        description="Number of earlier messages of listed people that the bot sees with a message to it.",
     )
 
 
