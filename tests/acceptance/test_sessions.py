@@ -97,7 +97,7 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     assert (await talking.run("send", "--session", "tui:you", "m4 plain orange")).code == 0
     await indexed(talking.state)
     forgotten = await talking.run("send", "--session", "tui:me", f"/forget {await order(talking)}")
-    assert forgotten.out.startswith("Forgotten: ")
+    assert forgotten.out.startswith("Deleted ")
     assert holding(talking.state) == []
     assert "did you mean" in (await talking.run("sessions", "show", "tui:me")).err
     assert "orange" in (await talking.run("sessions", "show", "tui:you")).out

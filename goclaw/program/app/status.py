@@ -109,7 +109,8 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
 def _of_the_tools(app: App) -> dict[str, str]:
     if not (faults := app.sources.faults):
         return {}
-    return {"Tools": f"{len(faults)} tools or their servers do not work; /tools lists them"}
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return {"Tools": f"{count} in tools or their servers; /tools lists them"}
 
 
 def _of_the_database(app: App) -> dict[str, str]:

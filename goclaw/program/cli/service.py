@@ -111,10 +111,7 @@ def status(system: System = False) -> None:
     manager = _manager(system=system)
     path = manager.unit_path
     if manager.installed_unit() is None:
-        say(
-            f"{path}: {'belongs to another program' if path.exists() else 'not installed'}; see `goclaw service "
-            "install`"
-        )
+        say(f"{path}: {'not written by GoClaw' if path.exists() else 'not installed'}; see `goclaw service install`")
         raise typer.Exit(1)
     print(f"Unit: {path}")
     if not manager.answers():
@@ -238,8 +235,7 @@ def _refuse_foreign(manager: Manager) -> None:
     # A link may lead anywhere; systemd masks units by links to /dev/null.
     if path.is_symlink() or (path.exists() and manager.installed_unit() is None):
         raise StateError(
-            f"{path}: GoClaw did not write this file (it does not begin with `{MARK}`); move it away to use this "
-            "command"
+            f"{path}: not written by GoClaw (it does not begin with `{MARK}`); move it away to use this command"
         )
 
 

@@ -205,7 +205,7 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
                 undo.callback(path.unlink)
             except OSError as error:
                 why = "already exists" if error.errno == errno.EEXIST else error.strerror
-                raise StateError(f"{shown_path(path)}: not writable: {why}; nothing was changed") from None
+                raise StateError(f"{shown_path(path)}: cannot be written: {why}; nothing was changed") from None
         yield
         undo.pop_all()
 

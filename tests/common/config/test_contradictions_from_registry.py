@@ -25,7 +25,7 @@ def refusal(folder: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [
-        ("data", "mcp: {servers: {data: {command: npx}}}", "`data` is a server of `mcp.servers` already"),
+        ("data", "mcp: {servers: {data: {command: npx}}}", "`data` is a server of `mcp.servers`"),
         ("data", "tools.sets: {data: [read]}", "`data` is already a set in `tools.sets`"),
         ("memory", "", "`memory` is a built-in set of tools already"),
         (

@@ -185,7 +185,7 @@ async def test_a_folder_that_others_can_change_holds_no_socket(tmp_path: Path) -
     (tmp_path / "open").chmod(0o777)
     world = World(tmp_path)
     async with world.running() as core:
-        with pytest.raises(StateError, match="others can change it"):
+        with pytest.raises(StateError, match="others can change this folder"):
             async with open_socket(tmp_path / "open" / "s", core.gateway, world.clock, lambda: ""):
                 pass
     assert not (tmp_path / "open" / "s").exists()

@@ -60,6 +60,6 @@ async def test_a_registry_that_is_down_delays_nothing_and_the_status_says_so(tmp
             silent.set()
             await until(clock, lambda: "registries.corp" in app.sources.faults)
             assert "does not answer now (HTTP 50" in app.sources.faults["registries.corp"]
-            assert "do not work; /tools lists them" in (await details(app, "tui:ann")).lines["Tools"]
+            assert "in tools or their servers; /tools lists them" in (await details(app, "tui:ann")).lines["Tools"]
             await until(clock, lambda: "tools.from_registry.data" in app.sources.faults)
             assert "has not been fetched yet" in app.sources.faults["tools.from_registry.data"]

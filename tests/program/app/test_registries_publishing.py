@@ -69,5 +69,5 @@ async def test_without_the_mcp_server_nothing_is_told_which_the_status_says(tmp_
         async with open_app(published_by(tmp_path, registry), clock) as app:
             await eventually(lambda: bool(app.sources.faults))
             assert "no gateway could use what `publish_to` publishes" in app.sources.faults["mcp.server.enabled"]
-            assert "1 of them" in (await details(app, "tui:ann")).lines["Tools"]
+            assert "1 fault in tools" in (await details(app, "tui:ann")).lines["Tools"]
     assert registry.put == []

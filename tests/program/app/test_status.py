@@ -46,7 +46,7 @@ async def test_tools_that_do_not_work_are_counted_for_admins(tmp_path: Path) -> 
     async with asyncio.timeout(30), open_app(config) as app:
         await app.sources.settled(20)
         shown = await details(app, "tui:me")
-        assert shown.lines["Tools"].startswith("1 tools or their servers do not work")
+        assert shown.lines["Tools"].startswith("1 fault in tools or their servers")
         assert "Tools" not in shown.without_others().lines
 
 

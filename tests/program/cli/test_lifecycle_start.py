@@ -64,7 +64,7 @@ def test_the_daemon_of_the_service_is_restarted_by_systemd(
     assert run(["restart"]) == 0
     assert systemd.calls[len(before) :] == ["restart goclaw.service"]
     assert run(["start"]) == 0
-    assert "run by systemd" in capsys.readouterr().err
+    assert "systemd runs it" in capsys.readouterr().err
 
 
 def test_options_for_the_daemon_of_the_service_are_refused_in_words(

@@ -28,7 +28,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "approve", "odd", "--yes"]) == 0
     output = capsys.readouterr()
-    assert "odd  connected: misbehaving 1, protocol " in output.out and "nothing of odd has changed" in output.err
+    assert "odd  connected: misbehaving 1, protocol " in output.out and "no tool of odd has changed" in output.err
     file = state / "mcp-tools.json"
     kept = json.loads(file.read_text()) if file.exists() else {}
     kept["odd"] = {"echo": {"name": "echo", "description": "Says nothing.", "input_schema": {}}}

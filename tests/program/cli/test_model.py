@@ -84,7 +84,7 @@ async def test_the_main_model_changes_and_every_comment_stays(state: Path, capsy
     old = state / "config.yaml.old"
     assert (old.read_text(), old.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (BEFORE, 0o640, 0o640)
     assert capsys.readouterr().out.splitlines() == [
-        "state/config.yaml: models.agent is ollama:qwen3:8b, then demo now, ollama:gemma3, then demo before",
+        "state/config.yaml: models.agent is now ollama:qwen3:8b, then demo, ollama:gemma3, then demo before",
         "state/config.yaml.old: the previous file",
         "Asking ollama:qwen3:8b for one tool call …",
     ]

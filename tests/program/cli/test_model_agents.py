@@ -41,7 +41,7 @@ def test_one_is_described_and_a_slip_is_guessed(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "Answers /plan" in said and "- create_plan: Make a plan." in said
     assert run(["agents", "describe", "planer"]) == 1
-    assert capsys.readouterr().out == "You have no agent planer. Did you mean planner?\n"
+    assert capsys.readouterr().out == "There is no agent planer. Did you mean planner?\n"
 
 
 def test_programs_get_everything(capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,7 +128,7 @@ def test_a_person_who_is_listed_is_shown_the_difference(state: Path, capsys: pyt
 def test_an_unknown_preset_names_the_four(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["users", "add", "tui:cem", "--preset", "gest"]) == 78
     err = capsys.readouterr().err
-    assert "unknown preset `gest`; did you mean `guest`? there are owner, adult, child, guest" in err
+    assert "unknown preset `gest`; did you mean `guest`? available: owner, adult, child, guest" in err
     assert files(state) == {}
 
 
@@ -159,7 +159,7 @@ def test_a_role_that_is_there_already_stays_and_the_table_shows_what_it_gives(
     assert run(["users", "add", "tui:cem", "--preset", "child", "--yes"]) == 0
     out = capsys.readouterr().out
     assert "  Tools        exec\n" in out and "  Daily budget $9.00\n" in out
-    assert "roles.child of state/config.yaml differs from the preset and stays unchanged: tools, " in out
+    assert "roles.child in state/config.yaml differs from the preset and stays unchanged: tools, " in out
     assert (state / "config.yaml").read_text() == text
 
 

@@ -57,7 +57,7 @@ def test_a_change_is_listed_with_its_diff_and_approved(stage: Stage, capsys: pyt
     assert run(["prompt-files", "list"]) == 0
     assert f"{stage.root}/AGENTS.md\n@@ -1 +1 @@\n-Be kind.\n+Be brief.\n" in capsys.readouterr().out
     run(["config", "check"])
-    assert f"{stage.root}/AGENTS.md was changed" in "".join(capsys.readouterr())
+    assert f"{stage.root}/AGENTS.md has changed" in "".join(capsys.readouterr())
     assert stage.used() == "Be kind."
     assert run(["prompt-files", "approve", "AGENTS.md", "--yes"]) == 0
     assert stage.used() == "Be brief."

@@ -76,7 +76,7 @@ def test_all_words_are_looked_for_in_names_descriptions_tags_and_tools(capsys: p
         assert run(["registry", "search", *words]) == 0
         assert capsys.readouterr().out.startswith("corp  toolset  data/tables 1.0.0"), words
     assert run(["registry", "search", "rows", "clock"]) == 1
-    assert "nothing has rows clock in it" in capsys.readouterr().err
+    assert "no entry matches rows clock" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("state")
@@ -105,7 +105,7 @@ def test_all_of_an_entry_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     [found] = json.loads(capsys.readouterr().out)
     assert found["document"] == {**TABLES, "version": "0.9.0"}
     assert run(["registry", "show", "data/tables", "--version", "3"]) == 1
-    assert "there are 1.0.0, 0.9.0" in capsys.readouterr().err
+    assert "available: 1.0.0, 0.9.0" in capsys.readouterr().err
     assert run(["registry", "show", "data-table"]) == 1
     assert "did you mean data/tables?" in capsys.readouterr().err
 

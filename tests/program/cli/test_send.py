@@ -191,7 +191,7 @@ async def test_a_message_behind_a_turn_that_waits_says_what_holds_it_up(
         assert (await second)[1]
     out, err = capsys.readouterr()
     assert question.id in (out if as_json else err)
-    assert ("not finished" in err) is not as_json
+    assert ("waiting for an earlier message" in err) is not as_json
 
 
 async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(

@@ -135,7 +135,7 @@ def test_a_unit_that_is_not_ours_is_left_alone(
     else:
         unit.symlink_to("/dev/null")
     assert run(["service", command]) == 1
-    assert systemd.calls == [] and "not ours" in capsys.readouterr().err
+    assert systemd.calls == [] and "not written by GoClaw" in capsys.readouterr().err
     assert unit.is_symlink() if kind == "link" else unit.read_text() == "[Service]\nExecStart=/bin/true\n"
 
 
@@ -157,7 +157,7 @@ def test_installing_again_changes_only_what_is_different(
     run(["service", "install"])
     systemd.has(MainPID=4711)
     assert run(["service", "install"]) == 0
-    assert "as it was" in capsys.readouterr().err
+    assert "unchanged" in capsys.readouterr().err
     assert "restart goclaw.service" not in systemd.calls
     (tmp_path / "other.yaml").write_text("")
     assert run(["--config", str(tmp_path / "other.yaml"), "service", "install"]) == 0

@@ -63,7 +63,7 @@ async def test_people_who_are_listed_are_left_as_they_are(tmp_path: Path) -> Non
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "state" / "users.json").write_text('{"users": {"telegram:6": {}}}')
     people, said = await chosen(tmp_path, "telegram:6 owner", "")
-    assert people == [] and "is listed already; `goclaw users add telegram:6 --preset owner` shows" in said
+    assert people == [] and "is already listed; `goclaw users add telegram:6 --preset owner` shows" in said
 
 
 @table("text", ["", "telegram:6", "telegram:6 father Cem", "cem child"])

@@ -96,6 +96,6 @@ def test_a_command_ends_an_upgrade_that_was_cut(systemd: FakeSystemd, tmp_path: 
 
 
 async def test_a_daemon_whose_upgrade_was_undone_before_it_had_the_folder_does_not_run(systemd: FakeSystemd) -> None:
-    with pytest.raises(StateError, match="was undone meanwhile"):
+    with pytest.raises(StateError, match="was undone in the meantime"):
         await serve(load_config(), is_tried=True)
     assert not load_config().config.database_path.exists()

@@ -50,7 +50,7 @@ def test_people_are_added_and_listed(state: Path, capsys: pytest.CaptureFixture[
 def test_the_list_says_so_when_there_is_nobody(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["users", "list"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("state/users.json: only the owner of the state folder")
+    assert first.startswith("state/users.json lists nobody: only the owner of the state folder")
     assert "goclaw users add" in second
 
 
@@ -148,7 +148,7 @@ def test_the_check_does_not_say_that_a_guest_may_write(state: Path, capsys: pyte
     (state / "users.json").write_text(json.dumps({"users": users}))
     assert run(["config", "check"]) == 0
     out = capsys.readouterr().out
-    assert "may be written by: the owner of the state folder, tui:ann\n" in out
+    assert "who may write the agent's instructions in" in out and ": the owner of the state folder, tui:ann\n" in out
     assert "tui:ann has no allowedTools" in out
     assert "tui:gus has no allowedTools" not in out and "tui:ned has no allowedTools" not in out
     assert "  tui:gus  [guest]\n    Tools: read\n    Asks first: none\n    Writes files: nowhere\n" in out

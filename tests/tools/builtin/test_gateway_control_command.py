@@ -67,7 +67,7 @@ async def test_what_the_person_may_not_is_no_command_and_what_never_may_be_given
 async def test_only_what_the_operator_allows_may_be_given(tmp_path: Path) -> None:
     world = giving(tmp_path, "/status", "/help", tools={"command": {"allowed": ["help"]}})
     status, help_ = await told(world)
-    assert "there are: /help" in status and "/help" in help_
+    assert "available: /help" in status and "/help" in help_
 
 
 @pytest.mark.parametrize("name", FOR_PEOPLE_ONLY)

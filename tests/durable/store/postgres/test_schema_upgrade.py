@@ -114,7 +114,7 @@ async def test_who_is_older_goes_on_with_the_newer_schema_and_is_refused_at_its_
         await older.write(sql("INSERT INTO sessions (key, created_at) VALUES ('s', 0)"))
         with pytest.raises(
             StateError,
-            match=rf"has version {NEWEST + 1}, and this GoClaw \({__version__}\) knows up to {NEWEST}: "
+            match=rf"has version {NEWEST + 1}, but this GoClaw \({__version__}\) knows only up to {NEWEST}: "
             "GoClaw 99.1.0 has migrated it. Install that version here, too",
         ):
             async with open_database(place):

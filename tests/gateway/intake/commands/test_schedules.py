@@ -188,7 +188,7 @@ async def test_a_schedule_is_added_listed_paused_resumed_run_and_removed(world: 
         await pass_time(core, world, 2 * HOUR)
         assert await states(core, "news") == []
         assert re.fullmatch(rf"news is active again: next {MOMENT}\.", await ask(core, "/schedule resume news"))
-        assert await ask(core, "/schedule run news") == "news runs now."
+        assert await ask(core, "/schedule run news") == "news is running."
         await core.settled()
         assert world.texts()[-1] == "Done."
         assert re.fullmatch(rf"- {MOMENT}: done.*: Done\.", await ask(core, "/schedule runs news"))
@@ -202,9 +202,7 @@ async def test_a_schedule_is_added_listed_paused_resumed_run_and_removed(world: 
 async def test_the_name_of_a_schedule_that_is_over_may_be_used_again(world: World) -> None:
     async with world.running() as core:
         await ask(core, "/schedule add tea --at 20m --message one")
-        assert ("there is already a schedule named tea already") in await ask(
-            core, "/schedule add tea --at 1h --message two"
-        )
+        assert ("there is already a schedule named tea") in await ask(core, "/schedule add tea --at 1h --message two")
         await pass_time(core, world, 20 * 60)
         assert (await ask(core, "/schedule add tea --at 20m --message three")).startswith("tea is set")
 
@@ -252,7 +250,7 @@ async def test_who_is_not_listed_is_told_how_to_get_a_zone(tmp_path: Path) -> No
         assert "tui:here is not listed, so the machine's time zone applies; add it with `goclaw users add`" in said
         said = await ask(core, "/remind 8:00 tea", HERE)
         assert (
-            "Then add yourself to users.json (`goclaw users add tui:here`) and send /schedule timezone Asia/Tokyo."
+            "If not, add yourself to users.json (`goclaw users add tui:here`) and send /schedule timezone Asia/Tokyo."
         ) in said
 
 

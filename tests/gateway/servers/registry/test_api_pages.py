@@ -90,7 +90,7 @@ async def test_a_withdrawn_version_is_gone_and_comes_back_only_as_it_was(tmp_pat
         assert (await house.ask("DELETE", address_of(document()), "bob")).status == 204
         assert await listed(house) == []
         answer = await house.ask("PUT", address_of(document()), "bob", document(description="Other."))
-        assert answer.status == 409 and "another version" in answer.body["error"]
+        assert answer.status == 409 and "use a new version" in answer.body["error"]
         assert await house.publish("bob", document()) == 201
 
 

@@ -56,7 +56,7 @@ async def test_a_large_catalogue_comes_whole_and_only_when_it_has_changed(tmp_pa
     ("user", "words"),
     [
         ("goclaw_" + "x" * 43, "a valid access token is required"),
-        ("gone", "not in users.json"),
+        ("gone", "no longer in users.json"),
         ("eve", "this user may not publish here"),
         ("mal", "belongs to another publisher"),
     ],

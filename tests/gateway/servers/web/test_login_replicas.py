@@ -163,10 +163,10 @@ async def test_of_two_gateways_that_decide_at_once_one_does(three: Sequence[Repl
     assert len(decided) == 1 and sum("No page shows this code" in each for each in said) == 1, said
     heard = await waits_at_all(three, secret)
     assert sorted(status for status, _ in heard) == (
-        [200, 410, 410] if decided[0].startswith("Let in") else [410, 410, 410]
+        [200, 410, 410] if decided[0].startswith("Signed in") else [410, 410, 410]
     ), heard
     code, secret = await asked(page.to(two))
-    assert "Let in" in await said_by(ANN, three_, f"/approve {code}")
+    assert "Signed in" in await said_by(ANN, three_, f"/approve {code}")
     heard = await waits_at_all(three, secret)
     assert sorted(status for status, _ in heard) == [200, 410, 410], ("what was decided lets in once", heard)
 
@@ -199,7 +199,7 @@ async def test_clocks_of_gateways_that_are_a_moment_apart_change_nothing(three: 
     old = await waiting(one, page, secret)
     new = await waiting(two, page, secret)
     assert (await asyncio.wait_for(old, 10)).status == 202, "the later wait counts, also by an earlier clock"
-    assert "Let in" in await said_by(ANN, two, f"/approve {code}")
+    assert "Signed in" in await said_by(ANN, two, f"/approve {code}")
     assert (await asyncio.wait_for(new, 10)).status == 200
     said = [await said_by(BOB, replica, "/approve 2222-2222") for replica in (one, three_, one, one, one, two)]
     assert "Too many wrong codes" in said[-1]

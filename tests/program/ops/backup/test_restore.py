@@ -264,7 +264,7 @@ def test_a_running_daemon_is_not_overwritten(home: Home) -> None:
 @pytest.mark.parametrize(
     ("members", "manifest", "words"),
     [
-        ({"evil.sh": b"x"}, {}, "holds 'evil.sh'"),
+        ({"evil.sh": b"x"}, {}, "contains 'evil.sh'"),
         ({"goclaw.db": None}, {}, "no database"),
         ({"goclaw.db": b"rotten"}, {}, "damaged"),
         ({"users.json/x": b"x", "users.json": None}, {}, "holds 'users.json'"),

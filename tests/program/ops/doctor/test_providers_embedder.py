@@ -47,7 +47,7 @@ async def test_none_is_fine_and_says_how_to_have_one(fake: FakeEmbeddings, monke
     monkeypatch.setattr(local, "LIBRARY", "no_such_library")
     config = fake.config("ollama").model_copy(update={"memory": Config().memory})
     (finding,) = await check_embedder(loaded(config))
-    assert finding.verdict == "ok" and "by words" in finding.text and "ollama pull nomic-embed-text" in finding.remedy
+    assert finding.verdict == "ok" and "words only" in finding.text and "ollama pull nomic-embed-text" in finding.remedy
 
 
 @pytest.mark.parametrize("memory", [{"enabled": False}, {"embedder": "none"}])

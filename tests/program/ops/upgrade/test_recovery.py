@@ -142,7 +142,7 @@ def test_a_daemon_that_is_about_to_commit_is_left_alone(config: Config, begun: J
 def test_what_was_committed_meanwhile_is_not_undone(config: Config, begun: Journal) -> None:
     exchange(begun.beside, begun.home)
     commit_upgrade(config)
-    with pytest.raises(StateError, match=r"0\.2\.0 has taken over"):
+    with pytest.raises(StateError, match=r"0\.2\.0 has already taken over"):
         undo(config, begun)
     assert version(begun) == "new"
 
