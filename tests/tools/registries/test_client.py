@@ -159,7 +159,7 @@ async def test_what_is_no_catalogue_is_refused_in_words(asked: Asking, body: byt
 
 async def test_what_is_packed_is_not_unpacked(asked: Asking) -> None:
     asked.registry.instead = [web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})]
-    assert "packs its answers" in await refused(asked)
+    assert "compresses its answers" in await refused(asked)
 
 
 async def test_an_address_without_a_registry_is_told(asked: Asking) -> None:

@@ -112,7 +112,7 @@ async def test_a_publisher_whose_tools_are_not_what_was_published_is_refused_in_
         async with bench_of(tmp_path, registry) as bench:
             assert tools_of(bench).keys() - OWN == set()
             fault = bench.faults[f"{PLACE}: echo"]
-            assert "not as data-tools 1.0.0 of the registry corp wants it" in fault and words in fault
+            assert "does not match data-tools 1.0.0 of the registry corp" in fault and words in fault
 
 
 async def test_a_tool_that_the_publisher_has_no_more_is_told(tmp_path: Path) -> None:

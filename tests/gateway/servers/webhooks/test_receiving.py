@@ -257,6 +257,6 @@ async def test_calls_of_one_address_are_limited(tmp_path: Path) -> None:
 async def test_a_template_that_is_not_valid_is_named_at_the_start(tmp_path: Path) -> None:
     world = world_with(tmp_path, task="{{ body.a() }}")
     async with world.running() as core:
-        with pytest.raises(ConfigError, match=r"^webhooks\.ci\.task: line 1: call is no part"):
+        with pytest.raises(ConfigError, match=r"^webhooks\.ci\.task: line 1: call is not supported"):
             async with caller(world, core):
                 pass
