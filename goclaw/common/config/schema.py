@@ -62,9 +62,7 @@ class WebhookSettings(Section):
         None, description="The path at the listener, if a proxy changes it; not set: the path in the URL."
     )
     secret: WebhookSecret | None = Field(
-        None,
-        description="The secret that Telegram sends with every call; not set: created at the first start and kept in "
-        "`secrets/`.",
+        None, description="The secret in Telegram's calls; not set: created at the first start and kept in `secrets/`."
     )
 
 
@@ -122,10 +120,7 @@ class HttpSettings(Section):
         False, description="Whether `/metrics` serves figures for Prometheus, to admins' tokens and this machine."
     )
     host: Host = Field(
-        "127.0.0.1",
-        description=(
-            "Address to listen on; an address that others can reach needs a setting that requires a credential."
-        ),
+        "127.0.0.1", description="Address to listen on; one that others reach needs a setting with a credential."
     )
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
     hosts: Hosts = Field(
@@ -218,13 +213,10 @@ class ModelOptions(Section):
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
     text_calls: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description=(
-            "Run tool calls written as text; `auto`: for local models, and models that have written some before."
-        ),
+        "auto", description="Run tool calls written as text; `auto`: for local models, and those that wrote some."
     )
     compress_output: bool | None = Field(
-        None, description="Shorten the output of well-known commands; not set: as `tools.exec.compress_output`."
+        None, description="Shorten well-known commands' output; not set: as `tools.exec.compress_output`."
     )
     tools_profile: ToolProfile | None = Field(
         None, description="Which tools are in its requests; not set: as `tools.profile`."
@@ -241,16 +233,9 @@ class ModelsSettings(Section):
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
-    local_wait: float = Field(
-        120, ge=0, le=3_600, description="Maximum seconds to wait for a local server that is loading."
-    )
+    local_wait: float = Field(120, ge=0, le=3_600, description="Seconds to wait for a local server that is loading.")
     first_byte_seconds: float = Field(
-        300,
-        gt=0,
-        le=3_600,
-        description=(
-            "How long a model's server may take to start answering; after that, 60 s of silence end the request."
-        ),
+        300, gt=0, le=3_600, description="How long a server may take to start answering; then 60 s of silence end it."
     )
 
 
@@ -304,9 +289,8 @@ class MemorySettings(Section):
     transcripts: bool = Field(True, description="Whether what was said is indexed and searched.")
     embedder: str = Field(
         "auto",
-        description="The model for searches by meaning: `auto` (Ollama, else a model on this machine), `none`, or "
-        "`kind:model`, such as `ollama:nomic-embed-text`, `sentence-transformers:/opt/minilm`, "
-        "`openai-chat:text-embedding-3-small`.",
+        description="Searches by meaning: `auto` (Ollama, else a model on this machine), `none`, or `kind:model`, "
+        "such as `ollama:nomic-embed-text`, `sentence-transformers:/opt/minilm`, `openai-chat:text-embedding-3-small`.",
     )
     embedder_python: Folder | None = Field(
         None,
@@ -343,7 +327,7 @@ class MediaSettings(Section):
     )
     transcriber: Spec | None = Field(
         None,
-        description="The model that transcribes voice messages: `provider:model`, such as `openai-chat:whisper-1`.",
+        description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`.",
     )
     transcriber_seconds: float = Field(120, gt=0, le=600, description="Time limit of a transcription.")
 
@@ -374,8 +358,7 @@ class Config(Sections):
     workspaces: Literal["shared", "per-person"] = Field(
         "shared",
         description="`shared`: everybody in users.json works in `workspace`. `per-person`: each has a separate folder "
-        "in `people` of the state folder, which shows `workspace` as `shared/`. Roles and users.json "
-        "override this.",
+        "in `people` of the state folder, which shows `workspace` as `shared/`. Roles and users.json win.",
     )
     users_file: Folder | None = Field(
         None, description="The file of users and rights; not set: `users.json` in the state folder."
@@ -440,8 +423,7 @@ class Config(Sections):
     quiet_hours: DayHours | None = Field(
         None,
         description="Hours of the day in which chats get no unrequested messages (results of tasks, heartbeats, "
-        "scheduled messages); they come afterwards. `quietHours` in users.json overrides this; not set: "
-        "none.",
+        "scheduled messages); they come afterwards. `quietHours` in users.json wins; not set: none.",
     )
     log_level: Level = Field("INFO", description="Env: LOG_LEVEL.")
 
