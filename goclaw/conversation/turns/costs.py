@@ -161,7 +161,7 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _find_excess(spent, tokens, dollar):
-            took = f"your requests of today took {passed}"
+            took = f"your requests today used {passed}"
             raise LimitReached(
                 f"I stopped: your requests today used {passed}. I can continue after midnight.",
                 f"{took}. I can continue after midnight",

@@ -25,13 +25,13 @@ def refusal(folder: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [
-        ("data", "mcp: {servers: {data: {command: npx}}}", "`data` is a server of `mcp.servers`"),
-        ("data", "tools.sets: {data: [read]}", "`data` is already a set in `tools.sets`"),
-        ("memory", "", "`memory` is a built-in set of tools already"),
+        ("data", "mcp: {servers: {data: {command: npx}}}", "`data` is already a server of `mcp.servers`"),
+        ("data", "tools.sets: {data: [read]}", "`data` is already a set of `tools.sets`"),
+        ("memory", "", "`memory` is already a built-in set of tools"),
         (
             "plans",
             "agents: {main: {exports: {plans: {include: [read]}}}}",
-            "`plans` is a set that an agent exports already",
+            "`plans` is already a set that an agent exports",
         ),
     ],
 )

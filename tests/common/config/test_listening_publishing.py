@@ -30,7 +30,7 @@ def test_nothing_is_in_the_way_of_what_can_be_published() -> None:
         (configured({}), "mcp.server.enabled", "no gateway could use what `publish_to` publishes"),
         (configured({"enabled": True}), "mcp.server.public_url", "no other machine can use what you publish"),
         (configured({**ABROAD, "public_url": "http://localhost:1/mcp"}), "mcp.server.public_url", "no other machine"),
-        (configured(EVERYWHERE), "mcp.server.public_url", "others cannot call ::"),
+        (configured(EVERYWHERE), "mcp.server.public_url", "other gateways cannot reach ::"),
         (
             configured(ABROAD, registries={"corq": CORP["corp"]}),
             "agents.main.exports.reading.publish_to",

@@ -347,7 +347,7 @@ async def test_people_see_and_change_their_own_jobs(tmp_path: Path) -> None:
         for change in (core.schedules.pause, core.schedules.resume, core.schedules.run, core.schedules.remove):
             with pytest.raises(StateError, match="there is no schedule named tea"):
                 await change(ben, "tea")
-        with pytest.raises(StateError, match="there is already a schedule named tea already"):
+        with pytest.raises(StateError, match="there is already a schedule named tea"):
             await hourly(core, world, actor=ann, session="memory:ann")
         with pytest.raises(AccessDenied):
             await hourly(core, world, actor=ann, session="memory:ben", name="other")

@@ -72,7 +72,7 @@ async def test_a_gateway_that_is_set_otherwise_than_the_others_is_refused_with_b
         assert "replica.stall_seconds is 9 here but 10 at the gateway kitchen (goclaw " in said
         assert "stop them all to change it" in said
         said = await refusal(place, workspaces="own", name="hall")
-        assert "replica.workspaces is own here and shared at the gateway kitchen" in said
+        assert "replica.workspaces is own here but shared at the gateway kitchen" in said
         async with gateway(place, "kitchen"):
             pass  # in one workspace a name is for people
     async with gateway(place, "kitchen", "own"):

@@ -163,7 +163,9 @@ async def test_only_an_admin_names_a_url_of_the_configuration(tmp_path: Path) ->
         assert (await ask(core, told)).startswith("Not allowed: ")
         mistyped = await ask(core, f"{told}s", boss)
         assert mistyped == "Not done: there is no notify.opss in the configuration; did you mean `ops`?."
-        assert (await ask(core, f"{told} --ask", boss)).startswith("Not done: ask needs a chat where a person answers")
+        assert (await ask(core, f"{told} --ask", boss)).startswith(
+            "Not done: ask needs a chat where a person can answer"
+        )
         assert (await ask(core, told, boss)).startswith("t is set")
         (stored,) = await core.schedules.of(boss)
         assert (stored.job.address, stored.job.session) == (Address("notify", "ops"), "memory:here")
