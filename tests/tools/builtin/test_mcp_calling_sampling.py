@@ -201,7 +201,7 @@ async def test_in_a_turn_the_person_agrees_the_conversations_model_answers_and_t
         world.tools = Tools(tuple(source.tools()))
         async with world.running() as core:
             await core.say("go")
-            await until(lambda: any("Shall it answer?" in text for text in world.texts()))
+            await until(lambda: any("May it answer?" in text for text in world.texts()))
             assert len(world.script.requests) == 1
             await core.say("yes")
             await core.settled()

@@ -136,7 +136,7 @@ def test_tokens_without_an_end_or_a_user_are_named(folder: Path) -> None:
     assert "the token phone (tui:ann) never expires" in only(found).text
     revoke_token(found.config.tokens_path, "phone")
     add_token(found.config.tokens_path, "old", "tui:eve", 0.0)
-    assert "the token old is for tui:eve, who is not in users.json" in only(found).text
+    assert "the token old belongs to tui:eve, who is not in users.json" in only(found).text
     found.config.tokens_path.chmod(0o644)
     assert only(found).verdict == "problem" and "until then no token is valid" in only(found).text
 
