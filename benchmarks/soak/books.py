@@ -21,7 +21,7 @@ REPLIES = {
     "/compact": re.compile("Compaction completed!|Nothing to compact"),
     **{command: ledger.REPLIES[command] for command in ("/stop", "/approve")},
 }
-PROMISE = re.compile("Compaction will run before the next request")
+PROMISE = re.compile("The context will be compacted before the next request")
 """What is said at once of a /compact while a turn runs; its reply follows."""
 CARD = re.compile(r"(✓ [^\n]*: )?\*{0,2}(May \w+ run|A question)|Which colour for|.*\n\n1\. red", re.DOTALL)
 MOST_REQUESTS = 6

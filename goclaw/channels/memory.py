@@ -195,7 +195,7 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     """
     room = config.channels[NAME].get("room") or Room()
     if not isinstance(room, Room):
-        raise ConfigError("channels.memory.room: only a program can give a room, a file cannot")
+        raise ConfigError("channels.memory.room: only a program can set this, not a file")
     yield MemoryChannel(room, ports.clock)
 
 

@@ -60,14 +60,14 @@ class NotifyChannel:
             self._problems[name] = str(error)
             if error.permanent:
                 log.warning("notify.%s: %s", name, error)
-                self._ports.alerts.tell(_fault(name), f"notify.{name} takes no messages: {error}")
+                self._ports.alerts.tell(_fault(name), f"notify.{name} accepts no messages: {error}")
             raise
         self._problems.pop(name, None)
         self._ports.alerts.clear(_fault(name))
         return Receipt("")
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        raise DeliveryError("nothing comes from here", permanent=True)
+        raise DeliveryError("this channel only sends", permanent=True)
 
     def health(self) -> str:
         problems = [f"{name}: {problem}" for name, problem in sorted(self._problems.items())]

@@ -125,7 +125,7 @@ class ToolSpec:
     injected: frozenset[str] = field(default_factory=frozenset)
     """Arguments that the model neither sees nor may give: hooks fill them in."""
     artifacts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Kinds of data that it keeps for people beside its result, each with its JSON Schema."""
+    """Kinds of data that it keeps for people in addition to its result, each with its JSON Schema."""
 
     def __post_init__(self) -> None:
         # For tools that list the tools of others, only what those declare of their risk counts; silence is no promise.

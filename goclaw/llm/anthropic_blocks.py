@@ -40,7 +40,7 @@ WITHOUT_SEARCH = re.compile(r"claude-([12]\b|3|instant|(opus|sonnet|haiku)-4-([0
 UNKNOWN_SEARCH = re.compile(r"defer_loading|tool_search_tool_(bm25|regex)")
 """In a rejection: the model, or a server that speaks the same protocol, does not know it."""
 STALE_SEARCH = re.compile(r"tool.?reference|server_tool_use|tool_search_tool_result", re.IGNORECASE)
-"""In a rejection: what was sent back names a tool that is gone since, or lost its other half to a compaction."""
+"""In a rejection: a replayed block names a tool that no longer exists, or lost its other half to a compaction."""
 SEARCH_RESULT, SEARCH_CALL = "tool_search_tool_result", "server_tool_use"
 
 
@@ -234,5 +234,5 @@ def search_refusal(error: ModelError) -> ModelError | None:
         or not UNKNOWN_SEARCH.search(str(error))
     ):
         return None
-    sentence = "it takes no deferred tools; set `providers.anthropic.defer_tools: false`"
+    sentence = "it does not support deferred tools; set `providers.anthropic.defer_tools: false`"
     return fail(error.kind, error.spec, str(error).removeprefix(f"{error.spec}: "), sentence=sentence)

@@ -112,7 +112,7 @@ class Request:
     conversation, so a wire puts it behind what it marks for the cache. Empty: no reminder.
     """
     deferred: Sequence[ToolSpec] = ()
-    """Tools beside `tools` that can be used, for a provider that finds them by itself; others leave them out."""
+    """More usable tools besides `tools`, for a provider that finds them itself; other providers ignore them."""
 
 
 @record

@@ -106,7 +106,7 @@ class ChainAttempt:
     thought: bool = False
     """Whether thinking was streamed of the answer that is being read."""
     empty: Finished | None = None
-    """An empty answer, in place of which the request is made once more."""
+    """An empty answer, after which the request is repeated."""
     answer: Finished | None = None
     failures: dict[str, tuple[ModelError, int]] = field(default_factory=dict)
     """Last error and number of tries, by spec."""

@@ -47,7 +47,7 @@ SEES = re.compile(
 """Names of models that take pictures; the model data do not say."""
 BLIND = re.compile(r"gpt-oss|embed|whisper|tts", re.IGNORECASE)
 UNLISTED = frozenset({"demo", "ollama", "scripted"})
-"""Providers on this machine, of which the data list no model: a process that read them would find nothing."""
+"""Providers on this machine, whose models are not in the data: reading the data for them would find nothing."""
 
 
 @record

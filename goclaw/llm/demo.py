@@ -79,7 +79,7 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
         name, written = order["name"], order["input"].strip()
         arguments = parse_object(written)
         if arguments is None:
-            lines.append(f"`/tool {name}` needs a JSON object after the name; this is none: {written}")
+            lines.append(f"`/tool {name}` needs a JSON object after the name, but got: {written}")
         else:
             calls.append(ToolCall(next(fresh), name, arguments))
     if not lines:

@@ -74,10 +74,10 @@ SENTENCES = {
     KINDS.RATE: "too many requests; the provider asks to wait",
     KINDS.OVERLOADED: "the provider is overloaded; try again in a moment",
     KINDS.LOADING: "the server is loading the model; try again in a moment",
-    KINDS.SERVER: "the provider has trouble of its own; try again in a moment",
+    KINDS.SERVER: "the provider has an internal problem; try again in a moment",
     KINDS.NETWORK: "the server cannot be reached; check the network and the provider's base_url",
     KINDS.TIMEOUT: "the server stayed silent for too long; try again",
-    KINDS.TRUNCATED: "the answer broke off before its end; try again",
+    KINDS.TRUNCATED: "the connection broke before the end of the answer; try again",
     KINDS.AUTH: "the provider refused the key; check the key (`providers.<name>.api_key` or its variable)",
     KINDS.NOT_FOUND: "the provider does not know this model; check its name in `models.agent`",
     KINDS.REJECTED: "the provider rejected the request",
@@ -86,11 +86,11 @@ SENTENCES = {
 """Cause and remedy, in words for people."""
 NO_CREDIT_SENTENCE = "the account has no credit left; top it up or name another model in `models.agent`"
 MOVED_SENTENCE = (
-    "the server sends us to another address, which is not followed because the key would go along; set the provider's "
-    "base_url to that address if it is the right one"
+    "the server redirects to another address, which would receive your key, so GoClaw does not follow; set the "
+    "provider's base_url to that address if it is correct"
 )
-OUTPUT_SENTENCE = "the model writes no answer of that length; set `models.options.{spec}.max_output` to what it allows"
-PAGE_SENTENCE = "a web page came in place of an answer; check the provider's base_url"
+OUTPUT_SENTENCE = "the model does not support such long answers; set `models.options.{spec}.max_output` to its limit"
+PAGE_SENTENCE = "the server returned a web page instead of an answer; check the provider's base_url"
 ERROR_LINE = "error: "
 """The prefix of an error line of older llama.cpp servers; it is no field of an event."""
 UNREADABLE = "unreadable data in the stream"

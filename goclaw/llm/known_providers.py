@@ -13,4 +13,4 @@ def unknown(provider: str) -> str:
     names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
     near = closest(provider, names)
     meant = f" Did you mean `{near}:`?" if near else ""
-    return f"no provider is called {provider!r}.{meant} There are {', '.join(names)}."
+    return f"there is no provider {provider!r}.{meant} Available: {', '.join(names)}."

@@ -66,7 +66,7 @@ PROVIDER_NAME = "ollama"
 NATIVE_SCHEMA = 1
 
 STOPS = {"length": Stop.LENGTH, "load": Stop.LOADED}
-"""Reasons of the server beside `stop`."""
+"""Finish reasons of the server other than `stop`."""
 LOOK_LIMIT = 3.0
 """Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""
 NO_ANSWER = (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError)
@@ -221,7 +221,7 @@ class OllamaModel:
             ModelError: the prompt does not fit (`overflow`): Ollama would cut it without a word.
         """
         if prompt + LEAST_OUTPUT > self._largest:
-            raise fail(ModelErrorKind.OVERFLOW, self.spec, f"about {prompt} tokens, the window has {self._largest}")
+            raise fail(ModelErrorKind.OVERFLOW, self.spec, f"about {prompt} tokens, but the window has {self._largest}")
         self._num_ctx = max(self._num_ctx, min(bucket(prompt + limit), self._largest))
         return self._num_ctx
 

@@ -92,8 +92,8 @@ def unplaceable(spec: str, place: str, agent: AgentSettings) -> Iterator[str]:
     for point in get_args(CachePoint):
         if getattr(agent.policy.cache, point) and possible and point not in possible:
             yield (
-                f"{place}.policy.cache.{point}: {provider} has a prompt cache, but no mark can be placed there "
-                f"({spec}); leave the key out"
+                f"{place}.policy.cache.{point}: the prompt cache of {provider} allows no mark there ({spec}); remove "
+                "the key"
             )
 
 
@@ -128,7 +128,7 @@ MARGIN = 1.5
 """Factor between an estimate of tokens and what a request has at most: `scripts/bench --only estimates` shows how far
 off they are before a model's factor is learnt (`agent.context.window.Calibration`)."""
 MAX_THINKING = 12_288
-"""Tokens that a model may think beside the limit of its answer: the most of `llm.anthropic.BUDGETS`."""
+"""Tokens that a model may think in addition to the limit of its answer: the maximum of `llm.anthropic.BUDGETS`."""
 
 
 def largest(
@@ -302,7 +302,7 @@ async def find_models(
     """Find all usable models; the only requests are to servers on this machine."""
     keyed = [name for name in ("anthropic", *SERVERS) if name not in DOUBLE_NAMES and key_known(config, name, env)]
     candidates = [
-        ModelCandidate(BEST_BY_PROVIDER[name], f"there is a key for {name}")
+        ModelCandidate(BEST_BY_PROVIDER[name], f"you have a key for {name}")
         for name in keyed
         if name in BEST_BY_PROVIDER
     ]

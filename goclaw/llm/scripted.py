@@ -203,7 +203,7 @@ def read_script(path: Path) -> Script:
     except OSError as error:
         raise ConfigError(f"scripted:{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise ConfigError(f"scripted:{path}: is no script: {error}") from error
+        raise ConfigError(f"scripted:{path}: is not a script: {error}") from error
 
 
 def open_scripted(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> ScriptedModel:

@@ -26,9 +26,9 @@ class WindowOrigin(StrEnum):
 
 ORIGIN_WORDS = {
     WindowOrigin.CONFIGURED: "as configured",
-    WindowOrigin.SERVER: "as the server says",
-    WindowOrigin.REFUSAL: "as the server said when it refused a longer request",
-    WindowOrigin.MEMORY: "chosen for the free memory",
+    WindowOrigin.SERVER: "according to the server",
+    WindowOrigin.REFUSAL: "according to the server, which refused a longer request",
+    WindowOrigin.MEMORY: "chosen to fit the free memory",
 }
 
 
@@ -54,9 +54,9 @@ class CallStyle(StrEnum):
 
 _STYLE_WORDS = {
     CallStyle.STRUCTURED: "calls tools",
-    CallStyle.TEXT: "calls tools as text: they are read",
-    CallStyle.NONE: "answers, but makes no calls: fine for talk, not for tools",
-    CallStyle.UNTRIED: "has not shown whether it calls tools",
+    CallStyle.TEXT: "calls tools as text, which GoClaw reads",
+    CallStyle.NONE: "answers but makes no calls: good for conversation, not for tools",
+    CallStyle.UNTRIED: "has not shown yet whether it calls tools",
 }
 
 
@@ -68,13 +68,11 @@ def style_words(style: CallStyle, *, reads_text: bool) -> str:
         reads_text: False where `models.options.<model>.text_calls` is off.
     """
     if style is CallStyle.TEXT and not reads_text:
-        return "calls tools as text, and reading them is off (models.options, text_calls)"
+        return "calls tools as text, but reading them is off (models.options, text_calls)"
     return _STYLE_WORDS[style]
 
 
-NO_TOOLS = (
-    "{spec} cannot call tools, so it only talks: it reads no files and runs no commands. Choose another model for that."
-)
+NO_TOOLS = "{spec} cannot call tools, so it cannot read files or run commands. Choose another model for that."
 """For people, where the server says so or has refused a request with tools."""
 
 

@@ -81,7 +81,7 @@ OF_OTHERS = re.compile(
 )
 """Things with a length of their own, in words that say nothing of the prompt."""
 PER_TIME = re.compile(r"per.{0,3}(second|min|hour|day)|rate.{0,3}limit|[tr]p[md]\b", re.IGNORECASE)
-"""A limit on what is sent in some time. It passes by waiting, unless one request alone is too large for it."""
+"""A rate limit. Waiting helps, unless a single request is too large for it."""
 TOO_LARGE = re.compile(r"too large|过大", re.IGNORECASE)
 WRONG_REQUEST = frozenset({400, 413, 422})
 
@@ -211,7 +211,7 @@ class DailyLimit:
 
     ends_at: datetime
     named: bool
-    """The server says when; else it is midnight UTC, when most count anew."""
+    """The time stated by the server; else midnight UTC, when most counters restart."""
 
 
 def daily_limit(text: str, wait: float | None, headers: Mapping[str, str], now: float) -> DailyLimit | None:

@@ -22,7 +22,7 @@ _TAGS = {
 }
 """By the opening tag: DeepSeek, Qwen and most others; Granite; Gemma; Reka; Seed-OSS; Magistral; Kimi."""
 _LONE = re.compile(r"(?:\A|(?<=[\n.!?。…)\]]))[ \t]*</think(?:ing)?>|</think(?:ing)?>(?=[ \t]*\n)")
-"""A closing tag that ends thinking: on a line of its own, or at the end of a sentence; not one that is quoted."""
+"""A closing tag that ends thinking: on a separate line, or at the end of a sentence; not a quoted one."""
 _OPEN_END = re.compile(r"[ \t]*</?t?h?i?n?k?i?n?g?>?[ \t]*\Z")
 """The end of a text that may become a lone closing tag."""
 UNOPENED = "thinking"
@@ -36,7 +36,7 @@ class ThinkingTags:
         self._said: list[str] = []
         """Text of the answer so far, without thinking."""
         self._held = ""
-        """Text of which it is not known yet what it is."""
+        """Text whose kind is not known yet."""
         self._closing = ""
         """The tag that ends the thinking that has begun."""
         self._is_begun = False

@@ -32,7 +32,7 @@ class Score:
     cosine: float
     """The similarity of the meaning; 0 where only words were compared."""
     weak: bool
-    """No term of the query occurs in it or beside it, and its meaning is not near: probably no answer."""
+    """No term of the query occurs in it or next to it, and its meaning is not close: probably not an answer."""
 
 
 @record
@@ -114,7 +114,7 @@ class TranscriptQuery:
     until: date | None = None
     """Only messages of these days or between them (UTC)."""
     but_turn: str = ""
-    """The turn whose messages are left out: the one that asks."""
+    """The turn whose messages are excluded: the turn that searches."""
 
 
 @record
@@ -155,7 +155,7 @@ class MemoryStatus:
     to_embed: int = 0
     """The number of texts with a vector, and of all texts that should have one."""
     coming: str = ""
-    """The model whose vectors are being made beside those in use."""
+    """The model whose vectors are being computed in addition to those in use."""
     details: Sequence[str] = field(default=())
     enabled: bool = True
     """Whether anything is indexed and searched (`memory.enabled`)."""
@@ -226,7 +226,7 @@ def owner_of(path: str) -> str:
     return path.split("/")[2]
 
 
-DISABLED = "memory.enabled is false: nothing is indexed or searched"
+DISABLED = "memory.enabled is false, so nothing is indexed or searched"
 
 
 class NoMemory:

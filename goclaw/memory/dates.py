@@ -30,7 +30,7 @@ _MONTH = re.compile(
 )
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _AMBIGUOUS = frozenset(("may", "march", "mar", "jan"))
-"""Months that are other words or names as well: they count only beside a number or a word of time."""
+"""Months that are also other words or names: they count only next to a number or a word of time."""
 _RELATIVE = re.compile(r"\b(today|yesterday|(?:this|last)\s+(?:week|month|year))\b")
 
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)

@@ -31,7 +31,7 @@ FIRST_PAUSE, MAX_PAUSE = 2.0, 300.0
 """Seconds for which a failed embedder is not called: doubled at each failure, up to this."""
 LOOK_AGAIN = 600.0
 """Seconds between two looks for an embedder until one is found: it may be started meanwhile."""
-SLOW = f"it did not answer within {DEADLINE:g} s; until it does, words alone are searched"
+SLOW = f"it did not answer within {DEADLINE:g} s; until it does, searches compare words only"
 
 Choice = Callable[[], Awaitable[str]]
 """Returns the embedder to use now, as `kind:model`; empty: none. See `memory.embedding.choose_embedder`."""

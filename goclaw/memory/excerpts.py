@@ -17,7 +17,7 @@ from goclaw.memory.ranking import Ranked
 from goclaw.memory.searching import PassageText, documents, is_weak, texts
 
 WITH_NEIGHBOURS = 3
-"""How many of the best hits are shown with the messages beside them."""
+"""Number of best hits shown with their neighbouring messages."""
 SURROUNDINGS = 2
 """How far from a hit the rest of the budget may be spent."""
 ALWAYS_LOOKED_AT, LEAST_TOKENS = 20, 10

@@ -88,7 +88,7 @@ class MemoryQueries:
         """
         if question.user and question.user != actor.key:
             if not actor.owner:
-                raise AccessDenied("only the owner of the state folder asks as somebody else")
+                raise AccessDenied("only the owner of the state folder may search as another person")
             actor = Actor(question.user, "cli")
         if not self.settings.enabled and question.order != "status":
             raise MemoryOff
@@ -127,14 +127,14 @@ class MemoryQueries:
     async def _of_talk(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:
         """Return the index's data of all conversations."""
         if not actor.owner:
-            raise AccessDenied("only the owner of the state folder searches conversations by themselves")
+            raise AccessDenied("only the owner of the state folder may search conversations without a person")
         if question.order == "talks":
             return {"talks": TALKS.to_data(await self.memory.talks())}
         try:
             wanted = WANTED.from_data(question.wanted)
         except ValidationError as error:
             raise StateError(
-                f"what is looked for cannot be read: {daemon_command('restart')} makes both one version"
+                f"the query cannot be read; run {daemon_command('restart')}, so that both have the same version"
             ) from error
         return {"heard": HEARD.to_data(await self.memory.heard(wanted, question.limit or QUOTES))}
 
@@ -193,7 +193,7 @@ def status_lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, s
         yield "Conversations", f"{status.conversations:,}"
         yield "Passages", f"{status.passages:,}"
     yield "Mode", _mode(status)
-    yield "Embedder", status.trouble or status.embedder or "none is at hand (docs/memory.md says how to get one)"
+    yield "Embedder", status.trouble or status.embedder or "not available (docs/memory.md says how to get one)"
     if made := _vectors(status, counts=counts):
         yield "Vectors", made
     for detail in status.details:
@@ -222,7 +222,7 @@ def status_numbers(status: MemoryStatus, *, counts: bool) -> dict[str, Any]:
 
 
 def _mode(status: MemoryStatus) -> str:
-    return "hybrid: words and meaning" if status.embedder and not status.trouble else "keyword: words alone"
+    return "hybrid: words and meaning" if status.embedder and not status.trouble else "keyword: words only"
 
 
 def _vectors(status: MemoryStatus, *, counts: bool) -> str:
@@ -230,7 +230,7 @@ def _vectors(status: MemoryStatus, *, counts: bool) -> str:
     if status.embedded < status.to_embed:
         part = f"{int(100 * status.embedded / status.to_embed)} %"
         how_far = f"{status.embedded:,} of {status.to_embed:,} ({part})" if counts else part
-        return f"{how_far} of {status.coming}, which takes over then" if status.coming else how_far
+        return f"{how_far} of {status.coming}, which then takes over" if status.coming else how_far
     if not status.to_embed:
         return ""
     return f"all {status.to_embed:,}" if counts else "all"

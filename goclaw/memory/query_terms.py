@@ -61,7 +61,7 @@ _SPACE = " \u00a0\u202f"
 _GROUPED = re.compile(rf"(?<![\w.,])(\d{{1,3}}(?:[.,'’{_SPACE}]\d{{3}})+)(?:[.,]\d{{1,2}})?(?![\w:]|[.,]\d)")
 """A number with groups of thousands, and the fraction."""
 _DIALLED = re.compile(rf"(?<![\w.,])\+?\(?\d{{2,6}}\)?(?:[{_SPACE}/()-]{{1,3}}\d{{2,10}}){{1,7}}(?![\w:]|[.,]\d)")
-"""A telephone number, or another one that is read in pieces."""
+"""A telephone number, or another number that is read in pieces."""
 _PLAIN = re.compile(r"(?<![\w.,])\d{4,30}(?![\w:]|[.,]\d)")
 # Letters beside digits, or a sign that occurs inside of identifiers, paths, addresses and versions.
 _PART = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[^\W_][_.@/:\\#+=~%&?-]+[^\W_]|^_+[^\W_]")

@@ -54,7 +54,7 @@ BESIDE_NOTES = 0.3
 """The weight of terms in the neighbours of a passage of a file, relative to messages: it mostly has a question and its
 answer in itself. Worth half a point of recall within 1,000 tokens."""
 SHORTNESS = 0.25
-"""The exponent of a message's share of the usual length: "Thanks!" beside the right messages answers nothing itself."""
+"""The exponent of a message's share of the usual length: "Thanks!" next to the right messages is no answer."""
 
 _NEIGHBOURS = tuple((-distance, BEFORE / distance) for distance in range(1, REACH + 1)) + tuple(
     (distance, AFTER / distance) for distance in range(1, REACH + 1)

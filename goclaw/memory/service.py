@@ -53,7 +53,7 @@ FRESH_SECONDS = 2.0
 START_AFTER = 2.0
 """Seconds between a start and the first background work: the start waits for channels, not for memory."""
 NO_TRANSCRIPTS = (
-    "conversations are not searched here: memory.transcripts is false, or no daemon runs that has them "
+    "conversations cannot be searched here: memory.transcripts is false, or no daemon is running "
     f"({daemon_command('start')})"
 )
 

@@ -45,7 +45,7 @@ class Standing:
     model: str
     """The model whose vectors are in use; empty: none are."""
     coming: str
-    """The model whose vectors are being made beside those."""
+    """The model whose vectors are being computed in addition to those."""
     trouble: str
     count: Count
 

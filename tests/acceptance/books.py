@@ -16,7 +16,7 @@ from tests.fake_telegram.world import Sent
 MARKS = ("(sent again after a restart)", "(sent again: the first try may have arrived)")
 TOOL_LINES = ("⚙", "✓ Exit code")
 """How a preview of a tool begins that runs, or that has ended and had nothing to show but that."""
-NO_ANSWER = "The process that works on this conversation has not answered in time"
+NO_ANSWER = "The gateway that works on this conversation did not answer in time"
 """What stands in place of a command's reply while another daemon, which owns the conversation, is paused or cut off."""
 SILENT_OWNER = "The process that works on this conversation does not answer just now"
 """The same in place of an answer to a message that takes another one's place; the message itself waits."""

@@ -17,7 +17,7 @@ from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import BOT_NAME
 
 STOP_REPLIES = ("Stopped.", "Stopping: ", "Nothing is running.")
-STOPPING = "Stopping; what is unfinished goes on"
+STOPPING = "Stopping; unfinished work resumes"
 ONCE, MARKED, AGAIN, NEVER = "once", "once, marked", "once and once more, marked", "never"
 ANY = "once, or (also) marked"
 """How often people see the answer."""

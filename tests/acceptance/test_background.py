@@ -53,7 +53,7 @@ async def test_start_says_what_stays_and_logs_go_to_the_rotated_file_alone(bare:
     for words in ("`goclaw stop`", "`goclaw send TEXT`", "`goclaw logs -f`", str(bare.state / "logs" / "goclaw.log")):
         assert words in began.err
     again = await bare.run("start")
-    assert again.code == 0 and f"runs already (pid {pid})" in again.err
+    assert again.code == 0 and f"already running (pid {pid})" in again.err
     assert (await bare.run("send", "hello")).code == 0
     assert psutil.Process(pid).terminal() is None, "no terminal can take it along"
     stopped = await bare.run("stop")
@@ -78,12 +78,12 @@ async def test_a_restart_keeps_the_configuration_and_the_options(bare: Installat
     elsewhere.write_text("models:\n  agent: demo\nlimits:\n  tool_calls: 7\n")
     bare.environment = {"OPENROUTER_API_KEY": "sk-0123456789abcdef0123"}
     begun = await bare.run("--config", str(elsewhere), "--set", "log_level=DEBUG", "restart")
-    assert begun.code == 0 and "none ran; running in the background" in begun.err
+    assert begun.code == 0 and "it was not running; now running in the background" in begun.err
     before = pid_of(bare)
     bare.environment = {}
     again = await bare.run("restart")
     assert again.code == 0 and pid_of(bare) != before
-    assert "warning: OPENROUTER_API_KEY was set where the daemon was started" in again.err
+    assert "warning: OPENROUTER_API_KEY was set when the daemon was started" in again.err
     words = psutil.Process(pid_of(bare)).cmdline()
     assert ["--config", str(elsewhere), "--set", "log_level=DEBUG"] == words[words.index("--config") : -1]
     assert (await bare.run("--set", "log_level=WARNING", "restart")).code == 0

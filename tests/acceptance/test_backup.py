@@ -56,7 +56,7 @@ async def test_backups_of_a_busy_daemon_are_whole_and_hold_nobody_up(
             answered = len(texts(telegram))
             done = await home.run("backup", str(home.folder / f"{number}.gz"))
             assert done.code == 0, done.err
-            assert "read back and sound" in done.out
+            assert ", verified" in done.out
             assert len(texts(telegram)) > answered, "the daemon waited for the backup"
     await eventually(lambda: len(answers(telegram)) == len(said))
     assert await home.stop() == 0
@@ -114,8 +114,8 @@ async def test_after_a_restore_nothing_is_answered_or_sent_twice(
     assert refused.code == 1 and "nothing.gz" in refused.err
     done = await home.run("restore", str(home.folder / "backup.gz"))
     assert done.code == 0, done.err
-    assert "not taken up" in done.out and "messages without an answer then: 1" in done.out
-    assert "came without its secrets" in done.err and "telegram.token" in done.err
+    assert "skipped, so that nothing" in done.out and "messages without an answer in the backup: 1" in done.out
+    assert "lacks its secrets" in done.err and "telegram.token" in done.err
 
     await home.start(telegram)
     await eventually(lambda: len(telegram.world.confirmed) > confirmed)

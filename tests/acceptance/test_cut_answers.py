@@ -22,7 +22,7 @@ STOPPED = "[stopped here]"
 async def test_an_answer_that_the_output_limit_cut_says_so_and_how_to_go_on(ann: Person, shared: SharedDaemon) -> None:
     name = ann.name("a")
     cut = await ann.ask(f"{name} cut")
-    assert cut.startswith(f"answer {name}\n\n[The answer stops here: ") and 'Say "go on"' in cut
+    assert cut.startswith(f"answer {name}\n\n[The answer ends here: ") and 'Say "go on"' in cut
     told = await shared.home.run("send", "--session", "tui:cut", "--json", f"{name} cut")
     (end,) = [event for event in map(json.loads, told.out.splitlines()) if event["name"] == "TurnFinished"]
     assert (told.code, end["outcome"], end["text"].partition("\n")[0]) == (0, "cut", f"answer {name}")

@@ -57,7 +57,7 @@ async def test_without_any_configuration_one_can_talk_run_tools_ask_and_stop(bar
 async def test_a_message_without_a_daemon_is_answered_and_that_is_said(bare: Installation) -> None:
     alone = await bare.run("send", "hello")
     assert alone.code == 0 and "You said: hello" in alone.out and "no daemon" not in alone.out
-    assert "no daemon runs: this command answers by itself" in alone.err
+    assert "no daemon is running, so this command answers on its own" in alone.err
     await bare.start()
     answered = await bare.run("send", "hello")
     assert answered.code == 0 and "no daemon" not in answered.err
@@ -80,7 +80,7 @@ async def test_the_first_real_model_reads_nothing_of_the_demo_and_the_person_is_
     await home.start(telegram)
     await telegram.world.say("m1 plain", user=5)
     told, answer = (sent.text for sent in (await telegram.wait_sent(5, 3))[1:])
-    assert "begins with a fresh context" in told and answer == "answer m1 (end)"
+    assert "starts with a fresh context" in told and answer == "answer m1 (end)"
     assert [text for text in texts_of(model.requests[0]) if "[demo" in text or "I am Ann" in text] == []
     assert await home.stop() == 0
 

@@ -72,7 +72,7 @@ async def test_the_owner_s_browser_comes_in_by_a_link_and_by_a_code(home: Instal
             assert response.status == 200, "as an admin"
         async with coded.post(f"{url}/web/login/code", json={}) as response:
             asked = await response.json()
-        assert "Let in as" in (await home.run("send", f"/approve {asked['code']}")).out
+        assert "Signed in as" in (await home.run("send", f"/approve {asked['code']}")).out
         async with coded.post(f"{url}/web/login/wait", json={"secret": asked["secret"]}) as response:
             assert (response.status, (await response.json())["person"]) == (200, me)
         listed = (await home.run("token", "list")).out
@@ -97,6 +97,6 @@ async def test_a_stranger_is_let_in_by_a_code_from_the_command_line(home: Instal
     assert f"{code}  telegram:{CARL}, calls itself 'Carl'" in (await home.run("pair", "list")).out
     assert (await home.run("pair", "approve", "AAAA-AAAA")).code == 1
     done = await home.run("pair", "approve", code)
-    assert done.code == 0 and f"telegram:{CARL} is let in" in done.out
+    assert done.code == 0 and f"telegram:{CARL} may now talk to me" in done.out
     await telegram.world.say("/whoami", user=CARL)
     assert "\nTools: read" in (await telegram.wait_sent(CARL, 3))[2].text

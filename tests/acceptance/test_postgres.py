@@ -161,7 +161,7 @@ async def test_everyone_who_writes_while_postgres_is_frozen_is_told_within_twent
         async def type_in_the_terminal() -> None:
             since = clock.monotonic()
             await terminal.type("n1 plain\r")
-            await terminal.until("Not taken: the schema", WAIT_SECONDS)
+            await terminal.until("Not accepted: the schema", WAIT_SECONDS)
             waits["terminal"] = clock.monotonic() - since
 
         with frozen(own_server):
@@ -279,7 +279,7 @@ async def test_a_copy_to_postgres_and_back_goes_on_with_what_was_under_way(
     await telegram.world.say("m2 plain", user=ANN)
     await gate.reached.wait()
     refused = await home.run("store", "copy", "--to", address)
-    assert refused.code == 1 and "`goclaw stop` ends it" in refused.err
+    assert refused.code == 1 and "stop it with `goclaw stop`" in refused.err
     await home.kill()
     gate.opened.set()
     done = await home.run("store", "copy", "--to", address)

@@ -125,5 +125,5 @@ async def test_what_needs_the_store_for_itself_is_refused_while_a_daemon_runs_an
         done = await ended.run(*command, seconds=60)
         assert done.code != 0
         assert f" pid {running.process.pid} on " in done.err and remedy in done.err
-        assert (command[0] == "send") is ("no gateway runs here, but others use the same database" in done.err)
+        assert (command[0] == "send") is ("no gateway is running here, but others use the same database" in done.err)
     assert await running.stop() == 0

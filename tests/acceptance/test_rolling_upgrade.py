@@ -154,8 +154,8 @@ async def test_replicas_of_the_next_version_take_over_one_by_one_and_nothing_is_
 
         refused = await old[0].run("gateway", seconds=60)
         assert refused.code != 0 and "Traceback" not in refused.err
-        assert f"has version {NEWEST + 1}, and this GoClaw ({__version__}) knows up to {NEWEST}" in refused.err
-        assert f"GoClaw {VERSION} has brought it up to date. Install that version here, too" in refused.err
+        assert f"has version {NEWEST + 1}, but this GoClaw ({__version__}) knows only up to {NEWEST}" in refused.err
+        assert f"GoClaw {VERSION} has migrated it. Install that version here, too" in refused.err
         await hear_more(people)
     await eventually(lambda: not any(people.waiting(chat) for chat in people.chats.values()), WAIT_SECONDS)
     query = "SELECT count(*) FROM inbox WHERE state <> 'done'"

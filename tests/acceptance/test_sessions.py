@@ -97,7 +97,7 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     assert (await talking.run("send", "--session", "tui:you", "m4 plain orange")).code == 0
     await indexed(talking.state)
     forgotten = await talking.run("send", "--session", "tui:me", f"/forget {await order(talking)}")
-    assert forgotten.out.startswith("Forgotten: ")
+    assert forgotten.out.startswith("Deleted ")
     assert holding(talking.state) == []
     assert "did you mean" in (await talking.run("sessions", "show", "tui:me")).err
     assert "orange" in (await talking.run("sessions", "show", "tui:you")).out
@@ -106,9 +106,7 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     assert holding(talking.state) == []
     verified = await talking.run("audit", "verify")
     assert (
-        verified.code == 0
-        and "no fault found\n" in verified.out
-        and "the words of 2 lines were blanked" in verified.out
+        verified.code == 0 and "no fault found\n" in verified.out and "the text of 2 lines was removed" in verified.out
     )
 
 
@@ -125,11 +123,11 @@ async def test_an_audit_log_that_is_cut_off_is_not_taken_for_one_after_a_kill(ta
     assert await talking.stop() == 0
     whole = path.read_bytes().splitlines(keepends=True)
     sound = await talking.run("audit", "verify")
-    assert sound.out == f"{len(whole)} lines verified, from {path}:1 on: no fault found\n"
+    assert sound.out == f"{len(whole)} lines verified, starting at {path}:1: no fault found\n"
     path.write_bytes(b"".join(whole[:-1]))
     cut = await talking.run("audit", "verify")
     place, gone = f"{path}:{len(whole) - 1}", f"line {len(whole)} of the chain is missing"
-    assert cut.code == 1 and cut.out.startswith(f"{place}: {gone} behind this line: the log was cut off here\n")
+    assert cut.code == 1 and cut.out.startswith(f"{place}: {gone} after this line: the log was cut off here\n")
     await talking.start()
     after = await talking.run("audit", "verify")
     assert after.code == 1 and f"{path}:{len(whole)}: {gone} before this line\n" in after.out
@@ -193,6 +191,6 @@ async def test_what_is_older_than_wanted_is_gone_after_the_start(folder: Path, m
         await home.start()
         await eventually(lambda: home.read(ROWS) == [(1,)])
         log = home.state / "logs" / "goclaw.log"
-        await eventually(lambda: "2 rows of 1 sessions were older than retention.days (7)" in log.read_text())
+        await eventually(lambda: "deleted 2 rows of 1 sessions, older than retention.days (7)" in log.read_text())
         assert "said 1 days ago" in (await home.run("sessions", "show", "tui:me", "--full")).out
         assert await home.stop() == 0

@@ -265,10 +265,10 @@ async def test_a_wrong_token_silences_telegram_and_nothing_else(home: Installati
     home.config["telegram"]["token"] = "42:AAwrong-token-of-somebody-else-entirely"
     home.write_config()
     await home.start()
-    await eventually(lambda: "the bot token is refused" in home.output)
+    await eventually(lambda: "Telegram refuses the bot token" in home.output)
     told = await home.run("send", "m1 plain")
     assert told.code == 0 and told.out == "answer m1 (end)\n"
-    assert "the bot token is refused" in (await home.run("status")).out
+    assert "Telegram refuses the bot token" in (await home.run("status")).out
     assert "AAwrong" not in home.output + (home.state / "logs" / "goclaw.log").read_text()
     assert await home.stop() == 0
 
@@ -393,7 +393,7 @@ async def test_a_number_never_chooses_what_stands_elsewhere_on_the_screen(ann: P
     shown = await ann.ask(f"{ann.name('a')} {call}")
     assert "1. Read the log\n2. Mend the query" in shown and "\n\n• Approve\n• Keep planning\n\n" in shown
     assert [button["text"] for row in ann.sent()[-1].keyboard for button in row] == asked["options"]
-    assert "could mean more than one thing" in await ann.ask("1")
+    assert "is ambiguous here" in await ann.ask("1")
     assert len(ann.requests) == 1, "it is still asked"
     await ann.say("keep planning")
     assert (await ann.hears(3))[-1].endswith("Keep planning (end)")

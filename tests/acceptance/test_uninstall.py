@@ -38,11 +38,11 @@ async def test_what_was_installed_goes_and_the_data_only_after_a_backup_and_its_
     assert asked.code == 1 and home.is_alive()
     for place in (home.root / ".venv", home.root / ".tools", links / "goclaw", completion):
         assert str(place) in asked.out
-    assert f"{home.folder / '.bashrc'}:2: a line of yours" in asked.out
+    assert f"{home.folder / '.bashrc'}:2: your line" in asked.out
     assert f"Data: {home.state}" in asked.out and "stays" in asked.out
 
     mistaken = await home.goclaw("uninstall", "--yes", "--data", stdin="goclaw\n")
-    assert mistaken.code == 1 and "that is another name; nothing was removed" in mistaken.err
+    assert mistaken.code == 1 and "that is a different name; nothing was removed" in mistaken.err
     assert home.is_alive() and (home.root / ".venv").is_dir() and completion.exists()
 
     last = home.folder / "last.tar.gz"

@@ -81,7 +81,7 @@ async def test_an_upgrade_under_load_loses_nothing_and_doubles_nothing(home: Hom
     text = license_.read_text()
     license_.write_text("mine")
     refused = await home.goclaw("upgrade")
-    assert refused.code == 1 and "changes that are in no commit: LICENSE" in refused.err
+    assert refused.code == 1 and "uncommitted changes: LICENSE" in refused.err
     license_.write_text(text)
     checked = await home.well("upgrade", "--check")
     assert f"GoClaw {OLD} would become {NEW} (v{NEW})." in checked.out and NEWS in checked.out
@@ -94,7 +94,7 @@ async def test_an_upgrade_under_load_loses_nothing_and_doubles_nothing(home: Hom
     assert home.pid != pid and len(home.said) > 5
     await home.is_well(NEW)
     assert (home.state / "goclaw.db").stat().st_ino == before
-    news = f"GoClaw {NEW} runs now (before: {OLD}). New: {NEWS} (and 1 more changes)"
+    news = f"GoClaw {NEW} is now running (before: {OLD}). New: {NEWS} (and 1 more changes)"
     await eventually(lambda: news in [sent.text for sent in home.telegram.sent(ANN)])
     await home.well("restart")
     await home.is_well(NEW)

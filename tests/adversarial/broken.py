@@ -101,7 +101,7 @@ CONFIGS: list[Case] = [
     ("policy:\n  mode: plan\npolicy:\n  mode: default\n", "3:1", "policy", ["duplicate key", "1:1"]),
     ("audit: {enabled: true, enabled: false}\n", "1:24", "audit.enabled", ["duplicate key"]),
     ("policy: {mode: plan\n", "2:1", "not YAML", ["not YAML"]),
-    ("workspace: /\n", "1:1", "workspace", ["state folder must not lie inside"]),
+    ("workspace: /\n", "1:1", "workspace", ["state folder must not be inside"]),
 ]
 """Each lies at `config.yaml` in the state folder."""
 

@@ -53,24 +53,24 @@ def test_a_session_in_the_users_file_is_a_plain_name(target: Target, session: st
 def test_who_may_do_what_cannot_lie_where_the_agent_writes(cold_target: Target) -> None:
     target = cold_target
     target.config.write_text("workspace: work\nstate_dir: state\nusers_file: work/users.json\n")
-    assert "config.yaml:3:1: users_file: should not lie inside the workspace" in refusal(target)
+    assert "config.yaml:3:1: users_file: should not be inside the workspace" in refusal(target)
     target.config.write_text("workspace: work\nstate_dir: state\n")
     (target.state / "users.json").unlink()
     (target.state / "users.json").symlink_to(target.workspace / "mine.json")
-    assert "users_file: should not lie inside the workspace" in refusal(target)
+    assert "users_file: should not be inside the workspace" in refusal(target)
 
 
 def test_the_configuration_cannot_lie_where_the_agent_writes(target: Target) -> None:
     inside = target.workspace / "config.yaml"
     inside.write_text(f"workspace: .\nstate_dir: {target.state}\n")
-    assert "lies inside the workspace" in refusal(target, "--config", str(inside), "config", "check")
+    assert "is inside the workspace" in refusal(target, "--config", str(inside), "config", "check")
 
 
 @pytest.mark.parametrize("workspace", ["/", "/tmp/..", "state/..", ".", "state", "loop"])
 def test_a_workspace_that_holds_the_state_folder_is_refused(target: Target, workspace: str) -> None:
     (target.folder / "loop").symlink_to(".")
     target.config.write_text(f"workspace: {workspace}\nstate_dir: state\n")
-    assert "must not lie inside the workspace" in refusal(target)
+    assert "must not be inside the workspace" in refusal(target)
 
 
 def test_a_loop_of_links_as_workspace_is_an_error_in_words(target: Target) -> None:

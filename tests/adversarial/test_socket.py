@@ -60,7 +60,7 @@ async def test_a_listed_login_without_the_role_reads_no_other_session(tmp_path: 
     me = User(f"tui:{login_name()}")
     async with serving(tmp_path, me, User("telegram:5"), User("tui:bob")) as (core, path):
         await telegrams_secret(core)
-        with pytest.raises(StateError, match=r"not open to you \(telegram:5 is not a session of tui:"):
+        with pytest.raises(StateError, match=r"no access to the session telegram:5 \(telegram:5 is not a session of"):
             async with attach(path, "telegram:5"):
                 pass
         for session in ("telegram:5", "telegram:-100", "primary", ""):

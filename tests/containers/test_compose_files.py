@@ -28,7 +28,7 @@ def test_compose_accepts_the_file(file: str, profile: str) -> None:
 
 
 def test_compose_refuses_a_limit_that_is_said_twice(tmp_path: Path) -> None:
-    """The check above would notice: the file as it was once, with `pids_limit` beside the limits."""
+    """The check above would notice: the previous file once, with `pids_limit` beside the limits."""
     file = tmp_path / "docker-compose.yml"
     text = (ROOT / FILES[0]).read_text().replace("    tmpfs: [/tmp]\n", "    tmpfs: [/tmp]\n    pids_limit: 100\n", 1)
     file.write_text(text)

@@ -152,7 +152,7 @@ def test_a_killed_daemon_is_started_again_and_answers(service: Service) -> None:
 
 def test_a_stop_before_it_is_started_again_is_a_stop(service: Service) -> None:
     service.send("KILL")
-    assert "systemd was about to start it again; stopped" in service.goclaw("stop")
+    assert "systemd was about to restart it; stopped" in service.goclaw("stop")
     assert service.property("ActiveState") == "inactive"
     service.goclaw("start")
     assert "You said: hi" in service.answer()

@@ -57,7 +57,7 @@ async def test_a_tool_line_inside_the_envelope_is_not_an_order() -> None:
 async def test_what_is_no_json_object_is_explained_instead_of_called(written: str) -> None:
     _, finished = await ask(UserMessage(f"/tool read {written}"))
     assert finished.message.calls == ()
-    assert f"`/tool read` needs a JSON object after the name; this is none: {written}" in finished.message.text
+    assert f"`/tool read` needs a JSON object after the name, but got: {written}" in finished.message.text
 
 
 async def test_results_are_reported_in_the_order_of_the_calls() -> None:

@@ -42,7 +42,7 @@ async def test_half_an_answer_is_never_taken_for_a_whole_one(
     assert heard.text.startswith("Hel")
     assert (heard.failed.kind, heard.failed.partial) == (KINDS.TRUNCATED, True)
     assert heard.failed.spec == wire.spec
-    assert str(heard.failed).startswith(f"{wire.spec}: the answer broke off")
+    assert str(heard.failed).startswith(f"{wire.spec}: the connection broke")
 
 
 async def test_an_error_in_the_middle_of_a_stream_has_its_kind(

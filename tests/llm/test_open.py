@@ -178,7 +178,7 @@ def test_a_mark_that_a_provider_cannot_place_is_refused_with_agent_provider_and_
     with pytest.raises(ConfigError) as refused:
         check_caching(cached(model="half:nova"))
     (problem,) = refused.value.problems
-    assert problem.startswith("agents.kinds.reader.policy.cache.after_tools: half has a prompt cache, but no mark can")
+    assert problem.startswith("agents.kinds.reader.policy.cache.after_tools: the prompt cache of half allows no mark")
 
 
 @pytest.mark.parametrize("model", ["anthropic:claude-opus-5-5", "ollama:qwen3", "openai-chat:gpt-6", "demo"])

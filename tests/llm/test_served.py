@@ -100,8 +100,8 @@ async def test_a_refusal_teaches_the_window_and_a_restart_remembers_it(fake: Fak
     model = at(fake.url, ports)
     failed = (await ask(model, saying("hi"))).failed
     assert (failed.kind, model.context_window) == (ModelErrorKind.OVERFLOW, 8_192)
-    assert (
-        ports.served.of(SPEC).window_words(8_192) == "8,192 tokens, as the server said when it refused a longer request"
+    assert ports.served.of(SPEC).window_words(8_192) == (
+        "8,192 tokens, according to the server, which refused a longer request"
     )
     later, news = ServedModels(), ports.served.news()
     later.restore(orjson.loads(orjson.dumps(news)))

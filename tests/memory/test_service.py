@@ -347,7 +347,7 @@ async def test_switched_off_it_has_no_index_and_says_so(tmp_path: Path) -> None:
         assert await home.found("fence") == []
         assert await home.memory.talks() == ()
         await home.memory.reindex()
-        assert (await home.memory.status()).details == ("memory.enabled is false: nothing is indexed or searched",)
+        assert (await home.memory.status()).details == ("memory.enabled is false, so nothing is indexed or searched",)
         assert list(home.index.parent.iterdir()) == []
 
 

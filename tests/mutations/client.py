@@ -206,8 +206,8 @@ BUGS: list[Bug] = [
         "what a tool says of itself can steer the terminal",
         "class injection: escape sequences",
         f"{_TUI}/widgets/tool_cards.py",
-        "return one_line(self._doing, DOING_LENGTH) if self._doing else",
-        "return self._doing if self._doing else",
+        "return one_line(told, DOING_LENGTH) if told else",
+        "return told if told else",
         f"{_TESTS}/test_conversation.py::test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_that_is_opened_later",
     ),
     bug(

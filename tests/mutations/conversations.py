@@ -134,8 +134,8 @@ BUGS: list[Bug] = [
         "who is not the owner reads conversations of others past the tool that decides",
         "class rights: a second way to the index",
         "goclaw/memory/memory_queries.py",
-        '        if not actor.owner:\n            raise AccessDenied("only the owner of the state folder searches',
-        '        if not actor:\n            raise AccessDenied("only the owner of the state folder searches',
+        '        if not actor.owner:\n            raise AccessDenied("only the owner of the state folder may search',
+        '        if not actor:\n            raise AccessDenied("only the owner of the state folder may search',
         "tests/memory/test_memory_queries.py::test_the_conversations_by_themselves_are_for_the_owner_alone",
     ),
     bug(

@@ -277,7 +277,7 @@ BUGS: list[Bug] = [
         "tests/extensions/registries/server/test_api_pages.py::test_admins_and_publishers_publish_and_nobody_else",
     ),
     bug(
-        "a name of ours is the newest of somebody elsewhere",
+        "a name of ours is the newest version of somebody elsewhere",
         "class registry: dependency confusion",
         "goclaw/extensions/registries/server/catalogue.py",
         "{name.lower(): OWN for _, name in self._store.owned()}",

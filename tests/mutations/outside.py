@@ -234,7 +234,7 @@ BUGS: list[Bug] = [
         "tests/extensions/registries/test_finder.py::test_each_connection_goes_to_an_address_that_was_checked",
     ),
     bug(
-        "a registry that nobody has heard of for long still says what is the newest",
+        "a registry that nobody has heard of for long still says what is the newest version",
         "class supply chain: a frozen catalogue",
         _RESOLVING,
         "    if now - sync.synced_at > registry.known_for:",

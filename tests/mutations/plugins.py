@@ -28,8 +28,8 @@ BUGS: list[Bug] = [
         "a fault of a plugin file takes its tools away",
         "class plugins: a typing error while the daemon runs",
         _FILES,
-        '        stays = "; its last good',
-        '        self._drop(file.title)\n        stays = "; its last good',
+        '        stays = "; its last valid',
+        '        self._drop(file.title)\n        stays = "; its last valid',
         "tests/tools/toolkit/test_plugin_files.py::test_a_fault_leaves_the_version_before_in_place_and_has_its_line",
     ),
     bug(

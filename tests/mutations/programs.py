@@ -254,7 +254,7 @@ BUGS: list[Bug] = [
         "a token in the wrong place is repeated in the error",
         "an error that names the field as it came",
         f"{_API}/reading.py",
-        '    return mask(name) if _PLAIN.fullmatch(name) else "[a name that is none of ours]"',
+        '    return mask(name) if _PLAIN.fullmatch(name) else "[an unknown name]"',
         "    return name",
         f"{_API_TESTS}/test_routes.py::test_a_token_in_the_address_is_refused_and_not_repeated",
     ),

@@ -419,7 +419,7 @@ BUGS: list[Bug] = [
         "`goclaw schedule pause` names an order for chats",
         "a shell that knows no /schedule",
         "goclaw/conversation/schedules/orders.py",
-        'return f"{name} is paused until it is resumed."',
+        'return f"{name} is paused until you resume it."',
         'return f"{name} is paused; /schedule resume {name} lets it go on."',
         "tests/program/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
     ),

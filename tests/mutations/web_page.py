@@ -118,8 +118,8 @@ BUGS: list[Bug] = [
         "the approver is not told which page",
         "a code alone says nothing",
         _APPROVALS,
-        '        f"Let in as {actor.key}: {asking}. If',
-        '        f"Let in as {actor.key}. If',
+        '        f"Signed in as {actor.key}: {asking}. If',
+        '        f"Signed in as {actor.key}. If',
         f"{_LOGIN_TESTS}::test_a_code_that_a_person_approves_lets_the_page_in_as_that_person",
     ),
     bug(

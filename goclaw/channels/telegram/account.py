@@ -28,16 +28,16 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """Seconds between two polls: unacknowledged updates come again at once."""
-RECEIVED = "The code is right. Go on in the terminal."
+RECEIVED = "The code is correct. Continue in the terminal."
 
 REFUSED = "Telegram refuses this token (401 or 404): copy it again from @BotFather"
 CONFLICT = (
-    "another program reads this bot's messages, or it has a webhook (409); if that is GoClaw, "
-    f"{daemon_command('stop')} ends it; then try again"
+    "another program reads this bot's messages, or the bot has a webhook (409); if GoClaw is that program, stop it "
+    f"with {daemon_command('stop')}, then try again"
 )
 FULL = (
-    f"{BATCH} messages wait for the bot already, and the code would come behind them; start GoClaw, which takes them, "
-    "write to the bot, and `goclaw logs` shows your id"
+    f"{BATCH} messages are already waiting for the bot, so the code would arrive too late; start GoClaw, write to the "
+    "bot, and find your id with `goclaw logs`"
 )
 
 
@@ -71,7 +71,7 @@ class TelegramAccount:
             raise ChannelError(REFUSED) from None
         except TelegramError as error:
             raise ChannelError(
-                f"Telegram cannot be asked ({error.message}); check the network, telegram.base_url and telegram.proxy"
+                f"Telegram cannot be reached ({error.message}); check the network, telegram.base_url and telegram.proxy"
             ) from None
         return Me(bot.id, bot.username or "")
 
@@ -104,7 +104,7 @@ class TelegramAccount:
                 after = {"offset": update["update_id"] + 1, "limit": 1, "timeout": 0}
                 await call(self._bot, "getUpdates", after | {"allowed_updates": list(ALLOWED_UPDATES)})
         except TelegramError as error:
-            log.debug("the code was not settled, so the daemon takes it for a message: %s", error.message)
+            log.debug("the code could not be acknowledged, so the daemon will read it as a message: %s", error.message)
 
 
 def open_account(config: Config, http: aiohttp.ClientSession, clock: Clock) -> TelegramAccount:
@@ -115,7 +115,7 @@ def open_account(config: Config, http: aiohttp.ClientSession, clock: Clock) -> T
     """
     settings = config.telegram
     if settings.token is None:
-        raise ConfigError("there is no telegram.token (or TELEGRAM_BOT_TOKEN)")
+        raise ConfigError("no token is set: set telegram.token or TELEGRAM_BOT_TOKEN")
     token = settings.token.get_secret_value()
     remember(token)
     # At DEBUG the library logs the address of the server, which holds the token.

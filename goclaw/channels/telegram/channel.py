@@ -142,7 +142,7 @@ class TelegramChannel:
             raise DeliveryError(error.message, retry_after=error.seconds) from error
         except TelegramError as error:
             permanent = isinstance(error, TooLarge | BadRequest)
-            raise DeliveryError(f"the file cannot be had: {error.message}", permanent=permanent) from error
+            raise DeliveryError(f"the file cannot be downloaded: {error.message}", permanent=permanent) from error
 
     def health(self) -> str:
         return (self._webhook and self._webhook.line()) or self._health.line()
@@ -184,7 +184,7 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     """
     token = config.telegram.token.get_secret_value().strip() if config.telegram.token else ""
     if not token:
-        raise ConfigError("telegram.enabled is true, but there is no telegram.token (or TELEGRAM_BOT_TOKEN)")
+        raise ConfigError("telegram.enabled is true, but no token is set: set telegram.token or TELEGRAM_BOT_TOKEN")
     remember(token)
     # At DEBUG the library logs the address of the server, which holds the token, and everything said.
     logging.getLogger("telegram").setLevel(logging.INFO)
@@ -207,7 +207,7 @@ async def _remember(folder: Path, secret: str, ports: ChannelPorts) -> Memory:
         if is_alone:
             await albums.load()
     except StateError as error:
-        log.warning("telegram: what was there before this start is not known: %s", error)
+        log.warning("telegram: the state from before this start is unknown: %s", error)
     ports.processes.takes.append(ids.take)
     return Memory(folder, ids, migrations, albums, secret)
 

@@ -59,11 +59,11 @@ class BlockedChats:
         """
         if chat not in self._told:
             self._told.add(chat)
-            log.warning("the General topic of group %d is closed, a message was not sent", chat)
+            log.warning("the General topic of group %d is closed; a message was not sent", chat)
             self._alerts.tell(
                 _blocked_key(chat),
-                f"The General topic of Telegram group {chat} is closed, and a message for the group could not be sent. "
-                "Reopen the topic, or make the bot an admin of the group who may manage topics.",
+                f"I could not send a message to the Telegram group {chat} because its General topic is closed. Reopen "
+                "the topic, or let the bot manage topics as an admin of the group.",
             )
         return DeliveryError("telegram: the General topic of the group is closed", closed=True)
 
@@ -75,7 +75,7 @@ class BlockedChats:
 
     def blocked(self, chat: int) -> None:
         """Mark a chat as blocked, as Telegram reports; no alert is needed while nothing is sent there."""
-        self._note(chat, "telegram: the bot was blocked or taken out of the chat")
+        self._note(chat, "telegram: the bot was blocked or removed from the chat")
 
     def _note(self, chat: int, reason: str) -> None:
         if len(self._closed) >= MAX_CHATS:
@@ -88,11 +88,11 @@ class BlockedChats:
         if chat in self._told:
             return
         self._told.add(chat)
-        log.warning("chat %d takes no messages any more, nothing is sent there until it does: %s", chat, reason)
+        log.warning("chat %d no longer accepts messages; nothing is sent there until it does: %s", chat, reason)
         self._alerts.tell(
             _blocked_key(chat),
-            f"Telegram chat {chat} takes no messages any more ({reason}). Nothing is sent there until somebody writes "
-            "to the bot there again.",
+            f"Telegram chat {chat} no longer accepts messages ({reason}). Nothing is sent there until somebody writes "
+            "to the bot in it again.",
         )
 
 
@@ -127,12 +127,13 @@ class UnlistedGroups:
 
     def joined(self, chat: int, by: int) -> None:
         """Report that the bot was put into the group."""
-        log.warning("telegram: %d put the bot into group %d, which is not listed in telegram.groups", by, chat)
+        log.warning("telegram: %d added the bot to group %d, which is not listed in telegram.groups", by, chat)
         if self._is_admin(Actor(f"{CHANNEL}:{by}", CHANNEL)):
             self._alerts.tell(
                 _unlisted_key(chat),
-                f"an admin put me into the Telegram group {chat}, where I hear nothing yet. To let listed people talk "
-                f"to me there, add {chat} to telegram.groups in the configuration, then {daemon_command('restart')}.",
+                f"an admin added me to the Telegram group {chat}, where I do not answer yet. To let listed people "
+                f"talk to me there, add {chat} to telegram.groups in the configuration, then "
+                f"{daemon_command('restart')}.",
             )
 
     def left(self, chat: int) -> None:
@@ -164,8 +165,8 @@ class ChatAccess:
             self._note_group(change)
 
     def _note_group(self, change: Membership) -> None:
-        what = "is in" if change.reachable else "was taken out of"
-        log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+        what = "was added to" if change.reachable else "was removed from"
+        log.info("telegram: the bot %s group %d, by %d", what, change.chat, change.by)
         is_listed = change.chat in self.groups or self.migrations.origin(change.chat) in self.groups
         if not change.reachable:
             self.unlisted.left(change.chat)

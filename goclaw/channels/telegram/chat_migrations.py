@@ -81,7 +81,7 @@ class ChatMigrations:
         if known or self.current(new) == old or old == new:  # nothing goes in circles
             return
         self._after[old], self._before[new] = new, old
-        log.info("telegram: group %d is the supergroup %d now; the conversation goes on", old, new)
+        log.info("telegram: group %d is now the supergroup %d; the conversation continues", old, new)
         try:
             await self._state.learn({f"{MOVED_FROM}:{new}": old})
         except StateError:

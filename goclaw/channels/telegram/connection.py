@@ -17,13 +17,16 @@ log = logging.getLogger(__name__)
 
 
 REFUSED = (
-    "the bot token is refused (401 or 404); check telegram.token (from @BotFather) and telegram.base_url, then restart"
+    "Telegram refuses the bot token (401 or 404); check telegram.token (from @BotFather) and telegram.base_url, "
+    "then restart"
 )
-CONFLICT = "another program uses this bot's token (409); stop the other one"
-WEBHOOK = "the bot has a webhook, so Telegram lets nobody poll (409); whoever set it again uses this bot, too"
-LOCKED = "polls with this bot's token already; stop it there, or give this one a bot of its own"
+CONFLICT = "another program uses this bot's token (409); stop that program"
+WEBHOOK = (
+    "the bot has a webhook, so Telegram allows no polling (409); another program that uses this bot keeps setting it"
+)
+LOCKED = "already polls with this bot's token; stop it there, or use another bot here"
 STANDING_BY = "another replica polls"
-SILENT = "no poll was answered for a while; reconnecting"
+SILENT = "no answer to a poll for a while; reconnecting"
 
 LASTING_SECONDS = 30.0
 """Seconds of pause from which a conflict is lasting: it is not just the last poll of an old run."""

@@ -57,7 +57,7 @@ async def import_files(folder: Path, state: ChannelState) -> None:
         await state.learn({f"{MOVED_FROM}:{new}": old for new, old in moves_of(moved).items()})
         await asyncio.to_thread(_delete, found)
     except (OSError, StateError) as error:
-        log.warning("telegram: files of the former version are read again at the next start: %s", error)
+        log.warning("telegram: the files of the previous version will be read again at the next start: %s", error)
 
 
 def _delete(paths: Sequence[Path]) -> None:
@@ -72,7 +72,7 @@ async def _read(path: Path, shape: TypeAdapter[T], empty: T) -> T:
     except FileNotFoundError:
         return empty
     except ValidationError as error:
-        log.warning("%s is not used: %s", path, type(error).__name__)
+        log.warning("%s is ignored: %s", path, type(error).__name__)
         return empty
 
 

@@ -165,7 +165,7 @@ class ListeningAmongOthers:
             try:
                 await self._processes.tell(HOLD, f"{chat} {seconds:g}")
             except StateError as error:
-                log.debug("a request to wait is not told to other processes: %s", error)
+                log.debug("other processes were not told of a request to wait: %s", error)
 
         task = self._tasks.create_task(tell())
         self._telling.add(task)

@@ -148,7 +148,7 @@ class LiveViews:
         try:
             return await self._message_ids.hand_over(delivery.turn, delivery.id)
         except StateError as error:
-            log.warning("a preview stays beside its text: %s", error)
+            log.warning("a preview stays next to its text: %s", error)
             self._beside.append(delivery.id)
             return None
 
@@ -175,7 +175,7 @@ class LiveViews:
             # In either case it may arrive after the answer, so the answer must not be in the same message.
             view.display.abandoned = True
             await self._message_ids.intend(view.turn, view.session)
-            log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
+            log.debug("a preview of turn %s is stuck; the answer is sent without it", view.turn)
         return view.display.shown
 
     def _continue(self, view: TurnView) -> None:

@@ -49,7 +49,7 @@ class LiveMessageIds:
         try:
             known = await self._state.previews(CHANNEL, session)
         except StateError as error:
-            log.warning("previews of another process stay beside their answers: %s", error)
+            log.warning("previews of another process stay next to their answers: %s", error)
             return
         # Of what this one noted when it had the session last, another process may have handed some over.
         for key in [key for key, noted in self._sessions.items() if noted == session]:
@@ -125,7 +125,7 @@ class LiveMessageIds:
         try:
             await self._state.note_preview(CHANNEL, session, turn, message_id)
         except StateError as error:
-            log.warning("a preview is not remembered over a restart: %s", error)
+            log.warning("a preview will be forgotten at a restart: %s", error)
             return False
         return True
 

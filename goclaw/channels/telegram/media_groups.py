@@ -146,7 +146,7 @@ class MediaGroups:
         try:
             await self._state.hand_over(name, keep=is_taken)
         except StateError as error:
-            log.warning("an album is handed over once more, which changes nothing: %s", error)
+            log.warning("an album is handed over again, which changes nothing: %s", error)
 
     async def edit(self, name: str, message: Json) -> Sequence[Json] | None:
         """Put the new version of a part into its group.

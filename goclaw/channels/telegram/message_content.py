@@ -205,7 +205,7 @@ _FILE_KINDS: Mapping[str, Callable[[Any], AttachedFiles]] = {
 
 
 def _too_large(what: str, size: int, limit: int) -> str:
-    return f"[{what.strip()}, {in_megabytes(size)}: larger than {limit >> 20} MB, not opened]"
+    return f"[{what.strip()}, {in_megabytes(size)}: larger than {limit >> 20} MB, not downloaded]"
 
 
 def _mime(file: Json, default: str) -> str:
@@ -289,7 +289,7 @@ def _sticker(sticker: Json) -> str:
 def _story(story: Json) -> str:
     chat = story["chat"]
     author = chat.get("title") or chat.get("first_name") or chat.get("username") or chat["id"]
-    return f"Story {int(story['id'])} of {in_one_line(author)}; a bot cannot open stories"
+    return f"Story {int(story['id'])} by {in_one_line(author)}; a bot cannot open stories"
 
 
 def _checklist(checklist: Json) -> str:

@@ -87,7 +87,7 @@ def target_of(address: Address) -> ChatTarget:
         thread = None if address.thread in (None, str(GENERAL_TOPIC)) else int(address.thread)
         return ChatTarget(int(address.chat), thread, None if address.reply_to is None else int(address.reply_to))
     except ValueError:
-        raise DeliveryError(f"{address.chat} is not a numeric chat id of Telegram", permanent=True) from None
+        raise DeliveryError(f"{address.chat} is not a numeric Telegram chat id", permanent=True) from None
 
 
 async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
@@ -136,7 +136,7 @@ def sent_id(message: Any) -> int:
     try:
         return int(message["message_id"])
     except (KeyError, TypeError, ValueError):
-        raise Unanswered("an answer that is no message") from None
+        raise Unanswered("an answer that is not a message") from None
 
 
 async def edit_text(
@@ -224,7 +224,7 @@ def closes_chat(error: TelegramError) -> bool:
 MAX_PARTS = 4
 """Maximum consecutive messages; a longer text is sent as its beginning and a document with the whole."""
 BEGINNING_UNITS = 1_000
-WHOLE_BELOW = "…\n\n(This is the beginning. The whole text is in the file below.)"
+WHOLE_BELOW = "…\n\n(Only the beginning: the file below has the whole text.)"
 WHOLE_NAME = "answer.md"
 MAX_UPLOAD = 50 * 1024 * 1024
 """Maximum bytes that a bot may upload (Bot API, sendDocument)."""
@@ -252,7 +252,7 @@ async def parts_of(delivery: Delivery, load_blob: Callable[[str], Awaitable[byte
     """
     parts = await _texts(delivery.text) if delivery.media is None else await _with_file(delivery, load_blob)
     if not parts:
-        raise DeliveryError("there is nothing in this message to send", permanent=True)
+        raise DeliveryError("this message is empty", permanent=True)
     return parts
 
 
@@ -311,7 +311,7 @@ async def upload(bot: Bot, file: OutgoingFile, target: ChatTarget, keyboard: Inl
         except BadRequest as error:
             if closes_chat(error) or refuses_topic(error):
                 raise
-            log.info("%s goes as a document: %s", file.name, error.message)
+            log.info("%s is sent as a document: %s", file.name, error.message)
     return await _send_file(bot, "document", file, target, keyboard)
 
 

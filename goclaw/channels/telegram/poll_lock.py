@@ -100,13 +100,13 @@ def _lock_folders() -> Iterator[Path]:
     try:
         candidates.append(Path(tempfile.gettempdir()) / f"goclaw-{os.geteuid()}")
     except FileNotFoundError as error:  # none can be written to: a container with a root that can only be read
-        log.debug("no temporary folder holds a lock: %s", error)
+        log.debug("no temporary folder can hold a lock: %s", error)
     for folder in candidates:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             found = folder.lstat()
         except OSError as error:
-            log.debug("%s holds no lock: %s", folder, error.strerror)
+            log.debug("%s cannot hold a lock: %s", folder, error.strerror)
             continue
         # In a folder of others they could take the lock, or lead us to another file.
         if found.st_uid == os.geteuid() and not found.st_mode & 0o022:

@@ -33,7 +33,7 @@ MAX_FLOOD_PAUSE = 3600.0
 SILENCE = 120.0
 """Seconds without a finished poll after which the client is rebuilt (openclaw's watchdog has the same)."""
 MAX_POLL = 70.0
-"""Seconds that a healthy poll may take: the longest one that can be configured (50), connecting and answering."""
+"""Maximum seconds of a healthy poll: the longest configurable wait (50), plus connecting and answering."""
 FIRST_LOOK, MAX_LOOK = 0.1, 0.5
 """Seconds before the next poll while something is not durable yet: growing, because it may be a disk in trouble."""
 IDLE_SECONDS = 6 * 24 * 3600.0
@@ -249,7 +249,7 @@ class Poller:
             log.warning("telegram: the webhook could not be removed: %s", error.message)
             return False
         self._webhook_removed = True
-        log.warning("telegram: the bot had a webhook; it is removed, because telegram.mode is polling")
+        log.warning("telegram: removed the bot's webhook because telegram.mode is polling")
         return True
 
 
@@ -262,5 +262,5 @@ def checked(found: Any) -> Updates:
     items = found if isinstance(found, list) else [found]
     updates = [item for item in items if isinstance(item, dict) and type(item.get("update_id")) is int]
     if not isinstance(found, list) or (items and not updates):
-        raise NetworkError("getUpdates answered something that is no list of updates")
+        raise NetworkError("getUpdates did not return a list of updates")
     return updates

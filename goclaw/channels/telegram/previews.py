@@ -125,7 +125,7 @@ class Previews:
 
     async def _refuse(self, session: str) -> None:
         if not self.is_ours(session):
-            raise OwnershipLost("another process has taken the session over")
+            raise OwnershipLost("another process has taken over the session")
 
     def is_ours(self, session: str) -> bool:
         """Whether this process shows the turns of a session."""
@@ -159,7 +159,7 @@ class Previews:
         try:
             await delete(self._bot, target.chat, message_id)
         except TelegramError as error:
-            log.info("telegram: a preview stays beside its answer: %s", error.message)
+            log.info("telegram: a preview stays next to its answer: %s", error.message)
 
     def _is_draft(self, view: TurnView) -> bool:
         """Whether a turn is shown in a draft: once it has a live message, that one is used."""
@@ -186,7 +186,7 @@ class Previews:
             await self._send_draft(view, chunk, can_stop=True)
         except BadRequest:
             await self._send_draft(view, chunk, can_stop=False)
-            log.info("telegram: this server knows no Stop button for drafts; /stop works everywhere")
+            log.info("telegram: this server supports no Stop button for drafts; /stop works everywhere")
             self._stop_button.shut(UNKNOWN_SECONDS)
 
     async def _send_draft(self, view: TurnView, chunk: RenderedMessage, *, can_stop: bool) -> None:
@@ -243,7 +243,7 @@ class Previews:
         log.debug("the preview of turn %s failed: %s", view.turn, error.message)
         # The library calls every 404 a wrong token; were it that, nothing at all would work.
         if draft and isinstance(error, InvalidToken):
-            log.info("telegram: this server knows no drafts; private chats get messages that grow")
+            log.info("telegram: this server supports no drafts; private chats get messages that grow")
             self._drafts.shut(UNKNOWN_SECONDS)
             view.display.shown = None
         else:

@@ -43,7 +43,7 @@ class Flood(TelegramError):
     """Telegram's flood control (429). The library's own `RetryAfter` warns of its own future on every use."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"Telegram asks to wait {seconds:g} s")
+        super().__init__(f"Telegram asks us to wait {seconds:g} s")
         self.seconds = seconds
 
 
@@ -95,7 +95,7 @@ class AiohttpRequest(BaseRequest):
             raise Flood(wait_of(body))
         if status >= CLIENT_ERROR and status != UNAUTHORIZED and not is_json(body):
             # Something in between answered; what Telegram did, if it was asked at all, is unknown.
-            raise Unanswered(f"HTTP {status} from something that is not the Bot API; check telegram.base_url")
+            raise Unanswered(f"HTTP {status} from a server that is not the Bot API; check telegram.base_url")
         if status < CLIENT_ERROR and b'"result"' not in body:
             raise Unanswered("an answer that is not Telegram's")  # the library would look for its result
         return status, body

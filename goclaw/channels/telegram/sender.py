@@ -134,10 +134,12 @@ class Sender:
         except OwnershipLost:
             raise
         except StateError as error:
-            return DeliveryError(f"the group moved to {new}, which cannot be kept: {error}", retry_after=MOVE_SECONDS)
+            return DeliveryError(
+                f"the group moved to {new}, but this cannot be stored: {error}", retry_after=MOVE_SECONDS
+            )
         if self._migrations.current(chat) == chat:
             return DeliveryError(f"telegram: the group moved to {new}, which cannot be followed", closed=True)
-        return DeliveryError("the group moved to another chat id; sending there now", retry_after=MOVE_SECONDS)
+        return DeliveryError("the group moved to another chat id; now sending there", retry_after=MOVE_SECONDS)
 
     async def _act(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:
         if delivery.action == "send":
@@ -196,7 +198,7 @@ class Sender:
         except BadRequest as error:
             if closes_chat(error):
                 raise
-            log.info("telegram: an answer cannot be edited in and is sent: %s", error.message)
+            log.info("telegram: an answer cannot replace its preview and is sent as a new message: %s", error.message)
             return False
         return True
 
@@ -210,7 +212,7 @@ class Sender:
         parts = await parts_of(delivery, self._load_blob)
         if not handover.parts:
             if isinstance(parts[0], OutgoingFile):
-                raise DeliveryError("a message cannot become a file", permanent=True)
+                raise DeliveryError("an edit cannot turn a message into a file", permanent=True)
             await self._limiter.pace(target.chat)
             await self._edit_chunk(target.chat, message_id, parts[0], keyboard)
             await handover.arrived(str(message_id), last=len(parts) == 1)
@@ -229,7 +231,7 @@ class Sender:
             if NO_TEXT in error.message.lower():
                 await edit_caption(self._bot, chat, message_id, chunk, keyboard)
             elif chunk.spans and is_about_formatting(error):
-                log.warning("telegram refused the formatting of an edit, it goes without: %s", error.message)
+                log.warning("telegram refused the formatting of an edit; sending it without: %s", error.message)
                 await edit_text(self._bot, chat, message_id, RenderedMessage(chunk.text), keyboard)
             else:
                 raise
@@ -280,7 +282,7 @@ class Sender:
                 raise self._blocked.general_closed(target.chat) from error
             if isinstance(part, OutgoingFile) or not part.spans or closes_chat(error) or refuses_topic(error):
                 raise
-            log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
+            log.warning("telegram refused the formatting of a message; sending it without: %s", error.message)
             return await send_text(self._bot, target, RenderedMessage(part.text), keyboard)
 
 

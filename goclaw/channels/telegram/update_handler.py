@@ -96,7 +96,7 @@ class Identity:
             log.debug("getMe failed: %s", error.message)
             return False
         if self._known.is_set() and self._me.username != (bot.username or ""):
-            log.info("telegram: the bot is called @%s now", bot.username)
+            log.info("telegram: the bot is now called @%s", bot.username)
         self._me = Me(bot.id, bot.username or "")
         self._known.set()
         return True
@@ -183,7 +183,7 @@ class UpdateHandler:
         while True:
             for name, chat in await self.albums.left(LEFT_SECONDS):
                 if name not in self._gathering:
-                    log.info("telegram: messages are handed over that another process had gathered")
+                    log.info("telegram: handing over messages that another process had gathered")
                     self._hand_over_soon(name, chat)
             await self.clock.sleep(LOOK_SECONDS)
 

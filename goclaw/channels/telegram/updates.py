@@ -102,7 +102,7 @@ def album_of(identity: str, messages: Sequence[Json], terms: Terms, *, edited: b
 
 def unread(error: Exception, name: object) -> None:
     """Log an update of unknown shape."""
-    log.warning("update %s has a shape that is not known; it is skipped", name)
+    log.warning("skipped update %s: its shape is unknown", name)
     log.debug("what was odd: %s", type(error).__name__)
 
 
@@ -332,7 +332,7 @@ def reaction_of(update: Json, terms: Terms) -> Inbound | None:
         id=f"{CHANNEL}:{number(update['update_id'])}",
         actor=actor,
         session=f"{CHANNEL}:{where}",
-        text=f"reacted with {' '.join(added)} to" if added else f"took back {' '.join(gone)} from",
+        text=f"reacted with {' '.join(added)} to" if added else f"removed {' '.join(gone)} from",
         address=Address(CHANNEL, str(chat_id)),
         received_at=terms.now,
         beside=Beside("reaction", on=str(number(changed["message_id"]))),
@@ -341,9 +341,9 @@ def reaction_of(update: Json, terms: Terms) -> Inbound | None:
 
 def _signs(reactions: Sequence[Json]) -> list[str]:
     """Reactions as people see them; what bears no sign is named."""
-    named = {"custom_emoji": "a sticker-like emoji", "paid": "a paid star"}
+    named = {"custom_emoji": "a custom emoji", "paid": "a paid star"}
     return [
-        shortened(str(each["emoji"]), MAX_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a sign")
+        shortened(str(each["emoji"]), MAX_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a reaction")
         for each in reactions
     ]
 

@@ -100,7 +100,7 @@ class Webhook:
             try:
                 await self._take(update)
             except StateError as error:
-                log.warning("telegram: an update could not be kept, Telegram will send it again: %s", error)
+                log.warning("telegram: an update could not be stored; Telegram will send it again: %s", error)
                 raise web.HTTPServiceUnavailable from None
             self._last_update = self._clock.monotonic()
         return web.Response(status=HTTPStatus.OK)
@@ -129,12 +129,12 @@ class Webhook:
                 raise
             except TelegramError as error:
                 refused = isinstance(error, BadRequest)
-                what = "Telegram does not take telegram.webhook.url" if refused else "no connection"
+                what = "Telegram rejects telegram.webhook.url" if refused else "no connection"
                 self._trouble(f"{what}: {error.message}", alert=refused)
                 pause = backoff.next()
                 await self._clock.sleep(max(error.seconds, pause) if isinstance(error, Flood) else pause)
             else:
-                log.info("telegram: calls us at %s", self._url)
+                log.info("telegram: Telegram calls us at %s", self._url)
                 self._registered_at = self._clock.now()
                 self._fine()
                 self._health.connected()
@@ -150,14 +150,14 @@ class Webhook:
                 raise
             except TelegramError as error:
                 # Calls may arrive all the same, so that is no trouble of the webhook's.
-                log.info("telegram: how the webhook fares could not be asked: %s", error.message)
+                log.info("telegram: the state of the webhook could not be read: %s", error.message)
                 continue
             if found.url != self._url:
-                log.warning("telegram: somebody took the webhook away; it is set again")
+                log.warning("telegram: somebody removed the webhook; setting it again")
                 return
             failed_at = found.last_error_date.timestamp() if found.last_error_date else 0.0
             if found.pending_update_count and failed_at > max(self._registered_at or 0.0, self._latest_success()):
-                waiting = f"{found.pending_update_count} update(s) wait"
+                waiting = f"{found.pending_update_count} update(s) waiting"
                 self._trouble(f"Telegram cannot reach the webhook: {found.last_error_message}; {waiting}", alert=True)
             else:
                 self._fine()
@@ -220,9 +220,9 @@ def kept_secret(state_dir: Path) -> str:
                 file.write(secrets.token_urlsafe(32).encode())
         secret = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StateError(f"{path}: the webhook's secret can be neither read nor made: {error}") from error
+        raise StateError(f"{path}: the webhook's secret can be neither read nor created: {error}") from error
     if not secret:
-        raise StateError(f"{path} is empty: remove it, and a new secret is made")
+        raise StateError(f"{path} is empty: remove it, and GoClaw creates a new secret")
     return secret
 
 
@@ -231,5 +231,5 @@ def _update_in(body: bytes) -> dict[str, Any] | None:
     found = read_json(body)
     if isinstance(found, dict) and type(found.get("update_id")) is int:
         return found
-    log.error("telegram: %d bytes came in that are no update; they are passed over", len(body))
+    log.error("telegram: ignored %d bytes that are not an update", len(body))
     return None

@@ -73,7 +73,7 @@ class Farewell:
     unsent: tuple[str, ...]
     """Messages that no daemon has taken."""
     session: str = ""
-    """The one that was shown at last."""
+    """The toast shown last."""
 
 
 class _Main(Screen[None]):
@@ -107,11 +107,11 @@ class Terminal(App[Farewell]):
         Binding("ctrl+c", "interrupt", "Copy, stop, clear, quit", priority=True),
         Binding("ctrl+l", "layout", "Layout", priority=True),
         Binding("ctrl+o", "fold", "Open or close the tool cards", priority=True),
-        Binding("ctrl+n", "todos", "Open or close the list of what is to be done", priority=True),
-        Binding("ctrl+g", "edit", "Write in your editor", priority=True),
-        Binding("ctrl+p", "let_in", "Let in the web page that asks", priority=True),
+        Binding("ctrl+n", "todos", "Open or close the to-do list", priority=True),
+        Binding("ctrl+g", "edit", "Write in your own editor", priority=True),
+        Binding("ctrl+p", "let_in", "Approve the sign-in of a web page", priority=True),
         Binding("ctrl+t", "theme", "Light or dark", priority=True),
-        Binding("ctrl+end", "jump", "To the end", priority=True),
+        Binding("ctrl+end", "jump", "Go to the end", priority=True),
         Binding("pageup", "page(-1)", "Page up", priority=True),
         Binding("pagedown", "page(1)", "Page down", priority=True),
         Binding("escape", "stop", "Stop the turn"),
@@ -155,7 +155,7 @@ class Terminal(App[Farewell]):
         with Horizontal(id="panes"):
             yield self._view
             yield self._log_view
-        yield Static("↓ the end is further down: End or a click", id="jump")
+        yield Static("↓ more below: press End or click", id="jump")
         yield self._todos
         yield self._completion
         yield self._prompt
@@ -189,7 +189,7 @@ class Terminal(App[Farewell]):
             return
         if len(submitted.text.encode()) > MAX_TEXT:
             self._prompt.put_back(submitted.text)
-            self.notify("That is too long for one message. Put it into a file and name the file.", severity="error")
+            self.notify("That is too long for one message. Save it as a file and name the file.", severity="error")
             return
         if submitted.is_new:
             self.run_worker(asyncio.to_thread(self._recall.save, submitted.text))
@@ -265,13 +265,13 @@ class Terminal(App[Farewell]):
             self._asked_at = time.monotonic()
             unsent = len(self._switching.unsent())
             lost = f" {unsent} message(s) were not sent." if unsent else ""
-            self.notify(f"Ctrl+C again leaves; the daemon goes on.{lost}", timeout=ASK_SECONDS)
+            self.notify(f"Press Ctrl+C again to leave; the daemon keeps running.{lost}", timeout=ASK_SECONDS)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the clipboard of the terminal that the person sits at, and say whether it was done."""
         if not terminal_integration.fits_clipboard(text):
             most = terminal_integration.MAX_COPY // 1000
-            self.notify(f"Not copied: terminals take {most} kB at most. Select less.", severity="error")
+            self.notify(f"Not copied: terminals accept at most {most} kB. Select less.", severity="error")
             return
         self.notify("Copied.", timeout=1)
         if terminal_integration.in_tmux():
@@ -325,7 +325,7 @@ class Terminal(App[Farewell]):
         self._todos.fold()
 
     async def action_let_in(self) -> None:
-        """Let in the web page that asks."""
+        """Approve the sign-in of a web page."""
         if problem := await self._incoming.let_in():
             self.notify(problem, severity="warning")
 

@@ -118,7 +118,7 @@ class Approving:
         decision = self._link.decide(card.question.id, answer)
         if decision:
             self._sent[decision] = card
-            doing = {ALLOW: "allowing …", ALWAYS: "allowing for good …", DENY: "denying …"} if card.is_approval else {}
+            doing = {ALLOW: "allowing …", ALWAYS: "always allowing …", DENY: "denying …"} if card.is_approval else {}
             self._questions.say(card, doing.get(answer, "answering …"))
         else:
             self._host.notify(NOT_CONNECTED, severity="warning")

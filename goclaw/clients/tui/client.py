@@ -56,12 +56,12 @@ MAX_TOKEN_FILE = 1_000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _SHUT = {
-    HTTPStatus.UNAUTHORIZED: "the access token is not valid (any more)",
-    HTTPStatus.FORBIDDEN: "it does not let this program in",
-    HTTPStatus.MISDIRECTED_REQUEST: "it does not know itself by this name (see `http.hosts`)",
-    HTTPStatus.NOT_FOUND: "no terminals come in there (see `http.clients`)",
-    HTTPStatus.TOO_MANY_REQUESTS: "too many came from here without a valid token",
-    HTTPStatus.SERVICE_UNAVAILABLE: "too many connections are open with this token, or from here",
+    HTTPStatus.UNAUTHORIZED: "the access token is invalid or has expired",
+    HTTPStatus.FORBIDDEN: "the daemon does not admit this program",
+    HTTPStatus.MISDIRECTED_REQUEST: "the daemon does not answer to this host name (see `http.hosts`)",
+    HTTPStatus.NOT_FOUND: "the daemon accepts no terminals (see `http.clients`)",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many attempts from here without a valid token",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too many open connections with this token, or from here",
 }
 
 
@@ -96,8 +96,8 @@ def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> t
     scheme, host = _address(url)
     if scheme == "http" and not is_loopback(host) and not insecure:
         raise ConfigError(
-            f"{url} would send the token, and everything that is said, readable to whoever is on the way: use https "
-            "(a proxy before the daemon) or a tunnel (ssh -L); --insecure sends it all the same"
+            f"{url} would send the token and the whole conversation unencrypted: use https (a proxy in front of the "
+            "daemon) or a tunnel (ssh -L); --insecure sends them anyway"
         )
     warnings = []
     if token_file is not None:
@@ -109,7 +109,7 @@ def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> t
         token = os.environ.get(VARIABLE, "").strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         where = shown_path(token_file) if token_file else VARIABLE
-        raise ConfigError(f"{where} holds no token; `goclaw token add` makes one where the daemon runs")
+        raise ConfigError(f"{where} holds no token; `goclaw token add` creates one on the machine of the daemon")
     remember(token)
     return RemoteDaemon(url.rstrip("/"), token), warnings
 
@@ -123,7 +123,7 @@ def _address(url: str) -> tuple[str, str]:
             return parts.scheme, parts.hostname
     except ValueError:
         pass
-    raise ConfigError("--url should be like http://127.0.0.1:8137 or https://claw.example.org, and hold no token")
+    raise ConfigError("--url should look like http://127.0.0.1:8137 or https://claw.example.org, without a token in it")
 
 
 FrameT = TypeVar("FrameT")
@@ -146,7 +146,7 @@ class NotOpen(DaemonRefusal):
 
     def __init__(self, session: str, rule: str) -> None:
         super().__init__(rule, rule)
-        self.args = (f"the session {session} is not open to you ({rule}); `goclaw tui --pick` lists those that are",)
+        self.args = (f"you have no access to the session {session} ({rule}); `goclaw tui --pick` lists yours",)
 
 
 class Client:
@@ -266,7 +266,7 @@ def _frame(text: str) -> ServerFrame | None:
         return frame_of(text)
     except ValidationError as error:
         raise StateError(
-            f"the daemon is of another version; {daemon_command('restart')} starts the one that is installed"
+            f"the daemon runs another version; {daemon_command('restart')} starts the installed version"
         ) from error
 
 
@@ -331,7 +331,7 @@ async def _no_detour(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
     response = await handler(request)
     if response.status in REDIRECTS:
         response.release()
-        raise StateError("what answers there is no GoClaw daemon: it leads elsewhere")
+        raise StateError("the server there is not a GoClaw daemon: it redirects elsewhere")
     return response
 
 
@@ -342,7 +342,7 @@ def _see_that_it_is_ours(path: Path) -> None:
     except OSError:
         return  # then no daemon answers there
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-        raise StateError(f"{path} is not the socket of a daemon of yours; look who put it there")
+        raise StateError(f"{path} is not the socket of your own daemon; find out who created it")
 
 
 def _shut(way: Way, error: aiohttp.WSServerHandshakeError) -> StateError:

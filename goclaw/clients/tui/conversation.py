@@ -78,7 +78,7 @@ class EntryView(Protocol):
         ...
 
 
-PAGE_KEY = "So does Ctrl+P."
+PAGE_KEY = "Ctrl+P does the same."
 """Behind the line about a web page that asks to be let in."""
 
 

@@ -60,9 +60,9 @@ PAGE_SECONDS = 300.0
 """Seconds for which a web page's code can be approved."""
 LOOK_SECONDS = 1.0
 """Seconds for which the line about a page must have been there: no page slips in right before the key."""
-NO_PAGE = "No web page asks to be let in."
-JUST_CAME = "A web page has just asked: look which one it is, then press the key again."
-MANY_PAGES = "More than one web page asks: write /approve and the code of the one in front of you."
+NO_PAGE = "No web page is asking to sign in."
+JUST_CAME = "A web page has just asked to sign in: check which one, then press the key again."
+MANY_PAGES = "Several web pages are asking to sign in: write /approve and the code that your page shows."
 AWAY = f"trying to reach the daemon · {daemon_command('start')} starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
@@ -212,7 +212,7 @@ class Incoming:
         """Handle the loss of access to the session."""
         await self.lost(reason)
         self._parts.bar.connection("not allowed")
-        self._away = "what you send waits"
+        self._away = "your message will wait"
         self.say_doing()
 
     def tick(self) -> None:
@@ -265,7 +265,7 @@ class Incoming:
                     await conversation.settle(turn, PageEntry(text) if acceptance.markdown else Note(text, "reply"))
                 self._link.ask(AskStatus())
             case AcceptKind.ANSWER if acceptance.refusal:
-                await conversation.settle(turn, Note(f"Not taken as an answer: {acceptance.text}", "error"))
+                await conversation.settle(turn, Note(f"Not accepted as an answer: {acceptance.text}", "error"))
             case AcceptKind.ANSWER:
                 await conversation.withdraw(turn)
             case AcceptKind.IGNORED:
@@ -282,7 +282,7 @@ class Incoming:
         if text is None:
             await self._parts.conversation.note(Note(refused.reason, "error"))
             return
-        await self._parts.conversation.settle(turn_of(refused.id), Note(f"Not taken: {refused.reason}", "error"))
+        await self._parts.conversation.settle(turn_of(refused.id), Note(f"Not accepted: {refused.reason}", "error"))
         if not self._parts.prompt.text:
             self._parts.prompt.put(text)
 
@@ -318,13 +318,13 @@ class Incoming:
         stops = " · Esc stops" if self.running else ""
         if any(card.is_approval for card in waiting):
             if self._parts.prompt.text:
-                return "an approval waits · empty the input to answer by a key"
+                return "approval needed · clear the input to answer with a key"
             if (card := questions.answerable) is not None:
-                for_good = " · a always" if ALWAYS in card.question.options else ""
-                return f"{one_line(card.question.title, MAX_TITLE)} · y allows{for_good} · n denies"
-            return "an approval waits · look at all of it to answer by a key"
+                for_good = " · a always allow" if ALWAYS in card.question.options else ""
+                return f"{one_line(card.question.title, MAX_TITLE)} · y allow{for_good} · n deny"
+            return "approval needed · scroll through all of it to answer with a key"
         if any(card.is_mine for card in waiting):
-            return f"you are asked · what you send is the answer{stops}"
+            return f"question for you · your next message is the answer{stops}"
         doing = "thinking" if self._thinking else "working"
         return f"{doing}{stops}" if self.running else ""
 
@@ -355,11 +355,11 @@ ENTER_WORDS = {
 """By the session's queue mode: what sending does now."""
 SENT_WORDS = {
     "queue": "queued",
-    "collect": "queued, answered together",
+    "collect": "queued, to be answered together",
     "steer": "waiting to steer the answer",
     "interrupt": "interrupting the answer",
 }
-"""By the session's queue mode: what is true of messages that were sent."""
+"""By the session's queue mode: the state of sent messages."""
 
 
 def waiting_words(mode: str, *, unsent: int, sent: int, is_running: bool, is_typing: bool) -> str:

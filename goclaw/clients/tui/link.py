@@ -25,7 +25,7 @@ RETRY_SECONDS = 0.5
 REFUSED_SECONDS = 5.0
 """Between two tries to enter a session that is not open to us: users.json may change, but not because we ask."""
 MISSED_ROWS = 5_000
-"""Rows that are fetched after a break. Who missed more starts anew from the last ones."""
+"""Maximum rows fetched after a break. A client that missed more starts again with the last ones."""
 ACK_SECONDS = 1.0
 """Between two acknowledgements of events: a second of what happens, which the daemon keeps, is next to nothing."""
 
@@ -222,7 +222,7 @@ def turn_of(message_id: str) -> str:
 
 RETURN_SECONDS = 30.0
 """Seconds to wait for a daemon that went away, and, once it is back, for a turn without any event."""
-TAKEN = "This was taken before the break; its answer was lost."
+TAKEN = "The daemon received this before the connection broke, but its reply was lost."
 """Of a command that was carried out by a daemon that could not say so any more."""
 
 

@@ -54,7 +54,7 @@ RESULT_LINES = 8
 INPUT_SHOWN = 120
 FIRST_ROWS = 50
 """Rows that are shown at first."""
-ENDED = "the daemon ended. Start it again with `goclaw`; nothing that was said is lost."
+ENDED = "the daemon ended. Start it again with `goclaw`; the conversation is not lost."
 COMPLETE = "complete"
 """Why a stream is void when the answer went out with the history already (servers.serving)."""
 
@@ -302,7 +302,7 @@ class _Talk:
             self._is_away = True
             self._patience.begin()
             if self._prompts:
-                self._view.line("[the daemon is away; trying to reach it]")
+                self._view.line("[lost the daemon; reconnecting]")
 
     async def refused(self, reason: str) -> None:
         """Handle a refusal: the person has no access to the session."""
@@ -329,7 +329,7 @@ class _Talk:
     def _on_connect(self) -> None:
         self._patience.end()
         if self._is_away and self._prompts:
-            self._view.line("[connected again]")
+            self._view.line("[reconnected]")
         self._is_away = False
 
     def _on_answer(self) -> None:

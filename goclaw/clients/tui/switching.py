@@ -55,7 +55,7 @@ class UnsentMessages:
             case Accepted() if received.acceptance.text:
                 self._say(received.acceptance.text)
             case Refused() if (text := self.link.refused(received.id)) is not None:
-                self._say(f"not taken: {received.reason} It was: {text}")
+                self._say(f"not accepted: {received.reason} Your message: {text}")
             case _:
                 pass
         if not self.link.unsent():
@@ -95,7 +95,7 @@ class Switching:
         self._is_shut = False
         self._picker: SessionPicker | None = None
         self._left: dict[str, tuple[UnsentMessages, BackgroundWork]] = {}
-        """By session: what is on its way to where the terminal was before."""
+        """By session: messages still on their way to a session that the terminal has left."""
         self.refusal: StateError | None = None
         """Why the very first session was not open to the person."""
 
@@ -126,7 +126,9 @@ class Switching:
         self._shown, self._is_shut = attached.session, False
         await self._incoming.attached(attached, resumed=resumed)
         if was_at not in ("", self._home):
-            await self._conversation.note(Note(f"This is the session {attached.session}. /sessions lists them all."))
+            await self._conversation.note(
+                Note(f"You are now in the session {attached.session}. /sessions lists them all.")
+            )
         self._ask_for_list()
 
     async def went_on(self, attached: Attached) -> None:
@@ -161,7 +163,7 @@ class Switching:
             await self._incoming.refused(reason)
             if not self._is_shut:
                 self._is_shut = True
-                await self._conversation.note(Note(f"{sentence} What is typed now waits.", "error"))
+                await self._conversation.note(Note(f"{sentence} Messages that you send now will wait.", "error"))
 
     def _ask_for_list(self) -> None:
         if self._picker is not None and not self._picker.has_sessions:

@@ -56,16 +56,16 @@ def editor_of(environment: Mapping[str, str] = os.environ) -> list[str]:
     for name in COMMON_EDITORS:
         if shutil.which(name, path=path):
             return [name]
-    raise EditorError(f"No editor was found: set EDITOR to the command of yours, or install {COMMON_EDITORS[0]}.")
+    raise EditorError(f"No editor found: set EDITOR to your editor's command, or install {COMMON_EDITORS[0]}.")
 
 
 def _editor_command(variable: str, named: str, path: str | None) -> list[str]:
     try:
         command = shlex.split(named)
     except ValueError as error:
-        raise EditorError(f"{variable} cannot be understood as a command: {named} ({error})") from error
+        raise EditorError(f"{variable} is not a valid command: {named} ({error})") from error
     if not command or not shutil.which(command[0], path=path):
-        raise EditorError(f"{variable} is {named}, and there is no such program.")
+        raise EditorError(f"{variable} is {named}, but there is no such program.")
     return command
 
 
@@ -74,18 +74,20 @@ async def edit(text: str, command: Sequence[str]) -> Edited:
     try:
         file = await asyncio.to_thread(_new_file, text)
     except OSError as error:
-        return Edited(text, f"No file could be made for the editor: {error.strerror}.")
+        return Edited(text, f"Could not create a file for the editor: {error.strerror}.")
     written: str | None = text
     try:
         code = await _run_editor([*command, str(file)])
         written = await asyncio.to_thread(_read, file)
     except OSError as error:
-        return Edited(text, f"{command[0]} could not be used: {error.strerror}.")
+        return Edited(text, f"Could not run {command[0]}: {error.strerror}.")
     finally:
         if written is not None:
             await asyncio.to_thread(shutil.rmtree, file.parent, ignore_errors=True)
     if written is None:
-        return Edited(text, f"What {command[0]} wrote is too long for a message, or no text. It is kept in {file}.")
+        return Edited(
+            text, f"The text from {command[0]} is too long for a message, or not text. It is saved in {file}."
+        )
     return Edited(written, f"{command[0]} ended with code {code}." if code else "")
 
 

@@ -16,7 +16,7 @@ from goclaw.common.core.redact import revealed
 
 QUIET = "dim"
 """The style of what matters less. Textual 8.2 paints `$text-muted` in a part of a text as plain black or white."""
-FORGOTTEN = "This session was forgotten: nothing of what was said is kept."
+FORGOTTEN = "This session was deleted; none of its messages are left."
 
 # Colours and cursor movements of a program's output, then its titles and clipboard requests.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
@@ -152,11 +152,11 @@ def ways_to_answer(question: Question, me: str) -> str:
         always = f", /approve {question.id} always" if ALWAYS in question.options else ""
         return f"/approve {question.id}{always} or /deny {question.id}"
     if question.asker != me:
-        return f"{printable(question.asker)} is asked"
+        return f"for {printable(question.asker)}"
     words = "in your own words" if question.free_text or not question.options else ""
     choice = ("with a number" if question.is_numbered else "with one of these") if question.options else ""
     how = " or ".join(way for way in (choice, words) if way)
-    return f"answer {how}; /deny {question.id} leaves it open"
+    return f"answer {how}; /deny {question.id} skips it"
 
 
 def decided(question: Question, answered: QuestionAnswered, me: str, now: float) -> Decided:
@@ -166,13 +166,13 @@ def decided(question: Question, answered: QuestionAnswered, me: str, now: float)
     match question.kind, answer:
         case _ if not answered.by:
             expired = question.expires_at is not None and now >= question.expires_at
-            return Decided("✗", "nobody answered in time" if expired else "not asked any more")
+            return Decided("✗", "nobody answered in time" if expired else "no longer needed")
         case "approval", _ if answer == ALWAYS:
-            return Decided("✓", f"allowed for good by {by}")
+            return Decided("✓", f"always allowed by {by}")
         case "approval", _:
             return Decided("✓", f"allowed by {by}") if answer == ALLOW else Decided("✗", f"denied by {by}")
         case _, "":
-            return Decided("✗", f"left open by {by}")
+            return Decided("✗", f"skipped by {by}")
         case _ if len(answer) > SHORT_ANSWER or "\n" in answer:
             return Decided("✓", f"answered by {by}", answer)
     return Decided("✓", f"{answer} ({by})")

@@ -17,7 +17,7 @@ const PANELS = {
 };
 const THEMES = { "": "system", light: "light", dark: "dark" };
 const RECENT = 8; // conversations in the sidebar
-const TAKEN = "This was taken before the break; its answer was lost.";
+const TAKEN = "GoClaw received this before the connection broke, but its reply was lost.";
 
 const page = {
   me: null,
@@ -78,7 +78,7 @@ function enter(me) {
   use(me.csrf);
   byId("login").hidden = true;
   byId("app").hidden = false;
-  byId("person").textContent = me.name || me.person;
+  byId("person").textContent = me.name;
   go();
 }
 
@@ -128,7 +128,7 @@ async function showPanel(name) {
     if (page.place !== name) return;
     panel.replaceChildren();
     panel.scrollTop = 0;
-    await module.show(panel, { me: page.me, hashOf, session: page.session, signedOut: () => logIn("This browser is signed out.") });
+    await module.show(panel, { me: page.me, hashOf, session: page.session, signedOut: () => logIn("You have signed out of this browser.") });
   } catch (error) {
     if (error.status === 401) return logIn("This browser is not signed in any more.");
     panel.append(el("p", { class: "error", role: "alert" }, error.message));
@@ -190,14 +190,14 @@ const watcher = {
     handlers[frame.type]?.();
   },
   taken: (id, acceptance) => accepted(id, acceptance, ""),
-  failed: (id, words) => conversation.settle(turnOf(id), `Not taken: ${words}`, { tone: "error" }),
+  failed: (id, words) => conversation.settle(turnOf(id), `Not accepted: ${words}`, { tone: "error" }),
   lost(words) {
     page.decisions.clear();
     page.line = navigator.onLine ? (words && words !== "offline" ? words : "Connecting …") : "Offline";
     showDoing();
   },
   refused(words) {
-    page.line = `Not open to you: ${words}`;
+    page.line = `You have no access: ${words}`;
     showDoing();
   },
   loggedOut: () => logIn("This browser is not signed in any more."),
@@ -226,7 +226,7 @@ function accepted(id, acceptance, text = "") {
     conversation.settle(turn, acceptance.text, { html: acceptance.html });
     connection.ask({ type: "ask_status" });
   } else if (kind === "answer") {
-    if (acceptance.refusal) conversation.settle(turn, `Not taken as an answer: ${acceptance.text}`, { tone: "error" });
+    if (acceptance.refusal) conversation.settle(turn, `Not accepted as an answer: ${acceptance.text}`, { tone: "error" });
     else conversation.withdraw(turn);
   } else if (kind === "ignored") conversation.settle(turn, "You may not write here.", { tone: "error" });
   else if (kind === "duplicate") {
@@ -238,7 +238,7 @@ function accepted(id, acceptance, text = "") {
 function refused(id, reason) {
   const text = id ? connection.drop(id) : null;
   if (text === null) return conversation.note(reason, "error");
-  conversation.settle(turnOf(id), `Not taken: ${reason}`, { tone: "error" });
+  conversation.settle(turnOf(id), `Not accepted: ${reason}`, { tone: "error" });
   if (!byId("text").value) composer.put(text);
 }
 
@@ -267,9 +267,9 @@ function showAround(change) {
 
 function showDoing() {
   const spent = page.turn && page.since ? Math.max(0, Date.now() / 1000 - page.since) : 0;
-  const doing = conversation.questions.size ? "Waits for an answer" : page.isThinking ? "Thinking" : "Working";
+  const doing = conversation.questions.size ? "Waiting for an answer" : page.isThinking ? "Thinking" : "Working";
   const unsent = connection.connected ? 0 : connection.waiting.size;
-  const waits = unsent ? ` · ${unsent} not sent yet, kept here` : "";
+  const waits = unsent ? ` · ${unsent} not sent yet` : "";
   byId("state").textContent = page.line;
   byId("state").classList.toggle("away", Boolean(page.line));
   const line = byId("doing");
@@ -284,7 +284,7 @@ function showTodos(todos) {
   const current = todos.find((todo) => todo.status === "in_progress") ?? todos.find((todo) => todo.status === "pending");
   box.hidden = !todos.length || done === todos.length;
   box.querySelector("summary").textContent = `${done} of ${todos.length} done${current ? ` · ${current.content}` : ""}`;
-  const words = { pending: "to do", in_progress: "at work", completed: "done" };
+  const words = { pending: "to do", in_progress: "in progress", completed: "done" };
   const items = todos.map((todo) => el("li", { class: todo.status, dir: "auto" }, el("span", { class: "unseen" }, `${words[todo.status]}: `), todo.content));
   box.querySelector("ol").replaceChildren(...items);
 }

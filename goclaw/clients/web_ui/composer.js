@@ -134,10 +134,10 @@ export class Composer {
 
   async send() {
     const text = this.text.value.trim();
-    if (this.files.some((file) => file.isComing)) return this.actions.error("A file is still on its way; send again in a moment.");
-    if (this.files.some((file) => file.error)) return this.actions.error("A file did not arrive: try it again or take it out.");
+    if (this.files.some((file) => file.isComing)) return this.actions.error("A file is still uploading; send again in a moment.");
+    if (this.files.some((file) => file.error)) return this.actions.error("A file could not be uploaded: try again or remove it.");
     if (!text && !this.files.length) return;
-    if (text.length > MAX_TEXT) return this.actions.error("This is too long for a message: attach it as a file.");
+    if (text.length > MAX_TEXT) return this.actions.error("This is too long for a message; attach it as a file.");
     const files = this.files.map(({ file, name }) => ({ file, name }));
     this.files = [];
     this.showFiles();
@@ -151,9 +151,9 @@ export class Composer {
 
   attach(files) {
     for (const file of files) {
-      if (this.files.length >= MAX_FILES) return this.actions.error(`A message takes ${MAX_FILES} files at most.`);
+      if (this.files.length >= MAX_FILES) return this.actions.error(`A message can have at most ${MAX_FILES} files.`);
       if (file.size > MAX_SIZE) {
-        this.actions.error(`${file.name} has ${bytes(file.size)}; ${bytes(MAX_SIZE)} is the most that is taken.`);
+        this.actions.error(`${file.name} is too large (${bytes(file.size)}); the limit is ${bytes(MAX_SIZE)}.`);
         continue;
       }
       const name = file.name || "pasted";
@@ -184,7 +184,7 @@ export class Composer {
   }
 
   chip(entry) {
-    const state = entry.isComing ? "on its way …" : entry.error || bytes(entry.size);
+    const state = entry.isComing ? "uploading …" : entry.error || bytes(entry.size);
     const takeOut = () => {
       this.files = this.files.filter((each) => each !== entry);
       this.showFiles();
@@ -198,7 +198,7 @@ export class Composer {
       el("bdi", {}, entry.name),
       el("span", { class: "muted" }, state),
       again || null,
-      el("button", { type: "button", class: "bare", "aria-label": `Take out ${entry.name}`, onclick: takeOut }, icon("close")),
+      el("button", { type: "button", class: "bare", "aria-label": `Remove ${entry.name}`, onclick: takeOut }, icon("close")),
     );
   }
 }

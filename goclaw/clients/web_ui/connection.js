@@ -10,7 +10,7 @@ const FIRST_ROWS = 40;
 const DRAWN = 50; // ms in which a page that has something to show draws it, before it connects
 const MISSED_ROWS = 400; // rows that are fetched after a break; who missed more begins anew with the last ones
 const SILENT = 1; // failed tries after which a daemon that answers all else is said to be broken
-const BROKEN = "GoClaw answers, but opens no connection: `goclaw doctor` or its log say why. It is tried again";
+const BROKEN = "GoClaw answers but accepts no connection; see `goclaw doctor` or its log. Retrying";
 const ACK = 1000; // ms between two acknowledgements
 const QUIET = 25_000; // ms without a frame after which the daemon is asked whether it is there
 const PATIENCE = 8000; // ms for the answer: browsers see a dead line late, or never
@@ -38,7 +38,7 @@ export async function request(path, { method = "GET", json, body, signal } = {})
     answer = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal(0, "GoClaw does not answer. Look at your connection, then try again.");
+    throw new Refusal(0, "GoClaw does not answer. Check your connection, then try again.");
   }
   const text = await answer.text();
   let data = null;

@@ -6,7 +6,7 @@ import { turnOf } from "./connection.js";
 import { Calls } from "./messages.js";
 import { Stream } from "./view.js";
 
-export const FORGOTTEN = "This conversation was forgotten: nothing of what was said is kept.";
+export const FORGOTTEN = "This conversation was deleted; none of its messages are left.";
 const OLDER_ROWS = 100;
 
 export class Conversation {
@@ -120,7 +120,7 @@ export class Conversation {
 
   onQuestionAsked(event) {
     this.addQuestion(event.question);
-    announce(`${event.question.kind === "approval" ? "An approval is asked" : "You are asked"}: ${event.question.title}`);
+    announce(`${event.question.kind === "approval" ? "Approval needed" : "Question for you"}: ${event.question.title}`);
   }
 
   onQuestionAnswered(event) {
@@ -321,7 +321,7 @@ export class Conversation {
 
   showEmpty(greeting) {
     if (this.view.items.length) return;
-    const text = greeting || "Write below, attach a file, or type / to see what commands there are.";
+    const text = greeting || "Write below, attach a file, or type / to see the commands.";
     this.empty = { tag: "empty-state", title: "What can I do for you?", text };
     this.view.add([this.empty]);
   }

@@ -6,7 +6,7 @@ import { confirmed } from "./schedules.js";
 
 export async function show(place, { signedOut }) {
   const list = el("div", { class: "cards" });
-  const hint = "These browsers are signed in as you. Sign out one that you do not know or do not use any more: it is cut off at once.";
+  const hint = "These browsers are signed in as you. Sign out any that you do not recognise or no longer use; it loses access at once.";
   place.append(el("div", { class: "column" }, el("p", { class: "hint" }, hint), list));
 
   async function load() {
@@ -31,7 +31,7 @@ export async function show(place, { signedOut }) {
     return el(
       "article",
       { class: "card" },
-      el("div", { class: "top" }, el("bdi", {}, device || name), current ? el("span", { class: "badge good" }, "this one") : null),
+      el("div", { class: "top" }, el("bdi", {}, device || name), current ? el("span", { class: "badge good" }, "this browser") : null),
       el("p", { class: "muted" }, `${name} · since `, when(made), until ? [" · until ", when(until)] : null),
       el("div", { class: "row" }, button),
     );

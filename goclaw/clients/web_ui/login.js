@@ -40,10 +40,10 @@ export async function showLink(place, link, me, entered) {
   const { person, name, owner } = await request("/web/login/link", { method: "POST", json: { link } });
   if (person === me.person) return entered(me); // a link to where this browser is already
   const said = el("p", { class: "error", role: "alert", hidden: true });
-  const who = el("bdi", {}, name ? `${name} (${person})` : person);
+  const who = el("bdi", {}, name);
   const button = el("button", { class: "strong", type: "button", onclick: () => signIn() }, "Sign in as ", who);
-  const stay = me.person && el("button", { type: "button", onclick: () => leave() }, "Stay signed in as ", el("bdi", {}, me.name || me.person));
-  const words = me.person ? "This browser is signed in already; signing in again closes what is open here." : "A GoClaw link opened this page.";
+  const stay = me.person && el("button", { type: "button", onclick: () => leave() }, "Stay signed in as ", el("bdi", {}, me.name));
+  const words = me.person ? "This browser is already signed in; signing in again closes the open conversation." : "A GoClaw link opened this page.";
   const warning = `${words} Sign in only if you asked for this link: everything you write will count as ${owner ? "the owner's" : "that person's"}.`;
   place.replaceChildren(el("div", { class: "login" }, icon("claw"), el("h1", {}, "GoClaw"), el("p", {}, warning), said, button, stay || null));
   place.hidden = false;
@@ -68,7 +68,7 @@ export async function showLink(place, link, me, entered) {
 
 function byCode(done, say, signal) {
   const box = el("div", { class: "by-code" });
-  const button = el("button", { class: "strong", type: "button", onclick: () => ask() }, "Show me a code");
+  const button = el("button", { class: "strong", type: "button", onclick: () => ask() }, "Show a sign-in code");
   box.append(button);
 
   async function ask() {
@@ -80,12 +80,12 @@ function byCode(done, say, signal) {
       box.replaceChildren(
         el("p", {}, "Write this to your agent in Telegram or the terminal:"),
         el("p", { class: "pairing" }, el("code", {}, `/approve ${code}`)),
-        el("p", { class: "muted", role: "status" }, "Waiting for it … The code works for five minutes. Only enter it yourself: it signs in this browser."),
+        el("p", { class: "muted", role: "status" }, "Waiting … The code signs in this browser and works for five minutes. Enter it yourself; do not share it."),
       );
       await wait(secret, until);
     } catch (error) {
       if (error.name === "AbortError") return;
-      say(error.status === 410 ? "The code is over, or was refused. Ask for a new one." : error.message);
+      say(error.status === 410 ? "The code has expired or was refused. Get a new one." : error.message);
       button.disabled = false;
       box.replaceChildren(button);
     }
@@ -111,7 +111,7 @@ function byToken(done, say) {
     try {
       done(await request("/web/login", { method: "POST", json: { token: field.value.trim() } }));
     } catch (error) {
-      say(error.status === 401 ? "This token is not valid. `goclaw token add` makes one." : error.message);
+      say(error.status === 401 ? "This token is not valid. `goclaw token add` creates one." : error.message);
       button.disabled = false;
       field.select();
     }

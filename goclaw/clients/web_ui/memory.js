@@ -15,7 +15,7 @@ export async function show(place, { hashOf }) {
     const cards = files.map((file) =>
       card(file.path, file.modified, `${plural(file.lines, "line")} · ${bytes(file.size)}`),
     );
-    const none = el("p", { class: "muted" }, "Nothing is remembered yet. Tell the agent: “remember that …”.");
+    const none = el("p", { class: "muted" }, "No memories yet. Tell the agent: “remember that …”.");
     found.replaceChildren(...(cards.length ? cards : [none]));
   }
 
@@ -28,7 +28,7 @@ export async function show(place, { hashOf }) {
       const { notes, conversations, left_out: leftOut } = await api(`/memory/search?q=${encodeURIComponent(q)}`);
       const cards = notes.map((hit) => card(hit.path, hit.modified, hit.heading || `lines ${hit.start}–${hit.end}`, hit.text));
       cards.push(...conversations.map((quote) => quoted(quote, hashOf)));
-      if (!cards.length) cards.push(el("p", { class: "muted" }, leftOut || "Nothing was found. Try other words."));
+      if (!cards.length) cards.push(el("p", { class: "muted" }, leftOut || "No results. Try other words."));
       found.replaceChildren(...cards);
     } catch (error) {
       found.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));

@@ -146,7 +146,7 @@ class ToolCard extends Entry {
     const state = runs ? "runs" : item.isError ? "failed" : "done";
     this.dataset.state = state;
     const sign = el("span", { class: "sign" }, runs ? null : icon(item.isError ? "close" : "check"));
-    const said = item.doing || hint(item.input);
+    const said = (runs ? item.doing : item.outcome) || hint(item.input); // `doing` is true only while it runs
     this.line.replaceChildren(
       sign,
       el("span", { class: "unseen" }, { runs: "running: ", failed: "failed: ", done: "done: " }[state]),
@@ -154,7 +154,7 @@ class ToolCard extends Entry {
       el("span", { class: "doing", dir: "auto" }, oneLine(said, 140)),
       el("span", { class: "took" }, item.seconds >= 0.1 ? duration(item.seconds) : ""),
     );
-    const below = runs ? item.inner : item.outcome || firstLine(item.content);
+    const below = runs ? item.inner : item.outcome ? "" : firstLine(item.content);
     this.below.textContent = below ? oneLine(below, 300) : "";
     this.below.hidden = !below || this.details.open;
     if (this.details.open) this.open();
@@ -163,7 +163,7 @@ class ToolCard extends Entry {
   open() {
     const { item } = this;
     const parts = Object.entries(item.input ?? {}).map(([name, value]) => part(name, asText(value)));
-    if (item.content === null) parts.push(el("p", { class: "muted", dir: "auto" }, item.inner || "It runs …"));
+    if (item.content === null) parts.push(el("p", { class: "muted", dir: "auto" }, item.inner || "Running …"));
     else parts.push(part("result", item.content || "(no output)", item.isError));
     for (const kept of item.artifacts ?? []) {
       const fetched = item.fetched?.[kept.blob];
@@ -297,7 +297,6 @@ export class Calls {
   finish(card, result) {
     card.content = result.is_error ? errorWords(result.content) : result.content;
     card.isError = result.is_error;
-    card.doing = result.call_hint || card.doing;
     card.outcome = result.hint ?? "";
     card.artifacts = result.artifacts ?? [];
     const about = card.askedAt && result.at ? Math.round(result.at - card.askedAt) : 0;

@@ -23,7 +23,7 @@ class QuestionCard extends HTMLElement {
     this.setAttribute("role", "group");
     const title = el("h3", { dir: "auto" }, revealed(question.title));
     this.setAttribute("aria-label", question.kind === "approval" ? `Approval: ${question.title}` : `Question: ${question.title}`);
-    const kind = question.kind === "approval" ? "May it do this?" : "You are asked";
+    const kind = question.kind === "approval" ? "May it do this?" : "A question for you";
     const whose = question.asker && question.asker !== me ? ` · for ${question.asker}` : "";
     this.left = el("span", { class: "left" });
     this.body = el("div", { class: question.html ? "prose" : "plain", dir: "auto" });
@@ -59,7 +59,7 @@ class QuestionCard extends HTMLElement {
     const isSent = item.decide(item, option);
     item.said = isSent ? "Answering …" : "";
     this.update();
-    if (!isSent) this.said.textContent = "There is no connection: answer again when it is back.";
+    if (!isSent) this.said.textContent = "Not connected: answer again when the connection is back.";
   }
 
   update() {
@@ -107,7 +107,7 @@ class QuestionCard extends HTMLElement {
     const line = el("p", { class: "head" }, icon(isGood ? "check" : "close"), el("b", { dir: "auto" }, revealed(question.title)));
     const parts = [line, el("p", { class: "outcome", dir: "auto" }, words)];
     // What was decided about can be read again.
-    parts.push(el("details", {}, el("summary", {}, "What was asked"), this.body));
+    parts.push(el("details", {}, el("summary", {}, "Show the question"), this.body));
     this.replaceChildren(...parts);
   }
 }
@@ -115,12 +115,12 @@ class QuestionCard extends HTMLElement {
 function outcome(question, { answer, by, isUnknown }, me) {
   const who = by === me ? "you" : by;
   if (isUnknown) return [true, "Answered meanwhile."];
-  if (!by) return [false, question.expires_at && Date.now() / 1000 >= question.expires_at ? "Nobody answered in time." : "It is not asked any more."];
+  if (!by) return [false, question.expires_at && Date.now() / 1000 >= question.expires_at ? "Nobody answered in time." : "No longer needed."];
   if (question.kind === "approval") {
-    const words = { allow: "Allowed", always: "Allowed for good", deny: "Denied" }[answer] ?? answer;
+    const words = { allow: "Allowed", always: "Always allowed", deny: "Denied" }[answer] ?? answer;
     return [answer !== "deny", `${words} by ${who}.`];
   }
-  return answer ? [true, `${answer} (${who})`] : [false, `Left open by ${who}.`];
+  return answer ? [true, `${answer} (${who})`] : [false, `Skipped by ${who}.`];
 }
 
 customElements.define("question-card", QuestionCard);

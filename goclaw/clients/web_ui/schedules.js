@@ -34,7 +34,7 @@ export async function show(place, { me }) {
   function card(schedule) {
     const path = `/schedules/${encode(schedule.name)}`;
     const button = (label, action) => el("button", { type: "button", onclick: (event) => change(event.target, `${path}/${action}`) }, label);
-    const remove = el("button", { type: "button", class: "danger", onclick: () => confirmed(remove, () => change(remove, path, "DELETE")) }, "Forget");
+    const remove = el("button", { type: "button", class: "danger", onclick: () => confirmed(remove, () => change(remove, path, "DELETE")) }, "Delete");
     const isOn = schedule.state === "active";
     const state = schedule.running ? "running" : (STATES[schedule.state] ?? schedule.state);
     const whose = schedule.user === me.person ? "" : ` · ${schedule.user}`;
@@ -46,7 +46,7 @@ export async function show(place, { me }) {
       schedule.note ? el("p", { class: "error", dir: "auto" }, schedule.note) : null,
       el("p", { class: "text", dir: "auto" }, schedule.text),
       runs(path),
-      el("div", { class: "row" }, isOn ? button("Pause", "pause") : button("Go on", "resume"), button("Run now", "run"), remove),
+      el("div", { class: "row" }, isOn ? button("Pause", "pause") : button("Resume", "resume"), button("Run now", "run"), remove),
     );
   }
 
@@ -72,7 +72,7 @@ export async function show(place, { me }) {
     const time = choice("When", { at: "once, at", every: "every", cron: "cron" });
     const moment = el("input", { required: true, placeholder: EXAMPLES.at, autocomplete: "off" });
     const text = el("textarea", { rows: "2", required: true, dir: "auto" });
-    const name = el("input", { placeholder: "one is chosen", maxlength: "64", autocomplete: "off" });
+    const name = el("input", { placeholder: "chosen for you", maxlength: "64", autocomplete: "off" });
     time.field.addEventListener("change", () => (moment.placeholder = EXAMPLES[time.field.value]));
     const submit = async (event) => {
       event.preventDefault();

@@ -8,9 +8,9 @@ export async function show(place, { hashOf, session: current }) {
   const list = el("div", { class: "cards" });
   const more = el("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
   const agents = el("input", { type: "checkbox", onchange: () => restart() });
-  const words = el("input", { type: "search", "aria-label": "Search in conversations", placeholder: "Search what was said", dir: "auto" });
+  const words = el("input", { type: "search", "aria-label": "Search in conversations", placeholder: "Search conversations", dir: "auto" });
   const form = el("form", { class: "row", role: "search", onsubmit: search }, words, el("button", {}, "Search"));
-  place.append(el("div", { class: "column" }, form, el("label", { class: "check" }, agents, "With those of agents"), list, more));
+  place.append(el("div", { class: "column" }, form, el("label", { class: "check" }, agents, "Include agents’ conversations"), list, more));
   let cursor = "";
 
   async function load() {
@@ -20,7 +20,7 @@ export async function show(place, { hashOf, session: current }) {
     cursor = page.next;
     more.disabled = false;
     more.hidden = !cursor;
-    if (!list.children.length) list.append(el("p", { class: "muted" }, "No conversation yet. Write a message in the chat, or to the bot in Telegram."));
+    if (!list.children.length) list.append(el("p", { class: "muted" }, "No conversations yet. Write a message in the chat, or to the bot in Telegram."));
   }
 
   async function restart() {
@@ -47,7 +47,7 @@ export async function show(place, { hashOf, session: current }) {
     try {
       const found = await api(`/memory/search?everybody=true&limit=20&q=${encodeURIComponent(q)}`);
       const quotes = found.conversations.map((quote) => quoted(quote, hashOf));
-      list.replaceChildren(...(quotes.length ? quotes : [el("p", { class: "muted" }, found.left_out || "Nothing was found. Try other words.")]));
+      list.replaceChildren(...(quotes.length ? quotes : [el("p", { class: "muted" }, found.left_out || "No results. Try other words.")]));
     } catch (error) {
       list.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
     }

@@ -4,7 +4,7 @@ import { api, encode } from "./connection.js";
 import { el } from "./html.js";
 import { followTheme, picture, theme } from "./usage.js";
 
-const PLOTS = { lateness: "Lateness of the event loop", memory: "Memory", turns: "Running answers" };
+const PLOTS = { lateness: "Event loop delay", memory: "Memory", turns: "Running answers" };
 
 export async function show(place, { me, session }) {
   const column = el("div", { class: "column" });
@@ -14,7 +14,7 @@ export async function show(place, { me, session }) {
   async function load() {
     const status = await api(`/status?session=${encode(session)}`);
     const parts = [
-      el("div", { class: "row" }, el("button", { type: "button", onclick: () => load() }, "Look again")),
+      el("div", { class: "row" }, el("button", { type: "button", onclick: () => load() }, "Refresh")),
       el("pre", { class: "plain", tabindex: "0", dir: "auto" }, status.text),
     ];
     if (me.admin) parts.push(...Object.entries(PLOTS).flatMap(plot));

@@ -5,10 +5,10 @@ import { el } from "./html.js";
 
 export async function show(place, { me }) {
   const by = select("By", { day: "day", model: "model", person: "person", session: "conversation" });
-  const days = select("Of the last", { 7: "7 days", 30: "30 days", 90: "90 days", 365: "year" }, "30");
+  const days = select("Period", { 7: "7 days", 30: "30 days", 90: "90 days", 365: "year" }, "30");
   const of = select("Shown", { cost: "cost", tokens: "tokens" });
   const everybody = el("input", { type: "checkbox" });
-  const all = me.admin ? el("label", { class: "check" }, everybody, "Everybody’s") : null;
+  const all = me.admin ? el("label", { class: "check" }, everybody, "Everybody") : null;
   const result = el("div", { class: "column" });
   place.append(el("div", { class: "column" }, el("form", { class: "row", onchange: () => load() }, by, days, of, all), result));
   followTheme(place, () => load());
@@ -17,7 +17,7 @@ export async function show(place, { me }) {
     const asked = `by=${by.field.value}&days=${days.field.value}&everybody=${everybody.checked}`;
     try {
       const { sums } = await api(`/usage?${asked}`);
-      const shown = sums.length ? [tiles(sums), plot(asked), table(sums, by.field.value)] : [el("p", { class: "muted" }, "Nothing was spent in this time.")];
+      const shown = sums.length ? [tiles(sums), plot(asked), table(sums, by.field.value)] : [el("p", { class: "muted" }, "No usage in this period.")];
       result.replaceChildren(...shown);
     } catch (error) {
       result.replaceChildren(el("p", { class: "error", role: "alert" }, error.message));
@@ -27,7 +27,7 @@ export async function show(place, { me }) {
   function plot(asked) {
     if (by.field.value === "session") return el("p", { class: "muted" }, "Conversations are shown as a table.");
     const address = `/api/v1/usage/plot?${asked}&of=${of.field.value}&theme=${theme()}`;
-    return picture(address, `Plot of ${of.field.value} by ${by.field.value}; the table below has the figures`);
+    return picture(address, `Chart of ${of.field.value} by ${by.field.value}; the table below has the figures`);
   }
 
   await load();
@@ -55,7 +55,7 @@ function table(sums, by) {
       [sum.requests, sum.input, sum.cache_read, sum.output].map((value) => number(value.toLocaleString())),
       number(money(sum.cost)),
     );
-  const names = ["Requests", "Read", "Of these cached", "Written", "Cost"];
+  const names = ["Requests", "Read", "Cached", "Written", "Cost"];
   const head = el("tr", {}, el("th", { scope: "col" }, by), names.map((name) => el("th", { scope: "col", class: "number" }, name)));
   return el("div", { class: "wide", tabindex: "0" }, el("table", {}, el("caption", { class: "unseen" }, `Usage by ${by}`), el("thead", {}, head), el("tbody", {}, sums.map(row))));
 }
@@ -71,8 +71,8 @@ export function select(label, options, chosen = "") {
 /** A plot that the daemon draws. */
 export function picture(address, alt) {
   const shown = el("img", { class: "plot", src: address, alt });
-  const frame = el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Plot" }, shown); // a phone scrolls in it
-  shown.addEventListener("error", () => frame.replaceWith(el("p", { class: "muted" }, "The plot cannot be drawn now.")));
+  const frame = el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Chart" }, shown); // a phone scrolls in it
+  shown.addEventListener("error", () => frame.replaceWith(el("p", { class: "muted" }, "The chart cannot be drawn now.")));
   return frame;
 }
 

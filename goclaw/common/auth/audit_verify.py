@@ -117,7 +117,7 @@ class _Check:
     waiting: list[tuple[str, bytes]] = field(default_factory=list)
     """Torn lines which the next line of the chain has to name."""
     of_known: _Link | None = None
-    """The line with the number of the one that the database knows."""
+    """The line with the number that the database knows."""
 
     def line(self, place: str, line: bytes) -> None:
         """Take the next line, with its end."""
@@ -130,7 +130,7 @@ class _Check:
         elif self.first is None:
             self.result.unchained += 1
         else:
-            self._find(place, "was inserted, or written by an older GoClaw: it has no place in the chain")
+            self._find(place, "is not part of the chain: it was inserted, or an older GoClaw wrote it")
 
     def end(self) -> Verified:
         """Return the findings."""
@@ -156,7 +156,7 @@ class _Check:
         if self.known and link.number == self.known.number:
             self.of_known = link
         if orjson.dumps(entry) != line.rstrip(b"\n"):
-            self._find(place, "was changed: it is not written as GoClaw writes")
+            self._find(place, "was changed: GoClaw does not write lines like this")
 
     def _is_stray(self, link: _Link, entry: dict[str, Any]) -> bool:
         """Compare a line with the one before it; returns whether it was inserted itself."""
@@ -166,7 +166,7 @@ class _Check:
         if link.number > last.number + 1:
             self._find(link.place, f"{_span(last.number + 1, link.number - 1)} missing before this line", link.place)
         elif link.number == last.number + 1:
-            self._find(last.place, "was changed: the next line has another hash for it", link.place)
+            self._find(last.place, "was changed: the next line has a different hash for it", link.place)
         elif any(before == earlier.digest for earlier in self.history):
             while before != self.history[-1].digest:
                 self._find_insertion(self.history.pop())
@@ -195,7 +195,7 @@ class _Check:
             self.result.unchained += len(self.waiting)
         else:
             for place, _ in self.waiting:
-                self._find(place, "was changed or inserted: it is no entry")
+                self._find(place, "was changed or inserted: it is not an entry")
         self.waiting = []
 
     def _compare(self) -> int:
@@ -206,12 +206,12 @@ class _Check:
         if not last or last.number < known.number:
             place = last.place if last else "the audit log"
             missing = _span(last.number + 1 if last else 1, known.number)
-            self._find(place, f"{missing} missing behind this line: the log was cut off here")
+            self._find(place, f"{missing} missing after this line: the log was cut off here")
             return 0
         if self.of_known and self.of_known.digest != known.digest:
             place = self.of_known.place
             if all(finding.place != place for finding in self.result.findings):
-                self._find(place, "was changed: the database knows another line")
+                self._find(place, "was changed: the database knows a different line")
         return last.number - known.number
 
     def _find(self, place: str, text: str, witness: str = "", *, front: bool = False) -> None:

@@ -20,7 +20,7 @@ from goclaw.common.core.selection import NOT, SET, TAG, Toolsets
 from goclaw.common.specs import MCP
 
 Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
-"""A function that returns what is wrong with some arguments of a tool."""
+"""A function that returns the faults of some arguments of a tool."""
 
 
 def warnings(
@@ -78,7 +78,7 @@ def _unknown_people(config: Config, keys: Collection[str]) -> Iterator[str]:
     """Yield a line for each schedule of a person who is not listed."""
     for name, schedule in config.schedules.items():
         if schedule.user and schedule.user not in keys:
-            yield f"schedules.{name}.user: {schedule.user} is not in users.json, and may do nothing; add the entry"
+            yield f"schedules.{name}.user: {schedule.user} is not in users.json and may do nothing; add the entry"
 
 
 def _unknown_callers(config: Config, users: Collection[str]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _unknown_callers(config: Config, users: Collection[str]) -> Iterator[str]:
     for name, hook in config.webhooks.items():
         if hook.user not in users:
             where = shown_path(config.users_path)
-            yield f"webhooks.{name}.user: {hook.user} is not in {where}; its calls are refused"
+            yield f"webhooks.{name}.user: {hook.user} is not in {where}; GoClaw refuses its calls"
 
 
 def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:

@@ -32,9 +32,9 @@ FACT = "pairing"
 TRIES_FACT = "pairing tries"
 """Name of the stored facts: when each wrong code of an admin is over; the admin's key and a random number follow."""
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
-"""Without what is mistaken for something else when it is read aloud."""
+"""Without characters that are easily confused when read aloud."""
 LENGTH = 8
-"""Of 32 letters each: 40 bits, of which an admin tries at most `TRIES` an hour."""
+"""Of 32 letters each: 40 bits, and an admin may try at most `TRIES` codes an hour."""
 CODE_SECONDS = 3_600.0
 REMIND_SECONDS = 600.0
 """Minimum interval between two messages with the code to the same stranger."""
@@ -145,12 +145,12 @@ class Pairing:
                 if self.users.get(asking.key):
                     await self.facts.unlearn(_fact(asking))  # the entry was written meanwhile
                 raise PairingRefused(
-                    f"{asking.key} is not let in, users.json cannot take it: {'; '.join(error.problems)}"
+                    f"{asking.key} was not approved because users.json cannot be written: {'; '.join(error.problems)}"
                 ) from error
             await self.facts.unlearn(_fact(asking))
             await self.users.refresh()
             self._note(by, asking, "pairing.approve", "ok")
-            welcome = "You are let in. Say what you want to know, or /help."
+            welcome = "You now have access. Ask me something, or send /help."
             address = Address(asking.channel, asking.chat)
             await self.promise(Delivery(f"pairing:{asking.code}:{asking.until:.0f}", address, welcome))
             return asking
@@ -198,7 +198,8 @@ class Pairing:
         if found is None:
             self.audit(AuditEntry("pairing.approve", "code", by, allowed=False, rule="no such code"))
             raise PairingRefused(
-                "No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them."
+                "This code is not open: it has expired (after an hour), was used, or is mistyped. `/pair list` shows "
+                "the open codes."
             )
         await self.facts.unlearn(fact)
         return found
@@ -266,13 +267,13 @@ def shown(asking: PairingRequest, now: float) -> str:
     """Format a line for an admin. The name was chosen by the account, and is in quotes: only the number counts."""
     minutes = max(1, round((asking.until - now) / 60))
     name = _name(asking.name)
-    called = f", calls itself {name!r}" if name else ""
+    called = f", claims the name {name!r}" if name else ""
     return f"{asking.code[:4]}-{asking.code[4:]}  {asking.key}{called}, {minutes} min left"
 
 
 def _code_message(code: str) -> str:
     return (
-        "I do not know you. If the person who runs this bot expects you, give them this code within an hour: "
+        "I do not know you. If the person who runs this bot expects you, send them this code within an hour: "
         f"{code[:4]}-{code[4:]}"
     )
 

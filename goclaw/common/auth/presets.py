@@ -41,10 +41,10 @@ _CLOSED = {"agents": ("main",), "approves": "none", "other_chats": False}
 PRESETS: Mapping[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset("owner", "everything, as you have it in the terminal", role=ADMIN, settings={}),
+        Preset("owner", "everything, just as in the terminal", role=ADMIN, settings={}),
         Preset(
             "adult",
-            "every tool in a workspace of their own; commands ask first",
+            "every tool, in their own workspace; commands ask first",
             role="adult",
             settings={
                 "always_ask": ("set:shell", "-task_list", "-task_output", "-task_stop"),
@@ -54,7 +54,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         Preset(
             "child",
-            "no commands, files of their own alone, an admin is asked for the web",
+            "no commands, only their own files; the web needs an admin's approval",
             role="child",
             settings={
                 "tools": (
@@ -75,7 +75,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         Preset(
             "guest",
-            "talk alone: no tools, nothing of anybody's files or memory",
+            "conversation only: no tools, no access to files or memory",
             role="guest",
             settings={"tools": (), "commands": _TALK, **_CLOSED, "daily_cost": 0.2, "daily_tokens": 200_000},
             workspace="private",
@@ -96,7 +96,7 @@ def preset_named(name: str) -> Preset:
         return found
     meant = closest(name, list(PRESETS))
     hint = f"; did you mean `{meant}`?" if meant else ";"
-    raise ConfigError(f"unknown preset `{name}`{hint} there are {', '.join(PRESETS)}")
+    raise ConfigError(f"unknown preset `{name}`{hint} available: {', '.join(PRESETS)}")
 
 
 def entry_of(preset: Preset, config: Config, key: str, name: str, before: User | None) -> dict[str, Any]:

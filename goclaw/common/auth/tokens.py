@@ -135,7 +135,7 @@ class Tokens:
         if known is None or known.sha256 != token.sha256:
             return f"the token {name} was revoked"
         if known.user != token.user:
-            return f"the token {name} belongs to another user now"
+            return f"the token {name} now belongs to another user"
         return f"the token {name} has expired" if self._is_over(known) else ""
 
     async def changed(self) -> None:
@@ -221,7 +221,7 @@ def read_tokens(path: Path) -> Mapping[str, Token]:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"{shown}: is not the file that `goclaw token` writes")
+            raise ConfigError(f"{shown}: is not a file written by `goclaw token`")
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise ConfigError(f"{shown}: others can read or change it; `chmod 600` it")
         content = file.read(MAX_FILE_BYTES)
@@ -230,7 +230,7 @@ def read_tokens(path: Path) -> Mapping[str, Token]:
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
         raise ConfigError(
-            f"{shown}: {where or 'the file'} is broken; mend it, or remove the file and make the tokens anew"
+            f"{shown}: {where or 'the file'} is broken; fix it, or remove the file and create new tokens"
         ) from None
 
 
@@ -241,14 +241,14 @@ def add_token(path: Path, name: str, user: str, now: float, until: float | None 
         ConfigError: the name cannot be used or is taken, or the file cannot be written.
     """
     if not NAME.fullmatch(name):
-        raise ConfigError(f"{name!r}: a token's name has up to 64 letters, digits, `.`, `_` and `-`")
+        raise ConfigError(f"{name!r}: a token's name may have up to 64 letters, digits, `.`, `_` and `-`")
     secret = MARK + secrets.token_urlsafe(TOKEN_BYTES)
 
     def added(tokens: dict[str, Token]) -> None:
         if name in tokens:
-            raise ConfigError(f"there is a token {name} already; `goclaw token revoke {name}` ends it")
+            raise ConfigError(f"there is already a token {name}; `goclaw token revoke {name}` revokes it")
         if len(tokens) >= MAX_TOKENS:
-            raise ConfigError(f"there are {MAX_TOKENS} tokens already; revoke unused ones")
+            raise ConfigError(f"there are already {MAX_TOKENS} tokens; revoke unused ones")
         tokens[name] = Token(user=user, sha256=digest_of(secret), made=now, until=until)
 
     _change(path, added)
@@ -279,7 +279,7 @@ def add_device(
         for old, _ in own[: max(0, len(own) - MAX_DEVICES + 1)]:
             del tokens[old]
         if len(tokens) >= MAX_TOKENS:
-            raise ConfigError(f"there are {MAX_TOKENS} tokens already; revoke unused ones")
+            raise ConfigError(f"there are already {MAX_TOKENS} tokens; revoke unused ones")
         tokens[name] = Token(
             user=user, sha256=digest_of(secret), made=now, until=until, device=device, owner=owner, parent=parent
         )
@@ -306,7 +306,7 @@ def revoke_token(path: Path, name: str) -> None:
 
     def removed(tokens: dict[str, Token]) -> None:
         if (gone := tokens.pop(name, None)) is None:
-            raise ConfigError(f"there is no token {name}; `goclaw token list` names them")
+            raise ConfigError(f"there is no token {name}; `goclaw token list` shows all tokens")
         for child in [key for key, token in tokens.items() if token.parent == gone.sha256]:
             del tokens[child]
 

@@ -134,7 +134,7 @@ class Users:
         log.info("users file in force: %d listed", len(found))
 
     def _report(self, error: ConfigError) -> None:
-        problem = f"{'; '.join(error.problems)} (the last good version stays in force)"
+        problem = f"{'; '.join(error.problems)} (the last valid version stays in force)"
         if problem != self.problem:
             log.error("users file not usable: %s", problem)
         self.problem = problem
@@ -279,7 +279,9 @@ def put_users(path: Path, entries: Mapping[str, Mapping[str, Any]], expected: Ma
         for key, entry in entries.items():
             present = user_of(key, people[key], path) if key in people else None
             if present != expected[key]:
-                raise ConfigError(f"{shown_path(path)}: {key} was changed meanwhile; nothing was written, look again")
+                raise ConfigError(
+                    f"{shown_path(path)}: {key} was changed in the meantime; nothing was written, check again"
+                )
             people[key] = dict(entry)
         _parse(json.dumps(content).encode(), path)
 
@@ -298,7 +300,8 @@ def set_timezone(path: Path, key: str, zone: str) -> None:
     with _rewritten(path) as content:
         if key not in content["users"]:
             raise ConfigError(
-                f"{shown_path(path)}: {key} is not listed, so the machine's zone counts; `goclaw users add` lists it"
+                f"{shown_path(path)}: {key} is not listed, so the machine's time zone applies; add it with `goclaw "
+                "users add`"
             )
         content["users"][key]["timezone"] = zone
 
@@ -348,7 +351,7 @@ def _text_problem(field: str, value: str) -> str | None:
     if field == "session" and (not value.isprintable() or len(value) > MAX_SESSION):
         return f"should be the name of a session: at most {MAX_SESSION} characters, all of them printable"
     if field == "session" and AGENT_MARK in value:
-        return f"should not contain `{AGENT_MARK}`, which stands in the sessions of agents that are started for a task"
+        return f"should not contain `{AGENT_MARK}`, which is reserved for the sessions of agents"
     try:
         if field == "workspace":
             absolute(Path(value))

@@ -24,7 +24,6 @@ from goclaw.common.auth.pairing import ALPHABET, LENGTH, count_try
 from goclaw.common.auth.tokens import MARK, TOKEN_BYTES, digest_of
 from goclaw.common.config.state import SharedFacts
 from goclaw.common.core.clock import APART_SECONDS, Clock
-from goclaw.common.core.container import daemon_command
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import ends_within
@@ -36,10 +35,7 @@ REQUEST_SECONDS = 300.0
 """Seconds for which a page's code is good: to fetch a phone and write it there."""
 LINK_SECONDS = 60.0
 """Seconds for which a link is good: until a browser has opened it."""
-OFF = (
-    f"the web page is off: set `http.web: true` in the configuration and {daemon_command('restart')} (docs/web-page.md)"
-)
-NO_PERSON = "Pages are let in, or turned away, from a chat or from a terminal on the daemon's own machine."
+NO_PERSON = "You can approve or refuse pages only in a chat, or in a terminal on the daemon's own machine."
 SOCKET = "socket"
 """The way in of the owner's terminals."""
 WITH_TOKEN = ("http", "web")
@@ -114,7 +110,7 @@ class _Wait:
     is_told: bool = False
     """Whether this process has heard its own word of it: other waits that it hears of from here on are later."""
     is_old: bool = False
-    """Whether the page waits elsewhere, or anew: the answer is not for this wait."""
+    """Whether the page now waits elsewhere or again: the answer is not for this wait."""
 
     def wake(self) -> None:
         if not self.news.done():
@@ -363,12 +359,12 @@ class WebLogins:
         """Refuse a further page where so many ask."""
         if asking >= self.limits.in_all:
             log.warning("%d pages ask to be let in, so one at %s gets no code", asking, address)
-            raise LoginRefused("too many pages ask to be let in now; try again in some minutes")
+            raise LoginRefused("too many pages are asking to sign in; try again in a few minutes")
 
     def _no_page(self, by: Actor) -> LoginRefused:
         """Note a wrong code; returns its refusal."""
         self.audit(AuditEntry("web.approve", "code", by, allowed=False, rule="no such code"))
-        return LoginRefused("No page shows this code now: it may be over (five minutes), used, or mistyped.")
+        return LoginRefused("No page shows this code: it has expired (after five minutes), was used, or is mistyped.")
 
     def _note_link(self, user: str, *, owner: bool) -> None:
         self.audit(AuditEntry("web.link", user, Actor(user, SOCKET, owner=owner), rule="owner of the state folder"))

@@ -81,8 +81,8 @@ def folder_name(key: str) -> str:
 def in_words(config: Config, place: WorkspacePlace) -> str:
     """Describe a workspace to its person, without paths of the machine."""
     if place.shared:
-        return f"your own (people/{place.root.name}); {SHARED}/ in it belongs to everybody"
-    return "the one that all share" if place == place_of(config, None) else "a folder that users.json names"
+        return f"your own (people/{place.root.name}), with {SHARED}/ for everybody"
+    return "shared by everybody" if place == place_of(config, None) else "a folder named in users.json"
 
 
 def _workplace(config: Config, user: User) -> Workplace:

@@ -24,12 +24,14 @@ MissingFields = Literal["", "finalize", "await_clarification", "resume"]
 class TimingSettings(Section):
     """How long a turn and its parts may take, where one `time_budget` is not enough."""
 
-    budget: Duration | None = Field(None, description="The whole turn, waiting for people not counted: `10m`.")
+    budget: Duration | None = Field(
+        None, description="Time limit of the whole turn, without waiting for people: `10m`."
+    )
     plan: Duration | None = Field(
-        None, description="One answer of the model, with every repetition and every other model of the chain: `45s`."
+        None, description="Time limit of one answer, including repetitions and the other models of the chain: `45s`."
     )
     tools: Duration | None = Field(
-        None, description="One call of a tool that declares no time of its own: `2m`; not set: `tools.timeout`."
+        None, description="Time limit of one call of a tool that declares none itself: `2m`; not set: `tools.timeout`."
     )
 
 
@@ -37,15 +39,17 @@ class CompressSettings(Section):
     """Older turns become a summary."""
 
     trigger_at: int | None = Field(
-        None, ge=1, description="When the context holds so many turns, the running one included; not set: never."
+        None,
+        ge=1,
+        description="Summarise when the context has this many turns, including the running one; not set: never.",
     )
     keep_recent: int = Field(
         10,
         ge=0,
         validate_default=True,
-        description="Turns that stay as they are, fewer than `trigger_at`; the running one always stays.",
+        description="Number of latest turns kept word for word, fewer than `trigger_at`; the running one always stays.",
     )
-    model: ModelName | None = Field(None, description="Who writes the summary; not set: `models.summary`.")
+    model: ModelName | None = Field(None, description="The model that writes the summary; not set: `models.summary`.")
 
     @field_validator("keep_recent")
     @classmethod
@@ -59,16 +63,18 @@ class CompressSettings(Section):
 class HistorySettings(Section):
     """Which turns the model is shown: by one of the two, else all until `compaction` makes room. No turn is split."""
 
-    keep_recent_turns: int | None = Field(None, ge=1, description="The last so many turns, the running one included.")
+    keep_recent_turns: int | None = Field(
+        None, ge=1, description="Show only this many latest turns, including the running one."
+    )
     compress: CompressSettings = Field(
-        default_factory=CompressSettings, description="A summary in place of the older ones."
+        default_factory=CompressSettings, description="Replace older turns with a summary."
     )
 
     @field_validator("compress")
     @classmethod
     def _not_both(cls, compress: CompressSettings, info: ValidationInfo) -> CompressSettings:
         if compress.trigger_at is not None and info.data.get("keep_recent_turns") is not None:
-            raise ValueError("excludes `keep_recent_turns`; set one of them")
+            raise ValueError("excludes `keep_recent_turns`; set only one of them")
         return compress
 
 
@@ -76,36 +82,39 @@ class CacheSettings(Section):
     """Where the provider is told that a prefix of the prompt stays the same, if it has such a cache."""
 
     after_system: bool | None = Field(
-        None, description="After the system prompt; not set: where the provider can. Both `false`: nothing is cached."
+        None, description="Cache after the system prompt; not set: if the provider supports it. Both `false`: no cache."
     )
-    after_tools: bool | None = Field(None, description="After the tools; not set: where the provider can.")
+    after_tools: bool | None = Field(None, description="Cache after the tools; not set: if the provider supports it.")
 
 
 class RunPolicySettings(Section):
     """How an agent may work. What is not set is as in `limits`."""
 
-    max_tool_calls: int | None = Field(None, ge=1, description="Tool calls in one turn.")
-    max_consecutive_failed_tool_calls: int | None = Field(
-        None, ge=1, description="Tool calls that fail one after the other."
-    )
+    max_tool_calls: int | None = Field(None, ge=1, description="Maximum tool calls in one turn.")
+    max_consecutive_failed_tool_calls: int | None = Field(None, ge=1, description="Maximum failed tool calls in a row.")
     max_tokens: int | None = Field(
-        None, ge=1, description="Tokens of one turn, prompts and answers of all its requests, as the provider counts."
+        None,
+        ge=1,
+        description="Maximum tokens of one turn: prompts and answers of all its requests, as the provider counts.",
     )
-    max_cost: float | None = Field(None, gt=0, description="US dollars that one turn may cost, where prices are known.")
+    max_cost: float | None = Field(
+        None, gt=0, description="Maximum cost of one turn in US dollars, if prices are known."
+    )
     time_budget: Duration | None = Field(
-        None, description="How long a turn may take: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
+        None, description="Time limit of a turn: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
     )
     timing: TimingSettings = Field(
         default_factory=TimingSettings,
-        description="The same, and more, in detail; excludes `time_budget`.",
+        description="Detailed time limits; excludes `time_budget`.",
     )
-    history: HistorySettings = Field(default_factory=HistorySettings, description="Which turns the model is shown.")
+    history: HistorySettings = Field(default_factory=HistorySettings, description="Which turns the model sees.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="The provider's prompt cache.")
-    interrupts_allowed: bool = Field(True, description="Whether `/pause` may hold a turn.")
+    interrupts_allowed: bool = Field(True, description="Whether `/pause` may pause a turn.")
     on_missing_fields: MissingFields = Field(
         "",
-        description="When a call lacks required arguments: empty: the model reads the error; `finalize`: the turn "
-        "ends; `await_clarification`: the person is asked for them; `resume`: the model goes on, no failure counts.",
+        description="If a call lacks required arguments: empty: the model reads the error; `finalize`: the turn ends; "
+        "`await_clarification`: GoClaw asks the person; `resume`: the model continues, and no failure "
+        "counts.",
     )
     replace: bool = replaceable()
 
@@ -120,23 +129,23 @@ class RunPolicySettings(Section):
 class AgentSettings(Section):
     """One agent."""
 
-    description: str = Field("", description="What it is for, in a sentence.")
-    prompt: str = Field("", description="What it is told beyond the workspace's own files.")
+    description: str = Field("", description="Its purpose, in one sentence.")
+    prompt: str = Field("", description="Instructions in addition to the workspace's files.")
     model: ModelName | None = Field(
-        None, description="`provider:name` that answers first, `models.agent` behind it; not set: `models.agent`."
+        None, description="The first model, `provider:name`, followed by `models.agent`; not set: `models.agent`."
     )
     fallbacks: Annotated[tuple[ModelName, ...], OneOrMore] = Field(
-        (), description="Models that answer in its place, in this order, before those of `models.agent`."
+        (), description="Models to use instead if it fails, in this order, before those of `models.agent`."
     )
     tools: Selection | None = Field(
         None,
-        description="What it may use of what the person may: names, `tag:x`, `set:y`; with `-` before it, what is left "
-        "out. Not set: every tool. What is named stands in its requests, whatever `tools.profile` says.",
+        description="The tools it may use, of those the person may: names, `tag:x`, `set:y`; a leading `-` excludes. "
+        "Not set: every tool. Named tools are always in its requests, whatever `tools.profile` says.",
     )
     tools_profile: ToolProfile | None = Field(
-        None, description="Which of them stand in its requests; not set: as the model's, then `tools.profile`."
+        None, description="Which of them are in its requests; not set: as for the model, then `tools.profile`."
     )
-    policy: RunPolicySettings = Field(default_factory=RunPolicySettings, description="How it may work.")
+    policy: RunPolicySettings = Field(default_factory=RunPolicySettings, description="Limits of its work.")
     exports: Exports = Field(
         default_factory=dict, description="Toolsets that it offers to other agents, by name (docs/agents.md)."
     )
@@ -158,10 +167,10 @@ class RouteSettings(Section):
     """Which agent answers. What is set has to fit; the first route that fits counts."""
 
     agent: str = Field(description="`main`, or a name of `agents.kinds`.", examples=["main"], min_length=1)
-    user: Names = Field((), description="Keys of people in users.json; `*` stands for anything: `telegram:*`.")
-    chat: Names = Field((), description="Sessions or chats, `telegram:-1001234567890`; `*` stands for anything.")
+    user: Names = Field((), description="Keys of people in users.json, with `*` as wildcard: `telegram:*`.")
+    chat: Names = Field((), description="Sessions or chats, with `*` as wildcard: `telegram:-1001234567890`.")
     command: str | None = Field(
-        None, description="A slash command of yours, without the `/`: what begins with it is answered by this agent."
+        None, description="Your own slash command, without the `/`: this agent answers messages that begin with it."
     )
 
     @field_validator("command")
@@ -191,19 +200,18 @@ class AgentsSettings(Section):
 
     quickstart: bool = Field(
         True,
-        description="Whether `AGENTS_QUICKSTART.md` in a workspace tells who comes there which tools there are; a file "
-        "of your own is never replaced.",
+        description="Whether GoClaw writes the list of tools to `AGENTS_QUICKSTART.md` in a workspace; it never "
+        "replaces your own file.",
     )
     main: AgentSettings = Field(default_factory=AgentSettings, description="The agent that answers people.")
     kinds: Annotated[dict[str, AgentSettings], _KIND_NAMES] = Field(
         default_factory=dict,
-        description="Further agents, by name: started for a part of the work, or answering where a route, or `/agent`, "
-        "says so.",
+        description="More agents, by name: started for parts of the work, or chosen by a route or `/agent`.",
     )
     routes: tuple[RouteSettings, ...] = Field(
         (),
-        description="Which agent answers: a `command` goes before what `/agent` chose, `user` and `chat` behind that; "
-        "where nothing fits, `main`.",
+        description="Which agent answers: first a `command`, then the choice of `/agent`, then `user` and `chat`, "
+        "else `main`.",
     )
 
     @property

@@ -84,7 +84,7 @@ def check_key(dotted: str, file: str) -> None:
         ToolError: it is not.
     """
     if dotted not in CHANGEABLE:
-        raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file}")
+        raise ToolError(f"{dotted} cannot be changed here; an admin can change it in {file}")
 
 
 def check(file: Path, dotted: str, value: object) -> None:
@@ -124,10 +124,12 @@ def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, valu
     replace_file(candidate, after)
     loaded = load_config(candidate)
     if _others(old, dotted) != _others(loaded.config, dotted):
-        raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")
+        raise ToolError(f"{file.name} was not changed, because more than {dotted} would change; {_BY_HAND}")
     if plain_value(loaded.config, dotted) != value:
         origin = loaded.origin(tuple(dotted.split(".")))
-        raise ToolError(f"{file.name} was not changed: {dotted} is set elsewhere ({origin}), which goes first")
+        raise ToolError(
+            f"{file.name} was not changed: {dotted} is also set elsewhere ({origin}), which takes precedence"
+        )
 
 
 def _others(config: Config, dotted: str) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def with_value(text: str, dotted: str, value: object) -> str:
             )
         if not path:
             return _replace(text, node, value)
-    raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
+    raise ToolError(f"{dotted} cannot be set in the present layout of the configuration file; {_BY_HAND}")
 
 
 def _replace(text: str, node: yaml.Node, value: object) -> str:

@@ -25,7 +25,10 @@ _EXAMPLE = "such as openai-chat:text-embedding-3-small"
 def of_embedder(config: Config) -> Iterator[tuple[Loc, str]]:
     """Yield where it names an unknown embedder, or a program that the agent could change; with the remedy."""
     if config.memory.embedder_python and lies_inside(config.memory.embedder_python, config.workspace_path):
-        yield ("memory", "embedder_python"), "should not lie inside the workspace: the agent could replace it; move one"
+        yield (
+            ("memory", "embedder_python"),
+            ("should not be inside the workspace, where the agent could replace it; move one of them"),
+        )
     kind, colon, model = config.memory.embedder.partition(":")
     if config.memory.embedder in (AUTO_EMBEDDER, NO_EMBEDDER):
         return
@@ -41,8 +44,8 @@ def of_embedder(config: Config) -> Iterator[tuple[Loc, str]]:
         yield (
             _KEY,
             (
-                f"names nobody who is known to embed{hint} There are {', '.join(names)}; any other server that speaks "
-                "OpenAI's protocol needs `providers.<name>.base_url`"
+                f"names no known embedder{hint} Available: {', '.join(names)}; any other server with OpenAI's protocol "
+                "needs `providers.<name>.base_url`"
             ),
         )
 
@@ -58,7 +61,7 @@ def of_replicas(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.replica.workspaces == "own" and not config.replica.name:
         yield (
             ("replica", "workspaces"),
-            "`own` needs `replica.name`, by which a gateway finds its conversations again",
+            "`own` needs `replica.name`, so that a gateway finds its conversations again",
         )
 
 
@@ -67,12 +70,12 @@ def of_registries(config: Config) -> Iterator[tuple[Loc, str]]:
     for name, settings in config.tools.from_registry.items():
         loc: Loc = ("tools", "from_registry", name)
         if taken := next((place for place, names in _list_names(config) if name in names), None):
-            yield loc, f"`{name}` is {taken} already; choose another name"
+            yield loc, f"`{name}` is already {taken}; choose another name"
         if settings.registry not in config.registries:
             known = what_helps(settings.registry, config.registries)
             yield (*loc, "registry"), f"unknown registry `{settings.registry}`{known}"
         if settings.sha256 and not settings.version:
-            yield (*loc, "sha256"), "is that of one version; say which (`version`)"
+            yield (*loc, "sha256"), "is the hash of one version; also set `version`"
     yield from _check_pins(config)
 
 
@@ -84,7 +87,7 @@ def _check_pins(config: Config) -> Iterator[tuple[Loc, str]]:
             known = what_helps(settings.server, config.mcp.servers)
             yield (*loc, "server"), f"unknown MCP server `{settings.server}` (mcp.servers){known}"
         if name in config.tools.sets:
-            yield loc, f"`{name}` is a set of `tools.sets` already; choose another name"
+            yield loc, f"`{name}` is already a set in `tools.sets`; choose another name"
 
 
 def _list_names(config: Config) -> Iterator[tuple[str, set[str]]]:

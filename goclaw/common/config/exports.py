@@ -25,13 +25,13 @@ TYPES = ("string", "integer", "number", "boolean", "array", "object")
 def refuse_built_in(name: str) -> str:
     """Return the name of a tool; raises ValueError for that of a built-in one."""
     if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
-        raise ValueError("is the name of a built-in tool; choose another one")
+        raise ValueError("is the name of a built-in tool; choose another name")
     return name
 
 
 def _refuse_built_in_set(name: str) -> str:
     if name in {each.name for each in BUILT_IN}:
-        raise ValueError("is the name of a built-in set; choose another one")
+        raise ValueError("is the name of a built-in set; choose another name")
     return name
 
 
@@ -48,7 +48,7 @@ def _schema(value: dict[str, Any]) -> dict[str, Any]:
         if not ARGUMENT.fullmatch(name):
             raise ValueError(f"`{name}` should begin with a small letter, then letters, digits and `_`")
     if unknown := set(schema.get("required", ())) - set(schema["properties"]):
-        raise ValueError(f"`required` names {', '.join(sorted(unknown))}, which is no field")
+        raise ValueError(f"`required` names {', '.join(sorted(unknown))}, which is not a field")
     return schema
 
 
@@ -78,26 +78,26 @@ class PassthroughSettings(Section):
     tool: str = Field(description="The tool's name.", examples=["memory_write"], min_length=1, max_length=64)
     input: dict[str, Any] | None = Field(
         None,
-        description="Its arguments: texts are templates over what was given (`{{ message }}`), all else stays as it "
-        "is. Not set: what was given.",
+        description="Its arguments: texts are templates over the given arguments (`{{ message }}`); other values stay "
+        "unchanged. Not set: the given arguments.",
     )
 
 
 class ConfirmSettings(Section):
     """A person agrees to every call first."""
 
-    title: str = Field("", description="The question in a few words.")
+    title: str = Field("", description="A short title of the question.")
     prompt: str = Field(
         description="The question: a template over the arguments.", examples=["Make a plan now?"], min_length=1
     )
-    denied: str | None = Field(None, description="What the model reads of a call that was denied: a template.")
+    denied: str | None = Field(None, description="What the model reads after a denied call: a template.")
 
 
 class ExportedToolSettings(Section):
     """A tool that an agent offers."""
 
     description: str = Field(
-        description="What it does, for the model that calls it. No other tool may be called as this one is.",
+        description="Its purpose, for the model that calls it. The name must be unique among all tools.",
         examples=["Make a plan."],
         min_length=1,
         max_length=4_000,
@@ -120,15 +120,17 @@ class ExportedToolSettings(Section):
     )
     passthrough: PassthroughSettings | None = Field(None, description="A tool that is called in place of the agent.")
     tags: Names = Field((), description="Tags by which policies and toolsets choose it, besides `agents`.")
-    call_hint: str = Field("", description="What people see while it runs: a template over the arguments.")
+    call_hint: str = Field("", description="The line that people see while it runs: a template over the arguments.")
     result_hint: str = Field(
-        "", description="What people see afterwards: a template over the result's fields (`value` of plain words)."
+        "",
+        description="The line that people see afterwards: a template over the result's fields (`value` if it is "
+        "plain text) and `args`.",
     )
-    reminder: str = Field("", description="What the model that called it is told after each result.")
+    reminder: str = Field("", description="A reminder for the calling model after each result.")
     confirm: ConfirmSettings | None = Field(None, description="Ask a person before each call.")
     bounded: bool = Field(
         False,
-        description="The result is a part of something larger: its fields say how much (`returned`, `total`, "
+        description="The result is part of something larger: its fields say how much (`returned`, `total`, "
         "`truncated`, `refinement_hint`).",
     )
     replace: bool = replaceable()
@@ -145,17 +147,16 @@ class ExportedToolSettings(Section):
 class PublishSettings(Section):
     """The publication of a set of tools in registries (docs/registries.md)."""
 
-    description: str = Field("", description="What the set is for.")
+    description: str = Field("", description="The purpose of the set.")
     tags: Names = Field((), description="Tags by which it is found.")
-    publish_to: Names = Field((), description="Registries, names of `registries`, to which the set is offered.")
+    publish_to: Names = Field((), description="Registries, as named in `registries`, that the set is published to.")
     publish_as: EntryName | None = Field(
         None,
-        description="What it is called there, where many publish: `team/data-tools`; not set: as here.",
+        description="Its name there, unique among all publishers: `team/data-tools`; not set: as here.",
     )
     version: EntryVersion | None = Field(
         None,
-        description="Its version there: give it another one with every change. Not set: one that is made from the "
-        "content.",
+        description="Its version there; change it with every change. Not set: derived from the content.",
     )
     replace: bool = replaceable()
 
@@ -170,17 +171,15 @@ ToolName = Annotated[
 class ExportSettings(PublishSettings):
     """A toolset that an agent offers: used as `set:NAME` or `set:AGENT/NAME` wherever tools are chosen."""
 
-    tags: Names = Field((), description="Tags of all its tools, and by which it is found in registries.")
-    tools: dict[ToolName, ExportedToolSettings] = Field(
-        default_factory=dict, description="Its tools, by name; no other tool may be called so."
-    )
+    tags: Names = Field((), description="Tags of all its tools, also for searches in registries.")
+    tools: dict[ToolName, ExportedToolSettings] = Field(default_factory=dict, description="Its tools, by unique name.")
     include: Selection | None = Field(
-        None, description="Tools that are there already and belong to the set as they are: names, `tag:x`, `set:y`."
+        None, description="Existing tools that belong to the set unchanged: names, `tag:x`, `set:y`."
     )
     own_tools: bool = Field(
         False,
-        description="Whether the agent works with all tools of its own `tools`; otherwise only with those that whoever "
-        "called it has, too. The person's rights hold in either case.",
+        description="Whether the agent uses all of its own `tools`; otherwise only those that its caller also has. "
+        "The person's rights apply in either case.",
     )
 
     def members(self) -> tuple[str, ...]:

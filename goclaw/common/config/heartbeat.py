@@ -31,10 +31,10 @@ class HeartbeatSettings(Section):
         "08:00-22:00", description="Hours of the day in which it runs, in the person's time zone; always: 00:00-24:00."
     )
     budget_per_day: float | None = Field(
-        0.5, gt=0, description="US dollars that the runs of a person's day may cost; null: no limit of its own."
+        0.5, gt=0, description="Maximum cost of a person's runs per day in US dollars; null: no separate limit."
     )
     tools: Selection = Field(
-        LIGHT, description="The tools that it may use, as far as the person may; the default looks and changes nothing."
+        LIGHT, description="The tools it may use, of those the person may; the default tools change nothing."
     )
     model: Spec | None = Field(None, description="The model that answers; not set: the agent's.")
-    time_limit: Duration = Field(300.0, description="How long one run may take.")
+    time_limit: Duration = Field(300.0, description="Time limit of one run.")

@@ -42,26 +42,27 @@ def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
     try:
         return tuple(str(Path(word).expanduser()) if word.startswith("~/") else word for word in words)
     except RuntimeError:
-        raise ValueError("begins with `~`, and there is no home folder here") from None
+        raise ValueError("begins with `~`, but there is no home folder here") from None
 
 
 class HookSettings(Section):
     """A program that reads events in JSON, and answers in JSON (docs/hooks.md)."""
 
-    name: str = Field("", description="How people are told of it; not set: its command.")
+    name: str = Field("", description="Its name for people; not set: its command.")
     on: Annotated[tuple[Point, ...], OneOrMore, AfterValidator(_check_points)] = Field(
         examples=[["pre_tool"]],
-        description="When it is called: `pre_tool`, `post_tool`, `post_tool_failure`, `session_start`, "
-        "`before_compaction`, `message_in`, `message_out`; one or more of them.",
+        description="When GoClaw calls it, one or more of: `pre_tool`, `post_tool`, `post_tool_failure`, "
+        "`session_start`, `before_compaction`, `message_in`, `message_out`.",
     )
-    match: Names = Field((), description="Only for these tools: names, or `tag:x`; empty: for every one.")
+    match: Names = Field((), description="Only for these tools: names, or `tag:x`; empty: for every tool.")
     command: Annotated[Words, BeforeValidator(_split), AfterValidator(_check_command)] = Field(
         examples=["python3 /etc/goclaw/guard.py"],
-        description="The program and its arguments: a list, or a text that is split as a shell would; no shell runs.",
+        description="The program and its arguments: a list, or a text that is split like in a shell; no shell runs.",
     )
     timeout: float = Field(DEFAULT_SECONDS, gt=0, le=MAX_SECONDS, description="Seconds until it counts as failed.")
     sandbox: bool = Field(
-        True, description="Whether it is contained like `exec`; `false`: it has all rights of the daemon's user."
+        True,
+        description="Whether it runs in the sandbox, like `exec`; `false`: it has all rights of the daemon's user.",
     )
 
     @property
@@ -76,10 +77,16 @@ def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
     for index, hook in enumerate(hooks):
         others = [point for point in hook.on if point not in TOOL_POINTS]
         if hook.match and others:
-            yield ("hooks", index, "match"), f"is about tools, and {others[0]} is not; make a hook of its own for that"
+            yield (
+                ("hooks", index, "match"),
+                (f"is only for tools, but {others[0]} is not about tools; use a separate hook for it"),
+            )
         if odd := next((part for part in hook.match if part.startswith((SET, NOT))), ""):
             # A guard that silently gets no events would be worse than no guard.
-            yield ("hooks", index, "match"), f"`{odd}`: should hold names of tools and `tag:x`; hooks know no sets"
+            yield (
+                ("hooks", index, "match"),
+                (f"`{odd}`: should contain names of tools and `tag:x`; hooks do not support sets"),
+            )
         if hook.name and hook.name in named:
-            yield ("hooks", index, "name"), "is the name of another hook, too; choose another one"
+            yield ("hooks", index, "name"), "is also the name of another hook; choose another name"
         named.add(hook.name)

@@ -25,7 +25,7 @@ API = "/api/v1/"
 METRICS = "/metrics"
 """Path for Prometheus, with `http.metrics`."""
 WEB = "/web/"
-"""Begins the paths of the web page, with `http.web`, beside `/`."""
+"""Prefix of the paths of the web page, with `http.web`, besides `/`."""
 FOR_TOKENS = ("api", "clients", "metrics", "openai", "web")
 """The switches of `http` whose callers need an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
@@ -120,16 +120,16 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.http.enabled is not False and not is_loopback(config.http.host) and not any(credentials(config)):
         yield (
             ("http", "host"),
-            "is not this machine alone, and no credential is set that would keep strangers out (`http.api`, "
-            "`http.clients`, `http.metrics`, `http.openai`, `http.web`, `telegram.mode: webhook`, `webhooks`); leave "
-            "it at 127.0.0.1 and put a reverse proxy before it",
+            "is open to other machines, but no setting requires a credential (`http.api`, `http.clients`, "
+            "`http.metrics`, `http.openai`, `http.web`, `telegram.mode: webhook`, `webhooks`); use 127.0.0.1 and put "
+            "a reverse proxy in front of it",
         )
     for key in FOR_TOKENS:
         if getattr(config.http, key) and config.http.enabled is False:
-            yield ("http", "enabled"), f"should be true, or not be set: `http.{key}` needs the listener"
+            yield ("http", "enabled"), f"should be true or unset: `http.{key}` needs the listener"
     yield from _web_contradictions(config)
     if config.webhooks and config.http.enabled is False:
-        yield ("http", "enabled"), "should be true, or not be set: `webhooks` need the listener"
+        yield ("http", "enabled"), "should be true or unset: `webhooks` need the listener"
     if config.mcp.server.enabled and config.mcp.server.port == config.http.port != 0 and listens(config):
         yield ("mcp", "server", "port"), "is the port of the HTTP listener (`http.port`); choose another one"
     yield from _registry_contradictions(config)
@@ -145,14 +145,14 @@ def _web_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.http.public_url and url.scheme != "https" and not is_loopback(url.hostname or ""):
         yield (
             ("http", "public_url"),
-            "should begin with https://: with `http.web` people log in there, and the listener speaks no TLS; put a "
-            "reverse proxy before it (docs/web-page.md)",
+            "should begin with https://: with `http.web` people sign in there, and the listener has no TLS; put a "
+            "reverse proxy in front of it (docs/web-page.md)",
         )
     elif url.scheme != "https" and not is_loopback(config.http.host):
         yield (
             ("http", "host"),
-            "is not this machine alone, and the listener speaks no TLS: with `http.web` leave it at 127.0.0.1 and put "
-            "a reverse proxy before it, or set `http.public_url` to the https address of the one that is there",
+            "is open to other machines, and the listener has no TLS: with `http.web` use 127.0.0.1 and put a reverse "
+            "proxy in front of it, or set `http.public_url` to the https address of an existing proxy",
         )
 
 
@@ -169,7 +169,7 @@ def _registry_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
 
 def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.http.enabled is False:
-        yield ("http", "enabled"), "should be true, or not be set: `telegram.mode: webhook` needs the listener"
+        yield ("http", "enabled"), "should be true or unset: `telegram.mode: webhook` needs the listener"
     url = config.telegram.webhook.url
     if url is None:
         loc: Loc = ("telegram", "mode")
@@ -180,17 +180,17 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         parts = urlsplit(url)
         if parts.scheme != "https" or (parts.port or 443) not in TELEGRAM_PORTS:
             ports = ", ".join(map(str, TELEGRAM_PORTS))
-            yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
+            yield ("telegram", "webhook", "url"), f"should begin with https:// and use one of the ports {ports}"
     taken = (*PROBES, CLIENTS, METRICS, *(f"{HOOKS}{name}" for name in config.webhooks))
     path = webhook_path(config.telegram)
     if path in taken:
-        yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"
+        yield ("telegram", "webhook", "path"), f"should not be one of {', '.join(taken)}"
     for switch, prefix in (("api", API), ("openai", OPENAI), ("web", WEB)):
         if serves(config, switch) and path.startswith(prefix):
             needs = switch if getattr(config.http, switch) else "web"
-            yield ("telegram", "webhook", "path"), f"should not begin with {prefix}, which `http.{needs}` has"
+            yield ("telegram", "webhook", "path"), f"should not begin with {prefix}, which `http.{needs}` uses"
     if config.http.web and path == "/":
-        yield ("telegram", "webhook", "path"), "should not be `/`, which `http.web` has; end the URL with /telegram"
+        yield ("telegram", "webhook", "path"), "should not be `/`, which `http.web` uses; end the URL with /telegram"
 
 
 def public_address(config: Config, port: int = 0) -> str:
@@ -221,19 +221,19 @@ def hindrances(config: Config) -> Iterator[tuple[str, str]]:
     if not config.mcp.server.enabled:
         yield (
             "mcp.server.enabled",
-            "is not set, so no gateway could use what `publish_to` offers, and nothing is published; set it to true",
+            "is not set, so no gateway could use what `publish_to` publishes; set it to true",
         )
     elif not public_address(config):
         yield (
             "mcp.server.public_url",
-            f"is needed for `publish_to`: others cannot call {config.mcp.server.host}; set it to where they reach the "
-            "MCP server",
+            f"is needed for `publish_to`: other gateways cannot reach {config.mcp.server.host}; set it to the address "
+            "where they reach the MCP server",
         )
     elif is_loopback(urlsplit(public_address(config)).hostname or "") and not all(_registries_here(config)):
         yield (
             "mcp.server.public_url",
-            "is not set, or means this machine alone: what is published can be used from nowhere else; set it to where "
-            "others reach the MCP server",
+            "is unset or means only this machine, so no other machine can use what you publish; set it to the address "
+            "where others reach the MCP server",
         )
 
 
@@ -243,8 +243,8 @@ def _hindrances_of(config: Config, each: Publication) -> Iterator[str]:
             yield f"unknown registry `{name}`{what_helps(name, config.registries)}"
         elif not may_be_told(config, name):
             yield (
-                f"the registry `{name}` has the format of the public MCP registry, to which its own program publishes; "
-                "name another one"
+                f"the registry `{name}` has the format of the public MCP registry, which accepts entries only from its "
+                "own program; name another registry"
             )
     if not each.agent and each.toolset not in (known_sets := Toolsets(config.toolsets).names):
         meant = closest(each.toolset, known_sets)

@@ -99,7 +99,9 @@ def load_config(
     said = (*above, *secrets, *below)
     config, packaged, sources = _with_packages(state_dir, said, packages=packages)
     if file and lies_inside(file, config.workspace_path):
-        raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
+        raise ConfigError(
+            f"{shown_path(file)}: is inside the workspace, where the agent could change it; move one of them"
+        )
     named = (environ, config.tools.exec.env, *(server.variables() for _, server in config.mcp_servers.values()))
     for secret in (*secret_values(config), *chain.from_iterable(map(_named_as_secrets, named))):
         remember(secret)
@@ -152,7 +154,7 @@ def _expand(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ConfigError(f"{path}: begins with `~`, and no such user is known here") from None
+        raise ConfigError(f"{path}: begins with `~`, but this machine has no such user") from None
 
 
 def _validate(state_dir: Path, sources: Sequence[SettingsSource]) -> Config:
@@ -215,10 +217,16 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.policy.mode == "bypass" and not config.policy.allow_bypass:
         yield ("policy", "mode"), "`bypass` needs `policy.allow_bypass: true`"
     if lies_inside(config.users_path, config.workspace_path):
-        yield ("users_file",), "should not lie inside the workspace: the agent could give itself rights; move one"
+        yield (
+            ("users_file",),
+            ("should not be inside the workspace, where the agent could give itself rights; move one of them"),
+        )
     if lies_inside(config.workspace_path, config.people_path):
-        message = "should not lie in `people` of the state folder, where the workspaces of single persons are; move it"
+        message = "should not be in `people` of the state folder, which contains the workspaces of people; move it"
         yield ("workspace",), message
     if lies_inside(config.state_dir, config.workspace_path):
         loc = ("workspace",) if config.workspace else ("state_dir",)
-        yield loc, "the state folder must not lie inside the workspace: the agent could read its secrets; move one"
+        yield (
+            loc,
+            "the state folder must not be inside the workspace, where the agent could read its secrets; move one of them",
+        )

@@ -45,7 +45,7 @@ class Located:
     value: Any = None
     places: dict[Loc, str] = field(default_factory=dict)
     problems: list[tuple[str, Loc, str]] = field(default_factory=list)
-    """`line:column`, location and message of what is wrong with the file itself."""
+    """`line:column`, location and message of a fault in the file itself."""
 
 
 def parse_yaml(text: str) -> Located:
@@ -61,7 +61,7 @@ def parse_yaml(text: str) -> Located:
         located.problems.append((_spot(mark) if mark else "1:1", (), _syntax(error, text)))
         return located
     except yaml.YAMLError:
-        located.problems.append(("1:1", (), "not YAML: it holds control characters"))
+        located.problems.append(("1:1", (), "not YAML: the file contains control characters"))
         return located
     if node is not None:
         located.value = _build(node, (), located)
@@ -165,7 +165,7 @@ def parse_json(text: str) -> Located:
     except json.JSONDecodeError as error:
         located.problems.append((f"{error.lineno}:{error.colno}", (), f"not JSON: {_remedy(error, text)}"))
     except (ValueError, RecursionError):
-        located.problems.append(("1:1", (), "not JSON that can be used: NaN, an endless number, or nested too deeply"))
+        located.problems.append(("1:1", (), "not usable JSON: NaN, an infinite number, or nested too deeply"))
     else:
         _walk(text, located)
     return located

@@ -69,13 +69,13 @@ def _check_headers(value: dict[str, Any]) -> dict[str, Any]:
 
 def _whole_path(command: str) -> str:
     if "/" in command and not command.startswith(("/", "~/")):
-        raise ValueError("should be a name on the PATH, or a whole path: it is started from nowhere in particular")
+        raise ValueError("should be a name on the PATH, or an absolute path")
     return str(Path(command).expanduser()) if command.startswith("~/") else command
 
 
 def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
     if not all(re.fullmatch(r"[A-Za-z0-9_./*?\[\]!-]{1,128}", glob) for glob in globs):
-        raise ValueError("should be names of the server's tools, with `*` and `?` for what may be anything")
+        raise ValueError("should be names of the server's tools, with `*` and `?` as wildcards")
     return globs
 
 
@@ -101,27 +101,27 @@ JsonSchema = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 class PinnedTool(Section):
     """A tool of the server as it has to be. What is not said here may be anything."""
 
-    description: str | None = Field(None, description="Its description, to the letter.")
+    description: str | None = Field(None, description="Its exact description.")
     input_schema: JsonSchema | None = Field(None, description="JSON Schema of its arguments.")
     output_schema: JsonSchema | None = Field(None, description="JSON Schema of its result.")
-    read_only: bool | None = Field(None, description="Whether it says that it only reads.")
-    destructive: bool | None = Field(None, description="Whether it says that it may destroy something.")
+    read_only: bool | None = Field(None, description="Whether it declares itself read-only.")
+    destructive: bool | None = Field(None, description="Whether it declares itself destructive.")
 
 
 class SamplingSettings(Section):
     """A server may ask the model while a call to it runs, on behalf of the call's user (docs/mcp.md)."""
 
-    enabled: bool = Field(True, description="Whether it may; the section alone switches it on.")
-    ask: bool = Field(True, description="Whether the person has to agree to each request of it.")
+    enabled: bool = Field(True, description="Whether it may use the model; the section alone enables it.")
+    ask: bool = Field(True, description="Whether the person has to approve each of its requests.")
     models: Annotated[tuple[ModelName, ...], OneOrMore] = Field(
         (),
-        description="Models that answer it, the first that can, and no other; it may choose among them. Empty: those "
-        "that answer in the conversation, and it chooses nothing.",
+        description="Models that may answer it; it can choose among them, else the first that works. Empty: the "
+        "models of the conversation, without a choice.",
     )
-    answer_tokens: int = Field(1_000, ge=1, le=100_000, description="Tokens that one answer may have.")
-    prompt_tokens: int = Field(10_000, ge=1, le=1_000_000, description="Tokens that one request may have.")
-    per_call: int = Field(5, ge=1, le=10, description="Requests that it may make during one call.")
-    per_turn: int = Field(20, ge=1, le=1_000, description="Requests that it may make during one turn.")
+    answer_tokens: int = Field(1_000, ge=1, le=100_000, description="Maximum tokens of one answer.")
+    prompt_tokens: int = Field(10_000, ge=1, le=1_000_000, description="Maximum tokens of one request.")
+    per_call: int = Field(5, ge=1, le=10, description="Maximum requests during one call.")
+    per_turn: int = Field(20, ge=1, le=1_000, description="Maximum requests during one turn.")
 
 
 class McpClientSettings(Section):
@@ -130,31 +130,35 @@ class McpClientSettings(Section):
     enabled: bool = Field(True, description="Whether it is used.")
     command: Annotated[Program, AfterValidator(_whole_path)] | None = Field(
         None,
-        description="The program: a name or a whole path. It is yours, and is not contained (docs/mcp.md).",
+        description="The program: a name or an absolute path. It runs outside of the sandbox (docs/mcp.md).",
         examples=["npx"],
     )
-    args: Words = Field((), description="Its arguments, a word each. Others on this machine can read them: no secrets.")
+    args: Words = Field(
+        (), description="Its arguments, one word each. Others on this machine can read them, so put no secrets here."
+    )
     env: Variables = Field(
         default_factory=dict,
-        description="Variables of its environment, beside PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no other.",
+        description="Its environment variables, besides PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no others.",
     )
-    cwd: Folder | None = Field(None, description="The folder it is started in; not set: the state folder's `mcp`.")
-    url: Url | None = Field(None, description="Where it listens (streamable HTTP): `https://host/mcp`.")
+    cwd: Folder | None = Field(None, description="Its working folder; not set: `mcp` in the state folder.")
+    url: Url | None = Field(None, description="Its address (streamable HTTP): `https://host/mcp`.")
     headers: Headers = Field(
-        default_factory=dict, description="Headers of every request, such as `Authorization`; never shown."
+        default_factory=dict, description="Headers of every request, such as `Authorization`; GoClaw never shows them."
     )
-    timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
-    allow: Globs = Field((), description="Which of its tools: names, or `read_*`; empty: all of them.")
-    deny: Globs = Field((), description="Which of those not.")
+    timeout: float = Field(
+        60, gt=0, le=3_600, description="Time limit of a call in seconds, without waiting for people."
+    )
+    allow: Globs = Field((), description="Which of its tools to offer: names, or `read_*`; empty: all.")
+    deny: Globs = Field((), description="Which of them to exclude.")
     tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
-    roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
-    elicitation: bool = Field(True, description="Whether it may ask the person for whom a call is made.")
+    roles: Names = Field((), description="Roles that see it, in addition to admins; empty: everybody.")
+    elicitation: bool = Field(True, description="Whether it may ask the person questions during a call.")
     sampling: SamplingSettings | None = Field(
-        None, description="What it may ask of the model; not set: nothing. `{}` switches it on with what is usual."
+        None, description="Its use of the model; not set: none. `{}` enables it with the defaults."
     )
     tools: dict[str, PinnedTool] = Field(
         default_factory=dict,
-        description="Its tools as they have to be, by name: others, and those that differ, are refused. Empty: any.",
+        description="The exact tools it may have, by name: GoClaw refuses others and different ones. Empty: any.",
     )
 
     @model_validator(mode="after")
@@ -183,41 +187,43 @@ McpServers = dict[ServerName, McpClientSettings]
 def _check_public(url: str) -> str:
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("should hold no password and nothing behind `?` or `#`: everybody reads it")
+        raise ValueError("should contain no password, `?` or `#`: everybody can read it")
     return url
 
 
 PublicUrl = Annotated[Url, AfterValidator(_check_public)]
 ProtocolVersion = Annotated[
     str,
-    require("|".join(map(re.escape, VERSIONS)), f"should be a version that can be spoken here: {', '.join(VERSIONS)}"),
+    require("|".join(map(re.escape, VERSIONS)), f"should be a supported version: {', '.join(VERSIONS)}"),
 ]
 
 
 class PromptArgumentSettings(Section):
     """An argument of a prompt."""
 
-    description: str = Field("", description="What it is, for people.")
-    required: bool = Field(True, description="Whether it has to be given; otherwise it is empty.")
-    values: tuple[str, ...] = Field((), description="What may be offered while somebody types it.")
+    description: str = Field("", description="Its meaning, for people.")
+    required: bool = Field(True, description="Whether it is required; otherwise it is empty.")
+    values: tuple[str, ...] = Field((), description="Suggestions while somebody types it.")
 
 
 class PromptMessageSettings(Section):
     """One message of a prompt."""
 
     role: Literal["user", "assistant", "system"] = Field(
-        "user", description="Who says it. The protocol knows no `system`: such a message goes out as the user's."
+        "user", description="The speaker. The protocol has no `system`: such a message is sent as the user's."
     )
-    text: str = Field(min_length=1, examples=["Review {{ file }}."], description="With `{{ name }}` for an argument.")
+    text: str = Field(
+        min_length=1, examples=["Review {{ file }}."], description="The text, with `{{ name }}` for an argument."
+    )
 
 
 class PromptSettings(Section):
     """A prompt that clients offer to their people."""
 
-    description: str = Field("", description="What it is for.")
-    arguments: dict[str, PromptArgumentSettings] = Field(default_factory=dict, description="What it takes, by name.")
+    description: str = Field("", description="Its purpose.")
+    arguments: dict[str, PromptArgumentSettings] = Field(default_factory=dict, description="Its arguments, by name.")
     messages: tuple[PromptMessageSettings, ...] = Field(
-        examples=[[{"role": "user", "text": "Review {{ file }}."}]], description="What it says, in order."
+        examples=[[{"role": "user", "text": "Review {{ file }}."}]], description="Its messages, in order."
     )
 
 
@@ -229,29 +235,29 @@ class McpServerSettings(Section):
     )
     host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost and that in `public_url`.")
+    hosts: Hosts = Field((), description="Host names it answers to, besides localhost and the name in `public_url`.")
     public_url: PublicUrl | None = Field(
         None,
-        description="Where others reach it, for what is published to registries: `https://tools.example.org/mcp`; not "
-        "set: `http://HOST:PORT/mcp`.",
+        description="Its public address, for entries in registries: `https://tools.example.org/mcp`; not set: "
+        "`http://HOST:PORT/mcp`.",
     )
-    origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
-    name: str = Field("goclaw", min_length=1, max_length=64, description="How it calls itself.")
-    version: str = Field("", max_length=64, description="Its version; not set: that of GoClaw.")
-    instructions: str = Field("", max_length=4_000, description="What clients tell their models about it.")
+    origins: Origins = Field((), description="Web pages that may call it, `https://host`; others are refused.")
+    name: str = Field("goclaw", min_length=1, max_length=64, description="Its name.")
+    version: str = Field("", max_length=64, description="Its version; not set: GoClaw's version.")
+    instructions: str = Field("", max_length=4_000, description="Instructions that clients give to their models.")
     protocol_version: ProtocolVersion | None = Field(
-        None, description="The only version of the protocol that is spoken; not set: what client and server both know."
+        None, description="The only protocol version it accepts; not set: any version that both sides support."
     )
     tools: Selection = Field(
         OFFERED,
-        description="Which of the tools that a user may use are offered; see Choosing tools. Over HTTP, sets that are "
-        "offered to registries (`publish_to`) come besides.",
+        description="Which of a user's tools to offer; see Choosing tools. Over HTTP, published sets (`publish_to`) "
+        "are always included.",
     )
-    resources: bool = Field(True, description="Whether files of the workspace, conversations and the status are.")
+    resources: bool = Field(True, description="Whether to offer files of the workspace, conversations and the status.")
     elicitation: bool = Field(
         False,
-        description="Whether a call that asks first is put to the person at the client, where the client can do that; "
-        "only for who may answer such questions. Otherwise it is refused.",
+        description="Whether to ask the user of the client for approval, if the client supports it and the user may "
+        "approve. Otherwise such a call is refused.",
     )
     prompts: dict[str, PromptSettings] = Field(default_factory=dict, description="Prompts, by name.")
 
@@ -266,7 +272,7 @@ class McpServerSettings(Section):
     def _check_prompts(cls, prompts: dict[str, PromptSettings]) -> dict[str, PromptSettings]:
         for name, prompt in prompts.items():
             if not _PROMPT_NAME.fullmatch(name):
-                raise ValueError(f"`{name}`: a prompt's name has up to 64 letters, digits, `_` and `-`")
+                raise ValueError(f"`{name}`: a prompt's name may have up to 64 letters, digits, `_` and `-`")
             if not prompt.messages:
                 raise ValueError(f"`{name}` should have at least one message")
             used = {place for message in prompt.messages for place in PLACE.findall(message.text)}
@@ -291,7 +297,7 @@ class PinnedSetSettings(Section):
 
     server: ServerName = Field(description="The server, a name of `mcp.servers`.", examples=["files"])
     tools: dict[str, PinnedTool] = Field(
-        default_factory=dict, description="Its tools by the server's names, each as it has to be to belong to the set."
+        default_factory=dict, description="Its tools by the server's names, each with its required definition."
     )
     replace: bool = replaceable()
 

@@ -93,18 +93,21 @@ class Packaged:
             if isinstance(said, dict) and not _replaces(said):
                 yield (
                     path,
-                    f"is left out, for the package that declares it cannot be loaded; `{dotted(path)}.replace: true` "
-                    "makes it stand alone",
+                    f"is ignored because the package that declares it cannot be loaded; set `{dotted(path)}.replace: "
+                    "true` to use it without the package",
                 )
         registries = above.get("registries")
         for name, said in registries.items() if self.absent and isinstance(registries, dict) else ():
             if isinstance(said, dict) and not said.get("url"):
-                yield ("registries", name), "is left out: it has no `url`, and what may declare it cannot be loaded"
+                yield (
+                    ("registries", name),
+                    ("is ignored: it has no `url`, and the package that may declare it cannot be loaded"),
+                )
 
     def _remedy(self, line: str) -> str:
         for entry in self.entries:
             if f": {(key := dotted(entry.path))}." in line:
-                return f" ({entry.place} says more of it; `{key}.replace: true` puts that aside)"
+                return f" ({entry.place} declares more of it; `{key}.replace: true` ignores that)"
         return ""
 
 

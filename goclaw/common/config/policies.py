@@ -19,26 +19,28 @@ class PolicySettings(Section):
 
     mode: Mode = Field(
         "default",
-        description="Permission mode of every session for which `/mode` chose none. `plan` is left when a plan was "
-        "approved, or by an admin.",
+        description="Permission mode of sessions without a choice by `/mode`. `plan` ends when a plan is approved, or "
+        "by an admin.",
     )
     allow_bypass: bool = Field(False, description="Whether admins may use the mode `bypass`.")
     stricter: dict[Row, Literal["ask", "refuse"]] = Field(
         default_factory=dict,
-        description="Stricter answers per row of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
+        description="Stricter answers for rows of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
     )
     auto_allow: Selection = Field(
         (),
-        description="Tools that run without asking although their row asks. What is critical (no sandbox, destructive, "
-        "wants to be confirmed) only by its very name. Whatever else is stricter wins.",
+        description="Tools that run without asking although their row asks. Critical calls (no sandbox, destructive, "
+        "with confirmation) need the tool's exact name. Any stricter setting wins.",
     )
-    always_ask: Selection = Field((), description="Tools that are asked for always, whatever the mode and the row.")
+    always_ask: Selection = Field((), description="Tools that always ask, whatever the mode and the row.")
     deny_ends_turn: Selection = Field(
-        (), description="Tools of which a refused or denied call ends the turn: the model may not try otherwise."
+        (), description="Tools whose refused or denied call ends the turn, so that the model cannot try another way."
     )
-    other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
+    other_chats: Literal["ask", "deny"] = Field(
+        "ask", description="What happens to messages of the agent to other chats."
+    )
     approval_minutes: int = Field(
-        30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
+        30, ge=1, le=1_440, description="Minutes to wait for an approval, and for which a given approval is valid."
     )
 
     @field_validator("auto_allow")
@@ -46,7 +48,7 @@ class PolicySettings(Section):
     def _says_what_runs(cls, selection: tuple[str, ...]) -> tuple[str, ...]:
         wanted, unwanted = parsed(selection)
         if unwanted and not wanted:
-            raise ValueError("should say what runs without asking, not only what does not")
+            raise ValueError("should name what runs without asking, not only exceptions")
         return selection
 
 
@@ -68,13 +70,13 @@ class AuditSettings(Section):
     """The audit log: who did what, and by which rule it was allowed. `goclaw audit` shows it."""
 
     enabled: bool = Field(True, description="Whether it is written.")
-    file_mb: int = Field(10, ge=1, le=1_000, description="Size at which a new file is begun.")
-    files: int = Field(10, ge=1, le=1_000, description="Files that are kept besides the newest.")
+    file_mb: int = Field(10, ge=1, le=1_000, description="Size at which GoClaw starts a new file.")
+    files: int = Field(10, ge=1, le=1_000, description="Number of older files to keep.")
     sink: Literal["file", "syslog"] = Field(
         "file", description="`syslog`: each line also goes to syslog, as it is written to the file."
     )
     syslog: str = Field(
-        "/dev/log", description="Where syslog listens: the path of its socket, or `IP-ADDRESS:PORT`, which is UDP."
+        "/dev/log", description="The address of syslog: the path of its socket, or `IP-ADDRESS:PORT` for UDP."
     )
 
     @field_validator("syslog")
@@ -93,48 +95,45 @@ class RoleSettings(Section):
 
     tools: Selection | None = Field(
         None,
-        description="Exactly these tools: names, `tag:x`, `set:y`; with `-` before it, what is left out. "
-        "Not set: every tool.",
+        description="Exactly these tools: names, `tag:x`, `set:y`; a leading `-` excludes. Not set: every tool.",
     )
     inputs: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="Arguments that are fixed, by tool: `{exec: {timeout: 10}}`. They take the place of what the model "
-        "says. With several roles, those of all of them.",
+        description="Fixed arguments, by tool: `{exec: {timeout: 10}}`. They override the model's. Several roles "
+        "combine.",
     )
     commands: Names | None = Field(None, description="Exactly these slash commands; not set: every one.")
     agents: Names | None = Field(
         None,
-        description="Exactly these agents answer them, or are started for them: `main`, names of `agents.kinds`; not "
-        "set: every one.",
+        description="Exactly these agents may answer them or work for them: `main`, names in `agents.kinds`; not set: "
+        "every one.",
     )
     sessions: Literal["own", "read", "all"] = Field(
-        "own", description="Which conversations: their own, every one to read, or every one to read and steer."
+        "own", description="Access to conversations: their own, read all, or read and control all."
     )
     approves: Literal["none", "own", "all"] = Field(
-        "own", description="Which questions may be answered: none, those of their own turns, or everybody's."
+        "own", description="Approvals they may give: none, in their own turns, or in everybody's."
     )
-    other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (it asks first).")
+    other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (after approval).")
     always_ask: Selection = Field(
         (),
-        description="Tools that are asked for always when these people cause the call, whatever the mode and the row; "
-        "of several roles, those of all of them.",
+        description="Tools that always ask when these people cause the call, whatever the mode and the row. Several "
+        "roles combine.",
     )
     daily_tokens: int | None = Field(
         None,
         ge=1,
-        description="Tokens that each of these people may use in a day, in place of `limits.daily_tokens`; of several "
-        "roles the lowest.",
+        description="Tokens per person and day, instead of `limits.daily_tokens`; of several roles, the lowest.",
     )
     daily_cost: float | None = Field(
         None,
         gt=0,
-        description="US dollars that each of these people may use in a day, in place of `limits.daily_cost`; of "
-        "several roles the lowest.",
+        description="US dollars per person and day, instead of `limits.daily_cost`; of several roles, the lowest.",
     )
     workspace: Workplace | None = Field(
         None,
-        description="`own`: a workspace of their own, as with `workspaces: per-person`; `shared`: the configured one. "
-        "Not set: what `workspaces` says. `own` of one role goes before `shared` of another.",
+        description="`own`: a separate workspace, as with `workspaces: per-person`; `shared`: the configured one. Not "
+        "set: as `workspaces` says. `own` in one role overrides `shared` in another.",
     )
 
 
@@ -143,32 +142,34 @@ class LimitSettings(Section):
 
     tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
     failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
-    repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
+    repeated_calls: int = Field(3, ge=1, description="Maximum identical tool calls in a row.")
     turn_seconds: Duration = Field(900, gt=0, description="Wall-clock seconds of one turn, or `15m`.")
-    turn_tokens: int | None = Field(None, ge=1, description="Tokens of one turn, prompts and answers of all requests.")
+    turn_tokens: int | None = Field(
+        None, ge=1, description="Maximum tokens of one turn: prompts and answers of all requests."
+    )
     turn_cost: float | None = Field(
         None, gt=0, description="US dollars that one turn may cost, where prices are known."
     )
     daily_tokens: int | None = Field(
-        None, ge=1, description="Tokens that one person may use in a day, from midnight on, in all sessions together."
+        None, ge=1, description="Tokens per person and day, from midnight on, in all sessions together."
     )
-    daily_cost: float | None = Field(
-        None, gt=0, description="US dollars that one person may use in a day, where prices are known."
-    )
+    daily_cost: float | None = Field(None, gt=0, description="US dollars per person and day, if prices are known.")
     agent_depth: int = Field(
-        2, ge=0, description="How deep agents may start agents for a task (tool `agent`); 0: none are started."
+        2, ge=0, description="How deep agents may start other agents (tool `agent`); 0: not at all."
     )
     worktrees: int = Field(
-        8, ge=1, description="Git worktrees of agents that are kept in one workspace (tool `agent`, `worktree`)."
+        8, ge=1, description="Maximum git worktrees of agents in one workspace (tool `agent`, `worktree`)."
     )
-    agents_at_once: int = Field(4, ge=1, description="Agents of one conversation that work at the same time.")
-    agents_per_turn: int = Field(16, ge=1, description="Agents that are started in one turn, those of agents included.")
+    agents_at_once: int = Field(4, ge=1, description="Maximum agents of one conversation that work at the same time.")
+    agents_per_turn: int = Field(
+        16, ge=1, description="Maximum agents started in one turn, including those started by agents."
+    )
     continue_cut: bool = Field(
-        False, description="Ask the model to go on where its output limit cut an answer, at most three times."
+        False, description="Ask the model to continue an answer that its output limit cut, at most three times."
     )
-    queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
+    queued_messages: int = Field(100, ge=1, description="Maximum waiting messages in one session.")
     stuck_minutes: float = Field(
-        10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."
+        10, ge=0, description="Report a turn in which nothing has happened for this long; it continues. 0: never."
     )
 
 
@@ -176,18 +177,18 @@ class ReplicaSettings(Section):
     """This gateway among those that share `store`."""
 
     name: ReplicaName = Field(
-        "", description="What people read in `/status` and `goclaw doctor`; not set: the name of the machine."
+        "", description="Its name in `/status` and `goclaw doctor`; not set: the name of the machine."
     )
     stall_seconds: float = Field(
         4,
         ge=1,
         le=120,
-        description="Seconds without a heartbeat, which comes four times in that time, after which a gateway counts as "
-        "dead and others go on with its conversations. All gateways of a store need the same.",
+        description="Seconds without a heartbeat after which a gateway counts as dead and others continue its "
+        "conversations; it sends four in that time. All gateways of a store need the same value.",
     )
     workspaces: Literal["shared", "own"] = Field(
         "shared",
         description="`shared`: all gateways see the same folders (NFS, CephFS, one disk), so each may work on every "
-        "conversation. `own`: each has its own, and a conversation stays with the gateway that had it first; it needs "
-        "`replica.name`, of which there may be only one. All gateways of a store need the same.",
+        "conversation. `own`: each has its own, and a conversation stays with its first gateway; this "
+        "needs a unique `replica.name`. All gateways of a store need the same value.",
     )

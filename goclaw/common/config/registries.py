@@ -40,7 +40,7 @@ ApiVersion = Annotated[
     str,
     require(
         r"v[0-9][0-9A-Za-z.]{0,15}",
-        "should be a version such as `v1`; `v0` and what begins with it is the public MCP registry's",
+        "should be a version such as `v1`; versions that begin with `v0` belong to the public MCP registry",
     ),
 ]
 Digest = Annotated[
@@ -52,39 +52,39 @@ class RetrySettings(Section):
     """How often a request that failed is made again."""
 
     max: int = Field(3, ge=0, le=100, description="Repetitions.")
-    backoff: Duration = Field(1.0, description="Before the first repetition; doubled each time.")
+    backoff: Duration = Field(1.0, description="Delay before the first repetition; doubled each time.")
 
 
 class FederationSettings(Section):
     """Filters for entries taken over from a registry."""
 
     include: Names = Field((), description="Patterns of names, such as `data-*`; empty: all.")
-    exclude: Names = Field((), description="Patterns of what is left out of those.")
+    exclude: Names = Field((), description="Patterns of names to exclude.")
     share: bool = Field(
-        False, description="Whether `goclaw registry serve` offers it, too, to whoever reads this gateway's registry."
+        False,
+        description="Whether `goclaw registry serve` also offers its entries to readers of this gateway's registry.",
     )
 
 
 class RegistrySettings(Section):
     """A registry."""
 
-    url: Url = Field(description="Where it is.", examples=["https://registry.example.org"])
+    url: Url = Field(description="Its address.", examples=["https://registry.example.org"])
     description: str = Field("", description="What it is for.")
     api_version: ApiVersion = Field(
         "v1",
-        description="The version of its interface, a part of its paths. `v0`, `v0.1`: it is one in the format of the "
-        "public MCP registry.",
+        description="The version of its API, part of its paths. `v0`, `v0.1`: the format of the public MCP registry.",
     )
-    auth: Secret | None = Field(None, description="The token that it wants.")
-    timeout: Duration = Field(30.0, description="How long a request may take.")
-    retry: RetrySettings = Field(default_factory=RetrySettings, description="What becomes of failed requests.")
-    sync_interval: Duration = Field(300.0, description="How often the catalogue is fetched.")
+    auth: Secret | None = Field(None, description="Its access token.")
+    timeout: Duration = Field(30.0, description="Time limit of a request.")
+    retry: RetrySettings = Field(default_factory=RetrySettings, description="Repetition of failed requests.")
+    sync_interval: Duration = Field(300.0, description="How often GoClaw fetches the catalogue.")
     cache_ttl: Duration = Field(
         3_600.0,
-        description="How long the newest version is known without asking anew, at least twice `sync_interval`. Older "
-        "than that, only what is pinned to a version is used.",
+        description="How long the fetched catalogue is valid, at least twice `sync_interval`. After that, GoClaw uses "
+        "only entries pinned to a version.",
     )
-    federation: FederationSettings = Field(default_factory=FederationSettings, description="What is taken over.")
+    federation: FederationSettings = Field(default_factory=FederationSettings, description="Which entries to use.")
     replace: bool = replaceable()
 
     @property
@@ -105,21 +105,21 @@ class FromRegistrySettings(Section):
     """A toolset or an MCP server of a registry. It becomes an MCP server of this name, and a set of its tools."""
 
     registry: str = Field(description="A name of `registries`.", examples=["corp"], min_length=1)
-    toolset: str = Field(description="What it is called there.", examples=["data-tools"], min_length=1)
+    toolset: str = Field(description="Its name there.", examples=["data-tools"], min_length=1)
     version: str = Field("", description="Exactly this version; empty: the newest.", max_length=100)
     sha256: Digest | None = Field(
         None,
-        description="What the entry of this version has to hash to; not set: what it was when it was first seen.",
+        description="The required hash of this version's entry; not set: the hash when it was first seen.",
     )
     enabled: bool = Field(True, description="Whether it is used.")
     headers: Headers = Field(
         default_factory=dict, description="Headers of every request to its server, such as `Authorization`."
     )
-    env: Variables = Field(default_factory=dict, description="Variables of its program's environment.")
+    env: Variables = Field(default_factory=dict, description="Environment variables of its program.")
     packages: bool = Field(
         False,
-        description="Whether a program may be fetched and started for it (`npx`, `uvx`): what a stranger published "
-        "then runs as you. Otherwise only addresses are used.",
+        description="Whether to fetch and start its program (`npx`, `uvx`): a stranger's program then runs as you. "
+        "Otherwise only addresses are used.",
     )
     private: bool = Field(
         False,
@@ -140,9 +140,11 @@ class RegistryServerSettings(Section):
 
     host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8139, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost.")
-    open: bool = Field(False, description="Whether everybody may read it; otherwise reading wants a token, too.")
+    hosts: Hosts = Field((), description="Host names it answers to, besides localhost.")
+    open: bool = Field(False, description="Whether everybody may read it; otherwise reading also needs a token.")
     publishers: Names = Field(
         (),
-        description="Users, as users.json calls them, who may publish beside admins. A name is its first publisher's.",
+        description=(
+            "Users of users.json who may publish, in addition to admins. A name belongs to its first publisher."
+        ),
     )

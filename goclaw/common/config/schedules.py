@@ -65,39 +65,41 @@ class ScheduleSettings(Section):
         None, description="Once: a date and time, `2026-12-24T18:00`."
     )
     every: Annotated[Duration, AfterValidator(_check_every)] | None = Field(
-        None, description="Again and again, counted from the first start with it: `30m`; at least a minute."
+        None, description="Repeatedly, counted from the first start with it: `30m`; at least a minute."
     )
     cron: Annotated[str, AfterValidator(_check_cron)] | None = Field(
         None, examples=["30 8 * * 1-5"], description="Five fields: minute, hour, day, month, weekday."
     )
-    message: str | None = Field(None, max_length=20_000, pattern=r"\S", description="What is said, word for word.")
+    message: str | None = Field(None, max_length=20_000, pattern=r"\S", description="The text, sent word for word.")
     task: str | None = Field(
         None,
         max_length=20_000,
         pattern=r"\S",
         examples=["Tell me what is new in the project"],
-        description="What an agent is told to do; its answer is sent.",
+        description="A task for an agent, whose answer is sent.",
     )
     to: ResultTarget | None = Field(
         None,
-        description="Where it is sent: `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`; not set: "
-        "to the user's own chat or session.",
+        description="The destination: `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`; not set: "
+        "the user's own chat or session.",
     )
-    user: str = Field("", description="Whose it is, as in users.json, and with whose rights; empty: the owner's.")
+    user: str = Field("", description="The user it belongs to, with whose rights it runs; empty: the owner.")
     timezone: Annotated[str, AfterValidator(_check_zone)] | None = Field(
-        None, description="Zone of its times, `Europe/Berlin`; not set: the user's, else the machine's."
+        None, description="Time zone, `Europe/Berlin`; not set: the user's, else the machine's."
     )
     session: str = Field(
         "fresh", max_length=200, description="A task's session: `fresh` for each run, `same` or a key."
     )
     agent: str = Field("", description="The agent that does the task; empty: the one that would answer the user.")
     model: ModelName | None = Field(None, description="The model; not set: the agent's.")
-    tools: Selection | None = Field(None, description="Narrows the user's tools for the task.")
-    ask: bool = Field(False, description="Whether calls that need approval ask in the chat; else they are refused.")
+    tools: Selection | None = Field(None, description="The only tools for the task, of those the user may use.")
+    ask: bool = Field(
+        False, description="Whether calls that need approval ask in the chat; otherwise they are refused."
+    )
     budget: float | None = Field(None, gt=0, description="US dollars for one run.")
     time_limit: Duration | None = Field(None, description="Time for one run.")
-    catch_up: Literal["last", "all", "none"] = Field("last", description="Which of the missed times run.")
-    catch_up_within: Duration = Field(86_400, description="How late a missed time may be caught up.")
+    catch_up: Literal["last", "all", "none"] = Field("last", description="Which missed times to catch up on.")
+    catch_up_within: Duration = Field(86_400, description="How late a missed run may start.")
 
 
 ScheduleName = Annotated[
@@ -121,4 +123,4 @@ def contradictions(
             yield loc, "should have one of `message` and `task`"
         elif settings.message:
             for key in sorted(settings.model_fields_set & set(_TASK_ONLY)):
-                yield (*loc, key), "is for a `task`: a message is sent as it stands; leave the key out"
+                yield (*loc, key), "is only for a `task`, because a message is sent word for word; remove the key"

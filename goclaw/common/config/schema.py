@@ -59,10 +59,10 @@ class WebhookSettings(Section):
         None, description="The public https address, `https://claw.example.org/telegram`, that leads to the listener."
     )
     path: UrlPath | None = Field(
-        None, description="Where the listener expects it, if a proxy changes the path; not set: the URL's."
+        None, description="The path at the listener, if a proxy changes it; not set: the path in the URL."
     )
     secret: WebhookSecret | None = Field(
-        None, description="What Telegram says with every call; not set: made at the first start and kept in `secrets/`."
+        None, description="The secret in Telegram's calls; not set: created at the first start and kept in `secrets/`."
     )
 
 
@@ -72,7 +72,7 @@ class TelegramSettings(Section):
     enabled: bool | None = Field(None, description="On or off; not set: on when there is a token.")
     token: Secret | None = Field(None, description="The bot's token, from @BotFather. Env: TELEGRAM_BOT_TOKEN.")
     mode: Literal["polling", "webhook"] = Field(
-        "polling", description="Whether we ask Telegram for news (no open port needed), or Telegram calls us."
+        "polling", description="Whether GoClaw polls Telegram (no open port needed), or Telegram calls GoClaw."
     )
     webhook: WebhookSettings = Field(default_factory=WebhookSettings, description="For `mode: webhook`.")
     base_url: Url = Field(
@@ -81,26 +81,26 @@ class TelegramSettings(Section):
     proxy: Url | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
     groups: Groups = Field(
         (),
-        description="Numeric ids of the groups where the bot may answer, as a list or a mapping "
-        "`<id>: {context: N}`; empty: none.",
+        description="Numeric ids of groups in which the bot answers, as a list or a mapping `<id>: {context: N}`; "
+        "empty: none.",
     )
     messages_per_second: float = Field(30, gt=0, description="Telegram's limit over all chats.")
     chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst.")
-    burst: int = Field(3, ge=1, description="Messages that a chat takes at once before its rate counts.")
+    burst: int = Field(3, ge=1, description="Messages that a chat accepts at once before its rate limit applies.")
     group_messages_per_minute: float = Field(20, gt=0, description="Telegram's limit per group.")
-    poll_seconds: int = Field(25, ge=0, le=50, description="How long one getUpdates waits for news.")
+    poll_seconds: int = Field(25, ge=0, le=50, description="How long one getUpdates waits for updates.")
     interim: Literal["separate", "joined"] = Field(
         "separate",
-        description="Whether what the agent says before it uses a tool comes as a message of its own (six a minute and "
-        "chat at most, more are joined), or with its answer.",
+        description="Whether text before a tool call comes as a separate message (at most six per minute and chat; "
+        "more are joined) or with the answer.",
     )
     ack_reaction: Reaction | None = Field(
-        None, description="An emoji that each message gets as soon as it is on disk, such as 👀; not set: none."
+        None, description="A reaction to each message as soon as it is stored, such as 👀; not set: none."
     )
     artifacts: Literal["files", "no_diffs", "none"] = Field(
         "no_diffs",
-        description="Which artifacts of tools come as files behind the answer: all, all but changes of files, or none; "
-        "three of a turn at most, and in private chats only.",
+        description="Which artifacts of tools follow the answer as files: all, all except file changes, or none; at "
+        "most three per turn, and only in private chats.",
     )
 
 
@@ -112,49 +112,44 @@ class HttpSettings(Section):
         description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.api`, "
         "`http.clients`, `http.metrics`, `http.openai`, `http.web`, `webhooks`).",
     )
-    api: bool = Field(
-        False, description="Whether programs and pages may come in at `/api/v1` with a token (docs/api.md)."
-    )
+    api: bool = Field(False, description="Whether programs and pages may use `/api/v1` with a token (docs/api.md).")
     clients: bool = Field(
-        False, description="Whether terminals may come in at `/ws` with a token (`goclaw token add`)."
+        False, description="Whether terminals may connect to `/ws` with a token (`goclaw token add`)."
     )
     metrics: bool = Field(
-        False, description="Whether `/metrics` has numbers for Prometheus, for admins' tokens and this machine."
+        False, description="Whether `/metrics` serves figures for Prometheus, to admins' tokens and this machine."
     )
     host: Host = Field(
-        "127.0.0.1", description="Address to listen on; one that others reach needs a credential to be set."
+        "127.0.0.1", description="Address to listen on; one that others reach needs a setting with a credential."
     )
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
     hosts: Hosts = Field(
         (),
-        description="Names by which it may be called, beside localhost and those in `http.public_url` and "
+        description="Host names it answers to, besides localhost and those in `http.public_url` and "
         "`telegram.webhook.url`.",
     )
     origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
     trusted_proxies: Networks = Field(
         (),
-        description="Addresses or networks of reverse proxies (`127.0.0.1`, `10.0.0.0/8`): who calls is whom they name "
-        "in `X-Forwarded-For`, for bounds, log and audit.",
+        description="Addresses or networks of reverse proxies (`127.0.0.1`, `10.0.0.0/8`), whose `X-Forwarded-For` "
+        "names the caller for limits, log and audit.",
     )
     openai: bool = Field(
-        False, description="Whether programs may come in at `/v1` with a token, as to OpenAI (docs/openai.md)."
+        False, description="Whether programs may use `/v1` with a token, like OpenAI's API (docs/openai.md)."
     )
     public_url: Url | None = Field(
-        None, description="Where people reach the listener, `https://claw.example.org`, for links to it."
+        None, description="The public address of the listener, `https://claw.example.org`, for links."
     )
     web: bool = Field(
         False,
-        description="Whether the web page is at `/`, for people who log in with their browser (docs/web-page.md); with "
-        "it comes `/api/v1`.",
+        description="Whether to serve the web page at `/` (docs/web-page.md); this includes `/api/v1`.",
     )
 
 
 class OpenAISettings(Section):
     """The answers that programs get at `/v1` (`http.openai`)."""
 
-    progress: bool = Field(
-        True, description="Whether thinking and the use of tools are streamed, as the model's reasoning."
-    )
+    progress: bool = Field(True, description="Whether to stream thinking and tool use as the model's reasoning.")
 
 
 class AlertSettings(Section):
@@ -162,47 +157,47 @@ class AlertSettings(Section):
 
     to: ChatName | None = Field(
         None,
-        description="Where: `telegram:<chat id>`, or `telegram:<chat id>:<topic>`; not set: the first admin in "
-        "users.json whom the bot can write to.",
+        description="The destination: `telegram:<chat id>`, or `telegram:<chat id>:<topic>`; not set: the first admin "
+        "in users.json whom the bot can write to.",
     )
     notify: Annotated[tuple[EndpointName, ...], OneOrMore] = Field(
-        (), description="Names of `notify` that are told besides."
+        (), description="Additional destinations, names of `notify`."
     )
 
 
 class PairingSettings(Section):
     """Strangers who write to the bot in private: they get a code, and an admin lets them in by it."""
 
-    enabled: bool = Field(False, description="Whether they get a code; otherwise they are not answered at all.")
-    role: str = Field("user", description="The role in users.json of whoever is let in; never `admin`.")
+    enabled: bool = Field(False, description="Whether strangers get a code; otherwise they get no answer.")
+    role: str = Field("user", description="The role in users.json of approved people; never `admin`.")
     allowed_tools: Selection | None = Field(
-        None, description="`allowedTools` in users.json of whoever is let in; not set: what the role allows."
+        None, description="`allowedTools` in users.json of approved people; not set: as the role allows."
     )
-    waiting: int = Field(20, ge=1, le=1_000, description="Codes that may be open at once; each for one hour.")
+    waiting: int = Field(20, ge=1, le=1_000, description="Maximum open codes, each valid for one hour.")
 
     @field_validator("role")
     @classmethod
     def _no_admin(cls, role: str) -> str:
         if role == ADMIN or not role.strip():
-            raise ValueError("should be `user` or one of your `roles`; admins are made by hand, in users.json")
+            raise ValueError("should be `user` or one of your `roles`; add admins by hand in users.json")
         return role
 
 
 class ProviderSettings(Section):
     """Access to one provider of models."""
 
-    api_key: Secret | None = Field(None, description="The key; the provider's own variable is read, too.")
+    api_key: Secret | None = Field(None, description="The API key; the provider's own environment variable works, too.")
     base_url: Url | None = Field(None, description="Another server that speaks the same protocol.")
     max_context: int = Field(
         32_768,
         ge=2_048,
-        description="Ollama only: the largest `num_ctx` that is chosen by itself (docs/models.md); "
+        description="Ollama only: the largest `num_ctx` that GoClaw chooses (docs/models.md); "
         "`models.options.<model>.context_window` wins.",
     )
     defer_tools: bool = Field(
         False,
-        description="Anthropic only: its own search finds the tools of the index, in place of `tool_search` and "
-        "`tool_call` (Claude 4.5 and later; docs/context.md).",
+        description="Anthropic only: use its own tool search instead of `tool_search` and `tool_call` (Claude 4.5 and "
+        "later; docs/context.md).",
     )
 
 
@@ -210,21 +205,21 @@ class ModelOptions(Section):
     """Facts of one model beyond its name."""
 
     context_window: int | None = Field(
-        None, ge=1_024, description="Tokens; not set: from the model data, from Ollama by the free memory."
+        None, ge=1_024, description="Tokens; not set: from the model data, or for Ollama by the free memory."
     )
-    max_output: int | None = Field(None, ge=1, description="Tokens an answer may have; not set: from the model data.")
+    max_output: int | None = Field(None, ge=1, description="Maximum tokens of an answer; not set: from the model data.")
     thinking: Literal["off", "low", "medium", "high"] = Field("off", description="How hard the model thinks.")
     price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
     text_calls: Literal["auto", "on", "off"] = Field(
-        "auto", description="Run tool calls written as text; `auto`: for local models, and one that wrote some before."
+        "auto", description="Run tool calls written as text; `auto`: for local models, and those that wrote some."
     )
     compress_output: bool | None = Field(
-        None, description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`."
+        None, description="Shorten well-known commands' output; not set: as `tools.exec.compress_output`."
     )
     tools_profile: ToolProfile | None = Field(
-        None, description="Which tools stand in its requests; not set: as `tools.profile`."
+        None, description="Which tools are in its requests; not set: as `tools.profile`."
     )
 
 
@@ -232,15 +227,15 @@ class ModelsSettings(Section):
     """Which models answer."""
 
     agent: Names = Field(
-        (), description="Chain of `provider:name`, the first is the main model. Empty: the best that is found."
+        (), description="Chain of `provider:name`; the first is the main model. Empty: the best model found."
     )
     summary: Annotated[tuple[str, ...] | Literal["auto"], OneOrMore] = Field(
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
-    local_wait: float = Field(120, ge=0, le=3_600, description="How many seconds a loading local server is waited for.")
+    local_wait: float = Field(120, ge=0, le=3_600, description="Seconds to wait for a local server that is loading.")
     first_byte_seconds: float = Field(
-        300, gt=0, le=3_600, description="How long a model's server may take to begin; then 60 s of silence end it."
+        300, gt=0, le=3_600, description="How long a server may take to start answering; then 60 s of silence end it."
     )
 
 
@@ -249,37 +244,39 @@ class CompactionSettings(Section):
 
     reserve_tokens: int = Field(30_000, ge=0, description="Compact when fewer tokens than this are free.")
     max_messages: int = Field(500, ge=0, description="Compact past this many messages; 0: no limit.")
-    min_messages: int = Field(20, ge=2, description="Messages kept at least, as far as they fit.")
-    keep_percent: int = Field(20, ge=1, le=90, description="Share of the messages that is kept.")
-    prefer_checkpoint: bool = Field(True, description="Take a checkpoint for the summary when it covers half.")
-    timeout_seconds: float = Field(120, gt=0, description="How long a summary may take while a turn waits for it.")
-    full_timeout_seconds: float = Field(600, gt=0, description="How long one may take that nobody waits for.")
-    failure_threshold: int = Field(3, ge=1, description="Failures in a row after which `models.summary` is left alone.")
-    reset_minutes: float = Field(30, gt=0, description="For how long it is left alone.")
-    retry_interval_seconds: float = Field(60, gt=0, description="How often summaries that are owed are tried again.")
+    min_messages: int = Field(20, ge=2, description="Minimum number of kept messages, as far as they fit.")
+    keep_percent: int = Field(20, ge=1, le=90, description="Share of the messages to keep.")
+    prefer_checkpoint: bool = Field(True, description="Use a checkpoint as summary if it covers at least half.")
+    timeout_seconds: float = Field(120, gt=0, description="Time limit of a summary while a turn waits for it.")
+    full_timeout_seconds: float = Field(600, gt=0, description="Time limit of a summary that no turn waits for.")
+    failure_threshold: int = Field(3, ge=1, description="Failures in a row after which `models.summary` is not used.")
+    reset_minutes: float = Field(30, gt=0, description="How long it is then not used.")
+    retry_interval_seconds: float = Field(60, gt=0, description="How often failed summaries are tried again.")
 
 
 class CheckpointSettings(Section):
     """Checkpoints of long conversations, made in the background and used by compaction."""
 
-    enabled: bool = Field(True, description="Whether checkpoints are made.")
+    enabled: bool = Field(True, description="Whether to make checkpoints.")
     main_model: bool | None = Field(
-        None, description="Whether the main model may make them; not set: where it is free."
+        None, description="Whether the main model may make them; not set: only if it is free."
     )
-    min_tokens: int = Field(5_000, ge=0, description="None below this size of the context.")
+    min_tokens: int = Field(5_000, ge=0, description="No checkpoints below this context size.")
     every_turns: int = Field(
         10,
         ge=1,
-        description="One after so many messages of people, besides 25, 50 and 75 %; in a window of up to 16,384 tokens "
-        "nothing is made beside the turns more often than that.",
+        description="A checkpoint after this many messages of people, in addition to 25, 50 and 75 %; also the "
+        "shortest interval of background work in windows of up to 16,384 tokens.",
     )
 
 
 class FlushSettings(Section):
     """Important facts are written to `memory/` when the context is at 50 and at 75 %, silently."""
 
-    enabled: bool = Field(True, description="Whether it is done.")
-    main_model: bool | None = Field(None, description="Whether the main model may do it; not set: where it is free.")
+    enabled: bool = Field(True, description="Whether to make notes.")
+    main_model: bool | None = Field(
+        None, description="Whether the main model may make them; not set: only if it is free."
+    )
 
 
 class MemorySettings(Section):
@@ -287,12 +284,12 @@ class MemorySettings(Section):
 
     enabled: bool = Field(True, description="Whether memory is indexed and searched.")
     paths: Names = Field((), description="More files and folders to search, relative to the workspace.")
-    max_results: int = Field(6, ge=1, le=50, description="Hits that a search returns.")
-    budget: int = Field(1_000, ge=100, le=20_000, description="Tokens that the passages of a search may have in all.")
+    max_results: int = Field(6, ge=1, le=50, description="Maximum results of a search.")
+    budget: int = Field(1_000, ge=100, le=20_000, description="Maximum tokens of all passages of a search.")
     transcripts: bool = Field(True, description="Whether what was said is indexed and searched.")
     embedder: str = Field(
         "auto",
-        description="What searches by meaning: `auto` (Ollama, else a model on this machine), `none`, or `kind:model`, "
+        description="Searches by meaning: `auto` (Ollama, else a model on this machine), `none`, or `kind:model`, "
         "such as `ollama:nomic-embed-text`, `sentence-transformers:/opt/minilm`, `openai-chat:text-embedding-3-small`.",
     )
     embedder_python: Folder | None = Field(
@@ -300,14 +297,12 @@ class MemorySettings(Section):
         description="A Python that has sentence-transformers, `/opt/embeddings/bin/python`; not set: GoClaw's own.",
     )
     embedder_memory: int = Field(
-        1_500, ge=200, le=64_000, description="Megabytes that an embedder on this machine may use before it is ended."
+        1_500, ge=200, le=64_000, description="Maximum megabytes of an embedder on this machine before it is stopped."
     )
     embedder_idle: float = Field(
-        300, ge=1, description="Seconds without work after which an embedder on this machine is ended."
+        300, ge=1, description="Seconds without work after which an embedder on this machine is stopped."
     )
-    flush: FlushSettings = Field(
-        default_factory=FlushSettings, description="Notes that are taken before a context is compacted."
-    )
+    flush: FlushSettings = Field(default_factory=FlushSettings, description="Notes made before a context is compacted.")
 
 
 class RetentionSettings(Section):
@@ -317,23 +312,24 @@ class RetentionSettings(Section):
         None,
         ge=1,
         le=36_500,
-        description="Messages older than this are deleted for ever, once a day; not set: everything is kept.",
+        description="Delete messages older than this forever, once a day; not set: keep everything.",
     )
 
 
 class MediaSettings(Section):
-    """Files that come with messages."""
+    """Files attached to messages."""
 
     ttl: float = Field(
-        600, ge=60, description="Seconds that a picture or file is kept to which no conversation's context refers."
+        600, ge=60, description="Seconds to keep a picture or file that no conversation's context refers to."
     )
     text_characters: int = Field(
-        20_000, ge=0, description="Characters of a text file or a transcript that the model is shown."
+        20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."
     )
     transcriber: Spec | None = Field(
-        None, description="Who writes down voice messages: `provider:model`, such as `openai-chat:whisper-1`."
+        None,
+        description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`.",
     )
-    transcriber_seconds: float = Field(120, gt=0, le=600, description="How long a transcript may take.")
+    transcriber_seconds: float = Field(120, gt=0, le=600, description="Time limit of a transcription.")
 
 
 class QueueSettings(Section):
@@ -357,18 +353,20 @@ class Config(Sections):
 
     state_dir: Folder = Field(default_factory=default_state_dir, description="Database, media, logs, socket.")
     workspace: Folder | None = Field(
-        None, description="Where the agent works; not set: `workspace` in the state folder."
+        None, description="The folder where the agent works; not set: `workspace` in the state folder."
     )
     workspaces: Literal["shared", "per-person"] = Field(
         "shared",
-        description="`shared`: everybody in users.json works in `workspace`. `per-person`: each has a folder of their "
-        "own in `people` of the state folder, which shows `workspace` as `shared/`. Roles and users.json go before it.",
+        description="`shared`: everybody in users.json works in `workspace`. `per-person`: each has a separate folder "
+        "in `people` of the state folder, which shows `workspace` as `shared/`. Roles and users.json win.",
     )
-    users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
+    users_file: Folder | None = Field(
+        None, description="The file of users and rights; not set: `users.json` in the state folder."
+    )
     store: StoreAddress | None = Field(
         None,
-        description="`postgresql://USER@HOST/DATABASE`: conversations and what the daemon remembers are in Postgres; "
-        "not set: in a SQLite file of the state folder. `?schema=NAME` for a second deployment in one database.",
+        description="`postgresql://USER@HOST/DATABASE`: keep conversations and state in Postgres; not set: in a "
+        "SQLite file in the state folder. Add `?schema=NAME` for a second deployment in one database.",
     )
     store_password: Secret | None = Field(
         None, description="For `store`: the file `store_password` in `secrets`; else PGPASSFILE, as libpq reads it."
@@ -376,7 +374,7 @@ class Config(Sections):
     replica: ReplicaSettings = Field(default_factory=ReplicaSettings, description="This gateway among several.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
-    openai: OpenAISettings = Field(default_factory=OpenAISettings, description="What programs get at `/v1`.")
+    openai: OpenAISettings = Field(default_factory=OpenAISettings, description="The OpenAI-compatible API at `/v1`.")
     webhooks: Webhooks = Field(default_factory=dict, description="Services that call `/hooks/<name>`, by name.")
     notify: NotifyTargets = Field(default_factory=dict, description="URLs for results and alerts, by name.")
     pairing: PairingSettings = Field(default_factory=PairingSettings, description="How strangers become users.")
@@ -386,9 +384,9 @@ class Config(Sections):
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings, description="Checkpoints.")
     retention: RetentionSettings = Field(default_factory=RetentionSettings, description="How long conversations stay.")
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
-    media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
+    media: MediaSettings = Field(default_factory=MediaSettings, description="Files attached to messages.")
     plugins: Files = Field(
-        (), description="One-file plugins, `~/garden.py`; `tools` of the state folder needs no line."
+        (), description="One-file plugins, `~/garden.py`; files in `tools` of the state folder need no line."
     )
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     mcp: McpSettings = Field(default_factory=McpSettings, description="The Model Context Protocol.")
@@ -399,33 +397,33 @@ class Config(Sections):
     registry_server: RegistryServerSettings = Field(
         default_factory=RegistryServerSettings, description="This gateway's own registry: `goclaw registry serve`."
     )
-    policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
+    policy: PolicySettings = Field(default_factory=PolicySettings, description="Which calls run, and which ask.")
     hooks: tuple[HookSettings, ...] = Field(
-        (), description="Programs of yours that may look at, change or forbid what happens, called in this order."
+        (), description="Your programs that may inspect, change or forbid events, called in this order."
     )
     roles: dict[str, RoleSettings] = Field(
         default_factory=dict,
-        description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (also of whoever "
-        "has no role) has the defaults below unless it is defined here.",
+        description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (for everybody "
+        "without a role) has the defaults below unless you define it here.",
     )
     audit: AuditSettings = Field(default_factory=AuditSettings, description="The audit log.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
     alerts: AlertSettings = Field(default_factory=AlertSettings, description="Faults that need the operator.")
     schedules: ConfiguredSchedules = Field(
-        default_factory=dict, description="Messages and tasks at a time, by name; read at the start."
+        default_factory=dict, description="Scheduled messages and tasks, by name; read at the start."
     )
-    queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
+    queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that arrive while a turn runs.")
     heartbeat: HeartbeatSettings = Field(
         default_factory=HeartbeatSettings,
-        description="A look every now and then at what HEARTBEAT.md names, for each person who sent `/heartbeat on`.",
+        description="Regular checks of HEARTBEAT.md, for each person who sent `/heartbeat on`.",
     )
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )
     quiet_hours: DayHours | None = Field(
         None,
-        description="Hours of the day in which chats get nothing that was not asked for (results of tasks, heartbeats, "
-        "scheduled messages): it comes after. `quietHours` in users.json replaces it; not set: none.",
+        description="Hours of the day in which chats get no unrequested messages (results of tasks, heartbeats, "
+        "scheduled messages); they come afterwards. `quietHours` in users.json wins; not set: none.",
     )
     log_level: Level = Field("INFO", description="Env: LOG_LEVEL.")
 
@@ -434,7 +432,7 @@ class Config(Sections):
     def _only_anthropic_defers(cls, providers: dict[str, ProviderSettings]) -> dict[str, ProviderSettings]:
         for name, settings in providers.items():
             if settings.defer_tools and name != "anthropic":
-                raise ValueError(f"{name}.defer_tools: only `anthropic` finds tools by itself; leave the key out")
+                raise ValueError(f"{name}.defer_tools: only `anthropic` supports this; remove the key")
         return providers
 
     @field_validator("roles")

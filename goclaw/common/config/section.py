@@ -50,8 +50,7 @@ def replaceable() -> Any:
     """Return the key that lets the operator put aside a package's declarations of the same mapping."""
     return Field(
         False,
-        description="Whether this stands alone. Otherwise what an installed package declares of it holds where nothing "
-        "is said here.",
+        description="Whether to ignore what an installed package declares for it. Otherwise that fills in unset keys.",
     )
 
 

@@ -23,7 +23,7 @@ class KnownServer:
     base_url: str
     """Up to and without `/chat/completions`, `/embeddings` …"""
     key_variable: str | None = None
-    """Environment variable of the key; None: works without a key, sends one that is configured."""
+    """Environment variable of the key; None: works without a key, but sends a configured one."""
     data_id: str | None = None
     """The provider's name in the model data; None: the data know nothing of it."""
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

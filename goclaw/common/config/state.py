@@ -47,7 +47,7 @@ class Locality(StrEnum):
     SHARED = "shared"
     """Every process must see the same, and losing it loses something that was said, decided or allowed."""
     DERIVED = "derived"
-    """Made again from what is shared: every process may have its own copy, and no backup needs it."""
+    """Can be rebuilt from shared data: every process may have its own copy, and no backup needs it."""
     LOCAL = "local"
     """Means something to one process or one machine only; it ends with that."""
 
@@ -265,11 +265,11 @@ def check_apart(state_dir: Path, workspace: Path) -> None:
     """
     if lies_inside(state_dir, workspace):
         raise StateError(
-            f"the state folder {state_dir} lies inside the workspace {workspace}; "
-            "set `state_dir` or `workspace` to another place"
+            f"the state folder {state_dir} is inside the workspace {workspace}; set `state_dir` or `workspace` to "
+            "another place"
         )
     if private := next((name for name in PRIVATE if lies_inside(workspace, state_dir / name)), None):
-        raise StateError(f"the workspace {workspace} lies inside {state_dir / private}; give the agent its own folder")
+        raise StateError(f"the workspace {workspace} is inside {state_dir / private}; give the agent its own folder")
 
 
 def make_private(folder: Path, inner: str = "") -> None:
@@ -324,7 +324,7 @@ def _lock(lock: int, folder: Path) -> None:
             return
     pid = _pid(lock)
     holder = f"another GoClaw (pid {pid})" if pid else "another GoClaw"
-    raise StateError(f"{holder} uses {folder}; {daemon_command('stop')} ends it")
+    raise StateError(f"{holder} uses {folder}; stop it with {daemon_command('stop')}")
 
 
 def _alive(pid: int) -> bool:

@@ -61,10 +61,10 @@ _SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 class ReadSettings(Section):
     """The `read` tool."""
 
-    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
-    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
+    max_lines: int = Field(500, ge=1, description="Lines returned if the call sets no limit.")
+    max_bytes: int = Field(50_000, ge=1_000, description="Maximum bytes returned.")
     max_file_mb: int = Field(
-        20, ge=1, description="Larger notebooks and texts in UTF-16 are refused in words; other texts have no limit."
+        20, ge=1, description="Larger notebooks and UTF-16 texts are refused; other texts have no limit."
     )
 
 
@@ -73,7 +73,9 @@ class WriteSettings(Section):
 
     review: bool = Field(
         False,
-        description="Every change of a file (write, edit, multi_edit, notebook_edit) waits for a yes, with a diff.",
+        description=(
+            "Every change to a file (write, edit, multi_edit, notebook_edit) waits for approval and shows a diff."
+        ),
     )
 
 
@@ -81,25 +83,27 @@ class EditSettings(Section):
     """The `edit` and `multi_edit` tools."""
 
     allow_fuzz_on_edits: bool = Field(
-        True, description="Also find a text whose white space or indentation differs; if not, exactly as it is given."
+        True, description="Also find text with different white space or indentation; otherwise only the exact text."
     )
 
 
 class SearchSettings(Section):
     """The `search` and `glob` tools."""
 
-    threads: int = Field(2, ge=1, le=64, description="Files that are searched at the same time.")
-    timeout: float = Field(10, gt=0, le=300, description="Seconds a search may take; what was found until then counts.")
+    threads: int = Field(2, ge=1, le=64, description="Files searched at the same time.")
+    timeout: float = Field(
+        10, gt=0, le=300, description="Time limit of a search in seconds; results up to then are returned."
+    )
     max_file_mb: int = Field(
-        20, ge=1, le=1_000, description="Larger files of a folder are told and not searched; one named as `path` is."
+        20, ge=1, le=1_000, description="Larger files in a folder are listed but not searched, unless named as `path`."
     )
 
 
 class WebFetchSettings(Section):
     """The `web_fetch` tool."""
 
-    timeout: Duration = Field(20, le=120, description="Seconds that a page may take, redirects included.")
-    max_mb: float = Field(5, gt=0, le=50, description="How much of a page is read.")
+    timeout: Duration = Field(20, le=120, description="Time limit of a page in seconds, including redirects.")
+    max_mb: float = Field(5, gt=0, le=50, description="Maximum size of a page.")
     cache_minutes: float = Field(15, ge=0, le=1_440, description="How long a page is kept in memory; 0: not at all.")
     cache_mb: float = Field(20, ge=0, le=1_024, description="Memory for such pages.")
 
@@ -108,21 +112,21 @@ class WebSearchSettings(Section):
     """The `web_search` tool."""
 
     provider: Literal["searxng", "brave", "tavily", "duckduckgo"] | None = Field(
-        None, description="Who searches; not set: the agent cannot."
+        None, description="The search provider; not set: no web search."
     )
     url: Url | None = Field(
-        None, description="Where it answers: a SearXNG of yours; for the others only to replace their own address."
+        None, description="The address of your SearXNG; for other providers only to override theirs."
     )
     api_key: Secret | None = Field(
-        None, description="Key for Brave or Tavily; BRAVE_API_KEY and TAVILY_API_KEY are read, too."
+        None, description="Key for Brave or Tavily; BRAVE_API_KEY and TAVILY_API_KEY work, too."
     )
-    count: int = Field(10, ge=1, le=20, description="How many results the agent gets when it asks for no number.")
-    timeout: Duration = Field(15, le=120, description="Seconds that a search may take.")
+    count: int = Field(10, ge=1, le=20, description="Number of results if the agent asks for no number.")
+    timeout: Duration = Field(15, le=120, description="Time limit of a search in seconds.")
 
 
 def _refuse_expansion(path: Path) -> Path:
     if found := _EXPANDED.search(str(path)):
-        raise ValueError(f"holds {found.group()!r}, which ssh reads as something else: choose another place")
+        raise ValueError(f"contains {found.group()!r}, which has a special meaning for ssh: choose another place")
     return path
 
 
@@ -132,10 +136,10 @@ SshFile = Annotated[Folder, AfterValidator(_refuse_expansion)]
 class TasksSettings(Section):
     """Commands in the background."""
 
-    per_session: int = Field(8, ge=0, le=100, description="How many may run at once in one conversation; 0: none.")
-    total: int = Field(32, ge=0, le=1_000, description="How many may run at once in all.")
-    minutes: float = Field(60, gt=0, le=10_080, description="How long one may run; a call may ask for less.")
-    output_mb: int = Field(16, ge=1, le=1_024, description="How much of what one says is kept.")
+    per_session: int = Field(8, ge=0, le=100, description="Maximum running at once in one conversation; 0: none.")
+    total: int = Field(32, ge=0, le=1_000, description="Maximum running at once in all.")
+    minutes: float = Field(60, gt=0, le=10_080, description="Time limit of one; a call may ask for less.")
+    output_mb: int = Field(16, ge=1, le=1_024, description="Maximum kept output of one.")
 
 
 class SshHost(Section):
@@ -146,7 +150,7 @@ class SshHost(Section):
     user: Annotated[
         str,
         require(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", "should be the name of a user: letters, digits, `_`, `.` and `-`"),
-    ] = Field(description="As whom commands run there.", examples=["deploy"])
+    ] = Field(description="The user that runs commands there.", examples=["deploy"])
     identity_file: SshFile = Field(
         description="Private key without a passphrase, outside of every workspace.", examples=["/etc/goclaw/ssh/web1"]
     )
@@ -160,7 +164,7 @@ class SshSettings(Section):
     """The `ssh_exec` tool."""
 
     hosts: dict[str, SshHost] = Field(
-        default_factory=dict, description="Where commands may be run over ssh, by the name that the model uses."
+        default_factory=dict, description="Hosts for commands over ssh, by the name that the model uses."
     )
 
     @field_validator("hosts")
@@ -177,7 +181,7 @@ class CommandSettings(Section):
 
     allowed: Names = Field(
         ("status", "usage", "tools", "help", "whoami", "queue"),
-        description="Slash commands that the agent may give for the person it works for, as far as that person may.",
+        description="Slash commands that the agent may use for the person it works for, of those the person may use.",
     )
 
     @field_validator("allowed")
@@ -185,7 +189,7 @@ class CommandSettings(Section):
     def _harmless(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         plain = tuple(name.removeprefix("/").lower() for name in names)
         if found := next((name for name in plain if name in FOR_PEOPLE_ONLY), ""):
-            raise ValueError(f"`{found}` is for people only; it can never be allowed")
+            raise ValueError(f"`{found}` is for people only and can never be allowed")
         return plain
 
 
@@ -196,35 +200,35 @@ class CliToolSettings(Section):
         description="The program: a name, or a path; `./lint.sh` lies in the workspace.",
         examples=["golangci-lint"],
     )
-    args: Words = Field((), description="Its first arguments, a word each; what the model gives comes behind them.")
+    args: Words = Field((), description="Its first arguments, one word each; the model's arguments follow.")
     description: str = Field(
-        description="What the tool does, for the model: a first sentence, and what else it should know.",
+        description="What the tool does, for the model: one sentence, then further details.",
         examples=["Run the Go linter."],
         min_length=1,
         max_length=4_000,
     )
     timeout: float | None = Field(None, gt=0, le=3_600, description="Seconds; not set: `tools.exec.timeout`.")
     tags: Names = Field((), description="Tags by which policies and toolsets choose it, besides `shell` and `cli`.")
-    title: str = Field("", max_length=100, description="Its name for people; not set: made of its name.")
+    title: str = Field("", max_length=100, description="Its name for people; not set: derived from its name.")
     read_only: bool = Field(
         False,
-        description="Whether it changes nothing: contained and without network it runs like a read, in plan mode, too, "
-        "and the sandbox lets it write nothing in the workspace.",
+        description="Whether it changes nothing: in the sandbox and without network it then runs like a read, also in "
+        "plan mode, and cannot write in the workspace.",
     )
     destructive: bool | None = Field(
         None,
-        description="Whether it may destroy something: `true`: every call asks first, as all that is critical. Not "
-        "set: MCP clients are told that it may, unless it only reads; what is asked follows from the sandbox.",
+        description="Whether it may destroy data. `true`: every call asks first. Not set: the sandbox decides what "
+        "asks, and MCP clients see it as destructive unless it only reads.",
     )
     idempotent: bool | None = Field(
         None,
-        description="Whether running it twice does what once does: then a crash lets it run again. Not set: only if it "
+        description="Whether it may run twice without harm, so that it runs again after a crash. Not set: only if it "
         "only reads.",
     )
     open_world: bool | None = Field(
         None,
-        description="Whether MCP clients are told that it reaches beyond this machine; not set: they are told so. What "
-        "it reaches says `tools.exec.network`.",
+        description="Whether MCP clients see it as reaching beyond this machine; not set: yes. `tools.exec.network` "
+        "says what it can reach.",
     )
 
     @model_validator(mode="after")
@@ -265,30 +269,30 @@ class ExecSettings(Section):
     """The `exec` tool."""
 
     sandbox: Literal["auto", "bubblewrap", "broker", "off"] = Field(
-        "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
+        "auto", description="The sandbox: the best one that works here, a certain one, or none (`off`)."
     )
     network: Literal["none", "proxy", "host"] = Field(
         "none",
-        description="What commands reach of the network: nothing, public hosts through a proxy that keeps to "
-        "`tools.network` (bubblewrap only), or all that this machine reaches.",
+        description="Network access of commands: none, public hosts through a proxy that obeys `tools.network` "
+        "(bubblewrap only), or everything that this machine reaches.",
     )
     allowed: Names | None = Field(
         None,
-        description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
-        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused. Options "
-        "before the words are looked past if they are known and change nothing.",
+        description="Only these commands may run: `git`, or `git status` for these first words. Not set: every "
+        "command. This includes commands run by `env`, `xargs`, `sh -c` and substitutions; unclear "
+        "commands are refused. Known harmless options before the words are ignored.",
     )
     blocked: Names = Field(
-        (), description="Commands that may not run, in the same form, whatever options stand before the words."
+        (), description="Commands that may not run, in the same form, whatever options come before the words."
     )
-    timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
+    timeout: float = Field(30, gt=0, le=300, description="Time limit of a command in seconds, if the call sets none.")
     output_limit: int = Field(
-        30_000, ge=1_000, description="Characters of output the model sees; its head and tail are kept."
+        30_000, ge=1_000, description="Maximum characters of output for the model: the beginning and the end."
     )
     compress_output: bool | None = Field(
         None,
-        description="Shorten what well-known commands say (`ls`, `git`, `grep`, `pytest` …); not set: only for local "
-        "models. `models.options.<name>.compress_output` comes first.",
+        description="Shorten the output of well-known commands (`ls`, `git`, `grep`, `pytest` …); not set: only for "
+        "local models. `models.options.<name>.compress_output` overrides this.",
     )
     env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
     memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
@@ -300,53 +304,54 @@ class ExecSettings(Section):
 class NetworkSettings(Section):
     """Network access of tools and contained commands. Private addresses and this machine they never do."""
 
-    allow: Names = Field(
-        (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."
+    allow: Names = Field((), description="Allowed exceptions: `host`, `host:port`, or your own address or network.")
+    deny: Names = Field((), description="Forbidden hosts with their subdomains, addresses and networks.")
+    ports: Ports = Field(
+        (80, 443), description="Ports that commands may reach through the proxy of `tools.exec.network`."
     )
-    deny: Names = Field((), description="Hosts, with all below them, addresses and networks that may not be reached.")
-    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
 
 
 class ToolsSettings(Section):
     """Tools."""
 
-    timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
+    timeout: float = Field(30, gt=0, description="Time limit of a tool in seconds, if it declares none.")
     disabled: Selection = Field(
-        (), description="Tools that nobody may use: names, `tag:x`, `set:y`; with `-` before it, what is spared."
+        (), description="Tools that nobody may use: names, `tag:x`, `set:y`; a leading `-` is an exception."
     )
     profile: ToolProfile = Field(
         "auto",
-        description="Which tools stand in a request: `all`; `index`: ten, a line for each of the others, which "
-        "`tool_search` finds and `tool_call` runs; `core`: seven, the others only found; `auto`: `core` for windows of "
-        "up to 16,384 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come "
-        "first.",
+        description="Which tools are in a request: `all`; `index`: ten, plus one line for each other tool, which "
+        "`tool_search` finds and `tool_call` runs; `core`: seven, and the others only by search; `auto`: "
+        "`core` for windows of up to 16,384 tokens, else `index`. `agents.*.tools_profile`, then "
+        "`models.options.<name>`, override this.",
     )
     aliases: bool = Field(
         True,
-        description="Whether the agent may call tools by names of other systems, too (`Bash`, `Read`, `Grep`). "
-        "Wherever tools are chosen such a name always means the tool.",
+        description="Whether the agent may also call tools by names from other systems (`Bash`, `Read`, `Grep`). In "
+        "settings such a name always means the tool.",
     )
     sets: dict[str, Selection] = Field(
-        default_factory=dict, description="Sets of tools, by name, to be used as `set:name` wherever tools are chosen."
+        default_factory=dict, description="Sets of tools, by name, for use as `set:name` wherever you choose tools."
     )
     from_registry: dict[ServerName, FromRegistrySettings] = Field(
         default_factory=dict,
-        description="Toolsets and MCP servers of `registries`, by the names that they get here (docs/registries.md).",
+        description="Toolsets and MCP servers from `registries`, by their names here (docs/registries.md).",
     )
     pinned: PinnedSets = Field(
         default_factory=dict,
-        description="Sets of tools of an MCP server, by name, each tool as it has to be; one that is not is no part.",
+        description=(
+            "Sets of an MCP server's tools, by name, with their exact definitions; a tool that differs is excluded."
+        ),
     )
     publish: dict[str, PublishSettings] = Field(
         default_factory=dict,
-        description="Sets of tools that registries are told of, by their names; those of agents say so themselves "
-        "(`exports`).",
+        description="Published sets of tools, by name; agents publish theirs in `exports`.",
     )
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
     cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")
     network: NetworkSettings = Field(
         default_factory=NetworkSettings,
-        description="What tools reach of the network, besides what a sandbox says.",
+        description="Network access of tools, in addition to the sandbox's rules.",
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
     write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")
@@ -358,7 +363,7 @@ class ToolsSettings(Section):
     command: CommandSettings = Field(default_factory=CommandSettings, description="The `command` tool.")
     teams: bool = Field(
         False,
-        description="Whether there are teams of agents: `team_create`, `send_message`, `team_delete` (docs/agents.md).",
+        description="Whether agents may form teams: `team_create`, `send_message`, `team_delete` (docs/agents.md).",
     )
     tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 
@@ -371,7 +376,7 @@ class ToolsSettings(Section):
                 raise ValueError(f"`{name}` is built in and cannot be defined; choose another name")
             if not _SET.fullmatch(name):
                 raise ValueError(
-                    f"`{name}` should be a name of letters, digits, `.`, `_` and `-`, or that of an agent's own set, "
+                    f"`{name}` should be a name of letters, digits, `.`, `_` and `-`, or an agent's own set, "
                     "`agent/set`"
                 )
         if chain := cycle(sets):

@@ -94,7 +94,7 @@ def _seconds(value: object) -> object:
 
 def _check_group(value: int) -> int:
     if value >= 0:
-        raise ValueError("should be a group's id, which is negative; people belong into users.json")
+        raise ValueError("should be a group's id, which is negative; people belong in users.json")
     return value
 
 
@@ -119,9 +119,9 @@ def check_store(value: str) -> str:
     except ValueError:
         raise ValueError("should be an address: `postgresql://USER@HOST/DATABASE`") from None
     if parts.password is not None or "password" in query:
-        raise ValueError("should have no password in it: put that alone into the file `secrets/store_password`")
+        raise ValueError("should contain no password: put it in the file `secrets/store_password`")
     if not re.fullmatch(_SCHEMA, query.get("schema", [DEFAULT_SCHEMA])[-1]):
-        raise ValueError("has a `schema` that is no plain name: small letters, digits and `_`, 63 at most")
+        raise ValueError("has an invalid `schema`: use up to 63 lower-case letters, digits and `_`")
     return value
 
 
@@ -132,14 +132,14 @@ def absolute(value: Path, base: Path = Path()) -> Path:
         ValueError: no file system has such a path.
     """
     if any(category(character) == "Cc" for character in str(value)):
-        raise ValueError("should hold no control characters")
+        raise ValueError("should contain no control characters")
     try:
         found = (base / value.expanduser()).absolute()
         names = [os.fsencode(part) for part in found.parts]
     except RuntimeError:
-        raise ValueError("begins with `~`, and no such user is known here") from None
+        raise ValueError("begins with `~`, but this machine has no such user") from None
     except UnicodeEncodeError:
-        raise ValueError("holds half a character, which no path can") from None
+        raise ValueError("contains half a character, which is invalid in a path") from None
     if len(os.fsencode(found)) > _MAX_PATH or max(map(len, names)) > _MAX_NAME:
         raise ValueError("is too long for a path")
     return found
@@ -147,15 +147,15 @@ def absolute(value: Path, base: Path = Path()) -> Path:
 
 def _check_environment(value: dict[str, str]) -> dict[str, str]:
     if loaders := [name for name in value if _LOADED.fullmatch(name)]:
-        raise ValueError(f"should not set {loaders[0]}: it makes every command run something else first")
+        raise ValueError(f"should not set {loaders[0]}: it makes every command run another program first")
     if any("\0" in text for text in value.values()):
-        raise ValueError("should hold no NUL characters")
+        raise ValueError("should contain no NUL characters")
     return value
 
 
 def _refuse_nul(words: tuple[str, ...]) -> tuple[str, ...]:
     if any("\0" in word for word in words):
-        raise ValueError("should hold no NUL characters")
+        raise ValueError("should contain no NUL characters")
     return words
 
 
@@ -163,7 +163,7 @@ def _check_program(command: str) -> str:
     if not command.strip() or any(ord(character) < 32 for character in command):
         raise ValueError("should be the name or the path of a program")
     if " " in command.strip() and "/" not in command:
-        raise ValueError(f"should be one program; write `command: {command.split()[0]}`, and the rest into `args`")
+        raise ValueError(f"should be one program; write `command: {command.split()[0]}` and put the rest in `args`")
     return command
 
 
@@ -190,7 +190,10 @@ class GroupSettings(Section):
     """One group."""
 
     context: int = Field(
-        0, ge=0, le=100, description="How many messages of listed people before one to the bot it is told of."
+        0,
+        ge=0,
+        le=100,
+        description="Number of earlier messages of listed people that the bot sees with a message to it.",
     )
 
 
@@ -265,7 +268,7 @@ def _refuse_variables(value: Path) -> Path:
     """Refuse `$HOME` and `${VAR}` in a path: only a shell fills them in, so they would become the name of a folder."""
     if found := _VARIABLE.search(str(value)):
         raise ValueError(
-            f"holds {found.group()}, which is not filled in here: write the path itself, or begin it with `~/`"
+            f"contains {found.group()}, which GoClaw does not expand: write the full path, or begin it with `~/`"
         )
     return value
 
@@ -322,7 +325,7 @@ def reaction_of(emoji: str) -> str:
     found = ALLOWED_REACTIONS.get(_VARIANTS.sub("", emoji.strip()))
     if found is None:
         shown = emoji[:20] or "empty text"
-        raise ValueError(f"Telegram takes no {shown} as a reaction; it takes, among others, {_SOME_REACTIONS}")
+        raise ValueError(f"Telegram does not accept {shown} as a reaction; it accepts, for example, {_SOME_REACTIONS}")
     return found
 
 

@@ -28,7 +28,7 @@ _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-g
 
 def _refuse_credentials(name: str) -> str:
     if name.lower() in _CREDENTIALS:
-        raise ValueError("should be no header that carries a secret")
+        raise ValueError("should not be a header that carries a secret")
     return name
 
 
@@ -91,22 +91,22 @@ class IncomingWebhook(Section):
     """A service that calls `/hooks/<name>` with JSON (docs/webhooks.md)."""
 
     secret: CallerSecret = Field(
-        description="What the caller proves to know: `Authorization: Bearer SECRET`, `X-GoClaw-Token: SECRET`, or a "
+        description="The secret of the caller: `Authorization: Bearer SECRET`, `X-GoClaw-Token: SECRET`, or a "
         "signature (`hmac`).",
         examples=["at-least-16-characters"],
     )
     hmac: Literal["github", "stripe"] | None = Field(
         None,
-        description="How the caller signs the body with the secret, in place of sending it: `X-Hub-Signature-256`, or "
-        "`Stripe-Signature`, which is good for five minutes.",
+        description="How the caller signs the body instead of sending the secret: `X-Hub-Signature-256`, or "
+        "`Stripe-Signature`, which is valid for five minutes.",
     )
     user: UserKey = Field(
-        description="Key of the user in users.json with whose rights it acts.", examples=["telegram:123456789"]
+        description="The user in users.json with whose rights it acts.", examples=["telegram:123456789"]
     )
     to: ResultTarget | None = Field(
         None,
-        description="Where the message, or the task's answer, goes: `telegram:<chat id>`, `telegram:<chat id>:<topic>` "
-        "or `notify:<name>`; not set: the user's own chat.",
+        description="The destination of the message or the task's answer: `telegram:<chat id>`, `telegram:<chat "
+        "id>:<topic>` or `notify:<name>`; not set: the user's own chat.",
     )
     message: WebhookTemplate | None = Field(
         None, description="Template of a message that is sent word for word, without a model; this or `task`."
@@ -114,18 +114,16 @@ class IncomingWebhook(Section):
     task: WebhookTemplate | None = Field(
         None, description="Template of a task for the agent.", examples=["Sum up in one line: {{ body.issue.title }}"]
     )
-    headers: HeaderNames = Field(
-        (), description="Headers that templates may use beside the usual ones, as `headers.x_request_id`."
-    )
+    headers: HeaderNames = Field((), description="More headers that templates may use, as `headers.x_request_id`.")
     id_header: HeaderName | None = Field(
         None,
-        description="The header that names a call, so that its repetition does nothing; not set: X-GitHub-Delivery, "
+        description="The header with the id of a call, so that a repetition does nothing; not set: X-GitHub-Delivery, "
         "Idempotency-Key, Stripe's event id.",
     )
     idempotent_by_hash: bool = Field(
-        False, description="Whether a body that came before is a repetition, whatever its headers say."
+        False, description="Whether an identical body counts as a repetition, whatever its headers say."
     )
-    per_minute: int = Field(60, ge=1, le=10_000, description="Calls of one address in a minute.")
+    per_minute: int = Field(60, ge=1, le=10_000, description="Maximum calls from one address per minute.")
     session: str = Field(
         "fresh",
         min_length=1,
@@ -134,9 +132,9 @@ class IncomingWebhook(Section):
     )
     agent: str = Field("", description="The agent of the task; empty: the one that answers the user.")
     model: ModelName | None = Field(None, description="The task's model; not set: the agent's.")
-    tools: Selection | None = Field(None, description="Narrows the tools of the task; not set: the user's.")
-    budget: float | None = Field(None, gt=0, description="US dollars that a task may cost.")
-    seconds: Duration | None = Field(None, description="How long a task may take.")
+    tools: Selection | None = Field(None, description="The only tools for the task; not set: the user's.")
+    budget: float | None = Field(None, gt=0, description="Maximum cost of a task in US dollars.")
+    seconds: Duration | None = Field(None, description="Time limit of a task.")
     ask: bool = Field(
         False, description="Whether a call that needs approval asks in the chat; otherwise it is refused."
     )
@@ -151,13 +149,15 @@ class IncomingWebhook(Section):
 class NotifyTarget(Section):
     """A URL that is told of results and alerts, by a POST of JSON (docs/webhooks.md)."""
 
-    url: SecretUrl = Field(description="Where to post; kept secret.", examples=["https://hooks.example.org/goclaw"])
-    secret: Secret | None = Field(None, description="Sent in the header `secret_header`.")
+    url: SecretUrl = Field(
+        description="The URL to post to; kept secret.", examples=["https://hooks.example.org/goclaw"]
+    )
+    secret: Secret | None = Field(None, description="The secret sent in the header `secret_header`.")
     secret_header: Annotated[str, Field(pattern="^[Xx]-[A-Za-z0-9-]{1,60}$")] = Field(
         "X-GoClaw-Token", description="The header for `secret`; it begins with `X-`."
     )
     private: bool = Field(
-        False, description="Whether its host may be this machine or in a private network; that very host and port."
+        False, description="Whether this exact host and port may be on this machine or in a private network."
     )
 
 
@@ -180,7 +180,7 @@ def _of_webhook(hook: IncomingWebhook, targets: Mapping[str, NotifyTarget]) -> I
     if (hook.message is None) == (hook.task is None):
         yield (), "should have either `message` or `task`"
     if hook.message is not None and (odd := [key for key in _OPTIONS if key in hook.model_fields_set]):
-        yield (odd[0],), "is about a task, and this is a message; leave it out"
+        yield (odd[0],), "is only for a task, but this is a message; remove it"
     yield from of_target(hook.to, targets, ask=hook.ask)
 
 

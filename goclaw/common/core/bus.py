@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 EventT = TypeVar("EventT", bound=TurnEvent)
 
 BACKLOG = 10_000
-"""Events that may wait for one subscriber. One that lags further behind is cut off and reads the rows anew."""
+"""Maximum events waiting for one subscriber. A slower one is cut off and reads the rows again."""
 
 
 class _Subscription:

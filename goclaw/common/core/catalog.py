@@ -125,7 +125,7 @@ ROUTES = {
 """Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""
 
 STORES = {"postgres": "goclaw.durable.store.postgres.part:PART"}
-"""Stores beside SQLite; loaded when `store` names one."""
+"""Stores other than SQLite; loaded when `store` names one."""
 
 OWNERSHIPS = {
     "sqlite": "goclaw.durable.engine.sessions:ALL",

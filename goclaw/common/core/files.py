@@ -147,7 +147,7 @@ def decode(content: bytes, shown: str) -> str:
         ConfigError: it is binary or not UTF-8.
     """
     if b"\0" in content:
-        raise ConfigError(f"{shown}: not a text file (it holds binary data)")
+        raise ConfigError(f"{shown}: not a text file (it contains binary data)")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -49,12 +49,12 @@ def hours(text: str) -> Hours:
     """
     found = _HOURS.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"`{text[:40]}` names no hours: {FORM}")
+        raise ValueError(f"`{text[:40]}` is not a range of hours: {FORM}")
     begin, end = (60 * int(found[at]) + int(found[at + 1]) for at in (1, 3))
     if begin >= DAY_MINUTES or not 0 <= end <= DAY_MINUTES or int(found[2]) > 59 or int(found[4]) > 59:
-        raise ValueError(f"`{text[:40]}` holds a time that no day has: {FORM}")
+        raise ValueError(f"`{text[:40]}` contains an invalid time: {FORM}")
     if begin == end:
-        raise ValueError(f"`{text[:40]}` is no time at all; a whole day is 00:00-24:00")
+        raise ValueError(f"`{text[:40]}` is an empty range; write 00:00-24:00 for the whole day")
     return Hours(begin, end)
 
 

@@ -196,11 +196,11 @@ class ToolResult:
     hint: str = field(default="", compare=False)
     """The outcome, in one line for people."""
     call_hint: str = field(default="", compare=False)
-    """The call in one line for people, as shown when the call began."""
+    """The call in one line for people, as shown while it ran."""
     artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
     """Artifacts kept for people."""
     images: tuple[Image, ...] = ()
-    """Images for a model that takes them, beside the content."""
+    """Images for a model that accepts them, in addition to the content."""
     reminds: bool = field(default=False, compare=False)
     """The reminder that its tool declares belongs to it: the call ran, and gave what it should."""
     ends_turn: bool = field(default=False, compare=False)

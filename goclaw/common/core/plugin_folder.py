@@ -29,8 +29,8 @@ SITE = "site-"
 PAUSE_SECONDS = 120.0
 """Until a plugin that failed is tried again, so that one start does not try twice (`goclaw start`, then the daemon)."""
 LATER = (
-    "is left out: what was installed is gone, or for other packages of GoClaw or another Python; the next start of the "
-    "daemon restores it, and so does `goclaw plugin restore`"
+    "is not used: its files are missing, or belong to other packages of GoClaw or another Python; the next start of "
+    "the daemon restores it, and so does `goclaw plugin restore`"
 )
 
 
@@ -92,9 +92,9 @@ def read_record(state_dir: Path) -> PluginRecord:
         return PluginRecord()
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         words = getattr(error, "strerror", None) or "it was not written by GoClaw"
-        return PluginRecord(fault=f"{path}: cannot be read: {words}; `goclaw plugin add` begins a new one")
+        return PluginRecord(fault=f"{path}: cannot be read: {words}; `goclaw plugin add` creates a new one")
     if found.folder and (Path(found.folder).name != found.folder or not found.folder.startswith(SITE)):
-        return PluginRecord(fault=f"{path}: names a folder elsewhere; `goclaw plugin add` begins a new one")
+        return PluginRecord(fault=f"{path}: names a folder elsewhere; `goclaw plugin add` creates a new one")
     if found.folder and not (path.parent / found.folder).is_dir():  # after a restore of a backup, for one
         return replace(found, folder="", stamp="")
     return found

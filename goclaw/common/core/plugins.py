@@ -65,8 +65,8 @@ def api_misfit(version: object) -> str:
         return f"{WRITTEN_FOR} should be a number such as {API_VERSION}, not {version!r}"
     if version == API_VERSION:
         return ""
-    remedy = "upgrade GoClaw" if version > API_VERSION else "it needs a version of its own that is newer"
-    return f"it was written for version {version} of what plugins build on, and this GoClaw has {API_VERSION}: {remedy}"
+    remedy = "upgrade GoClaw" if version > API_VERSION else "install a newer version of it"
+    return f"it was written for version {version} of the plugin API, but this GoClaw has {API_VERSION}: {remedy}"
 
 
 def load_large(path: str, kind: type[PartT]) -> PartT:

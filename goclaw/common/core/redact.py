@@ -75,7 +75,7 @@ _runs: tuple[str, ...] = ()
 _run = b""
 _pattern = re.compile("|".join(_SHAPES))
 _names = _wrapped = re.compile(r"(?!)")
-"""Only what is known, and that in lines."""
+"""Only known secrets, line by line."""
 _bare: tuple[bytes, ...] = ()
 """What is known, without format characters; the longest first."""
 _bare_secrets: tuple[str, ...] = ()

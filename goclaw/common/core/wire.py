@@ -192,7 +192,7 @@ class Attached:
     now: SessionNow
     commands: list[CommandInfo]
     greeting: str
-    """Which model answers, what is missing, and what adds it: at most four lines."""
+    """The model that answers, what is not set up, and how to set it up: at most four lines."""
     anew: bool = False
     """The row that the client has last is gone (`/forget`, retention): what it shows is, too."""
     protocol: int = 0
@@ -276,7 +276,7 @@ class ArtifactFrame:
 
     blob: str
     text: str
-    """The beginning of the artifact; of one that is gone, the reason."""
+    """The beginning of the artifact; if it is gone, the reason."""
     cut: bool = False
     """There is more."""
     type: Literal["artifact"] = "artifact"

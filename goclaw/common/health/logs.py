@@ -35,7 +35,7 @@ MOST_WAITING = 10_000
 WRITTEN_TOGETHER = 500
 """Records that are rendered before they are written: as many lines are in memory at most."""
 FLUSH_SECONDS = 10.0
-"""Seconds that an end waits for what is not written: it comes although a terminal stands still."""
+"""Maximum seconds that a shutdown waits for unwritten lines, even if a terminal hangs."""
 QUIET = {
     **dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "httpx2", "uvicorn", "watchfiles"), logging.WARNING),
     # They log every wrong message of an MCP server, with tracebacks; we log what matters in our own words.
@@ -172,12 +172,12 @@ class _Writer(logging.Handler):
             self._file.reopen()
         if left_out := self._left_out - self._told_left_out:
             self._told_left_out += left_out
-            records.append(_warning("%d lines of the log were lost: they came faster than they are written", left_out))
+            records.append(_warning("lost %d log lines: they arrived faster than they could be written", left_out))
         lines = [self._lines(record) for record in records]
         lost = self._file.lost
         self._file.write(line for line, _ in lines)
         if lost and lines and lost == self._file.lost:
-            told = _warning("%d lines of the log were lost while the disk did not take them", lost)
+            told = _warning("lost %d log lines while the disk refused them", lost)
             self._file.write([self._lines(told)[0]])
             self._file.lost -= lost
         if self._terminal:
@@ -191,7 +191,7 @@ class _Writer(logging.Handler):
             event = event_of(record)
             return json_line(event), self._line_for_people(event) if self._terminal else ""
         except Exception as error:  # a supervisor: one odd value (a number that JSON has not, say) must not end the log
-            return self._lines(_warning("a line of %s cannot be shown: %s", record.name, type(error).__name__))
+            return self._lines(_warning("a log line of %s cannot be formatted: %s", record.name, type(error).__name__))
 
 
 def _line_for(terminal: TextIO | None) -> Callable[[Mapping[str, Any]], str]:

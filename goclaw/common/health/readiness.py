@@ -61,9 +61,9 @@ class Probe:
             async with asyncio.timeout(PATIENCE):
                 await self._write()
         except TimeoutError:
-            return (f"the database did not take a write within {PATIENCE:g} s",)
+            return (f"the database did not accept a write within {PATIENCE:g} s",)
         except StateError:
-            return ("the database cannot be written; `goclaw doctor` and the log say why",)
+            return ("the database cannot be written; see `goclaw doctor` and the log",)
         return ()
 
 

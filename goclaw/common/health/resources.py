@@ -48,9 +48,9 @@ class DiskUse:
     def warning(self) -> str:
         """Why the free space is too little; empty when it is not."""
         if self.free < LOW_BYTES:
-            return "little is free, and on a full disk nothing that is said can be kept"
+            return "little space is free; on a full disk no message can be stored"
         if self.free < self.database:
-            return "less is free than the database takes, and a backup or an upgrade makes a copy of it"
+            return "less space is free than the database uses, but a backup or an upgrade needs a copy of it"
         return ""
 
     def numbers(self) -> dict[str, int | bool]:
@@ -132,12 +132,16 @@ _OF_SYSTEM = {
     errno.EPERM: DiskFault.READ_ONLY,
 }
 _REMEDIES = {
-    DiskFault.FULL: "make room there; it goes on by itself",
-    DiskFault.READ_ONLY: "make {folder} writable again (its mount, its owner); it goes on by itself",
-    DiskFault.BROKEN: "look at the disk of {folder} (`dmesg`); it goes on by itself when that works again",
-    DiskFault.LOCKED: "end the other program that holds it (a backup tool, an sqlite3 shell); it goes on by itself",
-    DiskFault.DAMAGED: f"{daemon_command('restart')} sets the file aside and goes on with all of it that can be read",
-    DiskFault.GONE: f"put it back, or {daemon_command('restart')} to go on with what is there now",
+    DiskFault.FULL: "make room there; GoClaw then continues by itself",
+    DiskFault.READ_ONLY: "make {folder} writable again (its mount, its owner); GoClaw then continues by itself",
+    DiskFault.BROKEN: "check the disk of {folder} (`dmesg`); GoClaw continues by itself when it works again",
+    DiskFault.LOCKED: (
+        "stop the other program that locks it (a backup tool, an sqlite3 shell); GoClaw then continues by itself"
+    ),
+    DiskFault.DAMAGED: (
+        f"{daemon_command('restart')} sets the file aside and continues with everything that can be read"
+    ),
+    DiskFault.GONE: f"put it back, or {daemon_command('restart')} to continue with the present files",
 }
 
 

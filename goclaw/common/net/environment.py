@@ -95,7 +95,7 @@ def _proxy(scheme: str, address: str) -> URL:
         proxy = URL()
     if not proxy.host:
         # Its own words may hold a password.
-        raise ConfigError(f"{scheme.upper()}_PROXY: is no address of a proxy; write http://HOST:PORT")
+        raise ConfigError(f"{scheme.upper()}_PROXY: is not a proxy address; write http://HOST:PORT")
     return proxy
 
 

@@ -30,7 +30,7 @@ class PulledModel:
     capabilities: tuple[str, ...] = ()
     """Of `completion`, `tools`, `vision`, `thinking`, `embedding` …; empty: not asked or an old server."""
     digest: str = ""
-    """Of what was pulled: another one is another version of the model."""
+    """Digest of the pulled model: a different digest is a different version."""
 
 
 @record

@@ -27,7 +27,7 @@ _HOST = r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})"
 _AUTHORITY = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _ADDRESS = re.compile(rf"(?i:http)://{_HOST}(?::([0-9]{{1,5}}))?([/?][^#]*)?")
 _OURS = frozenset(("host", "connection", "keep-alive", "te", "trailer", "upgrade"))
-"""Headers that end at a proxy (RFC 9110, 7.6.1; all of `proxy-…` do, too), and the one that it writes itself."""
+"""Headers that end at a proxy (RFC 9110, 7.6.1; all of `proxy-…` do, too), and the header that it writes itself."""
 
 Tell = Callable[[str, bool, str], None]
 """Hears of every place that a command asked for (`host:port`), whether it was reached, and why not."""

@@ -91,7 +91,7 @@ class ResolvedPath:
     crossed: bool
     """A mount point is on the way."""
     resolver: "PathResolver"
-    """The one that knows how to open it."""
+    """The files object that can open it."""
 
 
 _NOTHING_DENIED = Denylist(())

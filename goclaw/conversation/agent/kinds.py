@@ -59,7 +59,7 @@ class Kinds:
         known = self._known
         wanted = name or (next(iter(known)) if len(known) == 1 else GENERAL)
         if wanted not in known:
-            what = f"no kind of agent is called {wanted[:80]!r}" if name else "say which kind of agent"
+            what = f"there is no kind of agent {wanted[:80]!r}" if name else "say which kind of agent"
             raise ToolError(f"{what}: there are {', '.join(sorted(known))}")
         settings = known[wanted]
         place = f"agents.kinds.{wanted}.policy"
@@ -150,7 +150,7 @@ def agent_details(kind: Kind, routes: list[RouteSettings]) -> str:
         kind.name,
         *([settings.description.strip()] if settings.description.strip() else []),
         "",
-        f"Models: {', then '.join(settings.chain) or 'those of models.agent'}",
+        f"Models: {', then '.join(settings.chain) or 'the chain in models.agent'}",
         f"Tools: {tools}",
         *(f"{name}: {text}" for name, text in kind.rules.lines()),
         *(f"Answers {_condition(route)}" for route in routes),
@@ -158,7 +158,7 @@ def agent_details(kind: Kind, routes: list[RouteSettings]) -> str:
     for name, export in settings.exports.items():
         lines += ["", *_export_lines(name, export)]
     if settings.prompt.strip():
-        lines += ["", "What it is told:", "", settings.prompt.strip()]
+        lines += ["", "Instructions:", "", settings.prompt.strip()]
     return "\n".join(lines)
 
 
@@ -174,7 +174,7 @@ def _condition(route: RouteSettings) -> str:
         f"for {', '.join(route.user)}" if route.user else "",
         f"in {', '.join(route.chat)}" if route.chat else "",
     ]
-    return " ".join(filter(None, parts)) or "whoever no other route leads elsewhere"
+    return " ".join(filter(None, parts)) or "everybody without another route"
 
 
 def _export_lines(name: str, export: ExportSettings) -> Iterator[str]:

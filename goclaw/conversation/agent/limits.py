@@ -214,8 +214,8 @@ class RunPolicy:
                 )
             if self._repetitions > rules.repeated_calls.most:
                 raise LimitReached(
-                    f"I stopped: I asked for the same {call.name} call more than {rules.repeated_calls.most:g} times "
-                    f"in a row ({rules.repeated_calls.key})."
+                    f"I stopped: I repeated the same {call.name} call more than {rules.repeated_calls.most:g} times in "
+                    f"a row ({rules.repeated_calls.key})."
                 )
         left = rules.failed_calls.most - self._failures
         is_last = 0 < left <= len(calls) or (left > 0 and self._repetitions >= rules.repeated_calls.most)
@@ -237,12 +237,12 @@ class RunPolicy:
                 self._denied.append(call)
         if ended := next((result for result in results if result.ends_turn), None):
             raise LimitReached(
-                f"I stopped: I asked for {ended.name[:MAX_NAME]}, which was refused (policy.deny_ends_turn). "
-                "Tell me how to go on instead."
+                f"I stopped: my call of {ended.name[:MAX_NAME]} was refused (policy.deny_ends_turn). Tell me how to "
+                "continue."
             )
         if len(self._denied) >= MAX_DENIALS:
             raise LimitReached(
-                f"I stopped: {len(self._denied)} tool calls in this turn were denied. Tell me how to go on instead."
+                f"I stopped: {len(self._denied)} tool calls in this turn were denied. Tell me how to continue."
             )
         for result in results:
             if result.lacking and self.rules.on_missing_fields in ("finalize", "resume"):
@@ -252,7 +252,7 @@ class RunPolicy:
                 self._malformed = self._malformed + result.malformed if result.is_error else 0
         if self._failures >= self.rules.failed_calls.most and not self._is_explained():
             raise LimitReached(
-                f"I stopped after {self._failures} tool calls in a row that failed ({self.rules.failed_calls.key})."
+                f"I stopped after {self._failures} failed tool calls in a row ({self.rules.failed_calls.key})."
             )
 
     def _is_explained(self) -> bool:
@@ -263,7 +263,7 @@ class RunPolicy:
         """With `resume` such a call is no failure, and no success either."""
         if self.rules.on_missing_fields == "finalize":
             raise LimitReached(
-                f"I stopped: {result.name} was called without what it needs: {', '.join(result.lacking)} "
+                f"I stopped: my call of {result.name} lacked required fields: {', '.join(result.lacking)} "
                 f"({self.rules.place}.on_missing_fields)."
             )
 

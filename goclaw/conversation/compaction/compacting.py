@@ -45,7 +45,7 @@ LEAST_FREED = 0.10
 """Share of the tokens that a compaction must free; otherwise compacting again at once would loop."""
 THE_DAEMON = Actor("", "daemon")
 """The actor of a compaction that no turn runs."""
-NOTHING = "Nothing to compact: the conversation is short enough to be kept whole."
+NOTHING = "Nothing to compact: the whole conversation fits."
 
 
 @dataclass(slots=True, eq=False)
@@ -127,7 +127,7 @@ class Compactor:
             done = await self._compact(session, self.attempt(session.key), "", context_window, alone=True)
         if done:
             session.useless_at = done.tokens_after if _is_useless(done, size) else 0
-            log.info("the oldest messages are not shown any more: about %d tokens are left", done.tokens_after)
+            log.info("the oldest messages are no longer shown: about %d tokens are left", done.tokens_after)
 
     async def _fit_summary(self, session: Session, context_window: int) -> None:
         """Cut a summary that was written for a larger window: nothing else has made enough room."""
@@ -175,7 +175,7 @@ class Compactor:
         if not freed:
             return False
         await self.stored.set(session.key, VIEW, asdict(view))
-        log.info("older results of tools are shown in short: about %d tokens freed", freed)
+        log.info("shortened older tool results: about %d tokens freed", freed)
         return True
 
     def _helps(self, session: Session) -> bool:
@@ -350,17 +350,20 @@ def _is_useless(done: StoredCompaction, size: int) -> bool:
 def _why_useless(fixed: int, left: int, context_window: int) -> str:
     """Explain why a compaction freed next to nothing, and what helps; `fixed` of the tokens left never go."""
     if 2 * left <= context_window:
-        return f"There was little to sum up: {left:,} of {context_window:,} tokens are used. Nothing needs to be done."
+        return (
+            f"There was little to summarise: {left:,} of {context_window:,} tokens are in use. You need not do "
+            "anything."
+        )
     if 2 * fixed < left:
         rest = (
-            "what is left is the prompt, the tools and the last messages. Try /clear, or a model with a larger window"
+            "only the prompt, the tools and the latest messages are left. Try /clear, or a model with a larger window"
         )
     else:
         rest = (
-            f"the prompt and the tools alone take about {fixed:,} tokens. Choose a model with a larger window, or "
+            f"the prompt and the tools alone need about {fixed:,} tokens. Choose a model with a larger window, or "
             "offer fewer tools (tools.disabled)"
         )
-    return f"That is next to nothing: {rest}."
+    return f"That saved almost nothing: {rest}."
 
 
 def _size(session: Session) -> int:

@@ -125,9 +125,9 @@ class Flush:
             folder = MEMORY if is_alone else notes_folder(actor.key)
             await _append(await self._environment.workspace(actor, session.key), folder, notes, now)
         except GoclawError as error:
-            log.warning("notes of %s could not be kept: %s", session.key, error)
+            log.warning("notes of %s could not be stored: %s", session.key, error)
         else:
-            log.info("notes of %s were taken", session.key)
+            log.info("stored notes of %s", session.key)
 
     def _may_write(self, actor: Actor, chosen: ChosenMode | None) -> bool:
         """Whether the actor's agent may write a file without asking; in the background there is no one to ask."""
@@ -157,12 +157,12 @@ async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> 
 
     async def rewrite() -> None:
         if await workspace.has_link(path):
-            raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to another person's notes")
+            raise ToolError(f"{path} is a symbolic link, or lies behind one, and may lead to another person's notes")
         version, before = ABSENT, f"# {moment:%A %Y-%m-%d}\n".encode()
         if await workspace.exists(path):
             version, before = (await workspace.stat(path)).version, await workspace.read_bytes(path, MAX_NOTES)
         if len(before) + len(added) > MAX_NOTES:
-            raise ToolError(f"{path} is full: {MAX_NOTES:,} bytes are the limit")
+            raise ToolError(f"{path} is full: the limit is {MAX_NOTES:,} bytes")
         await workspace.write_bytes(path, before + added, unless_changed=version)
 
     await again_when_changed(rewrite)

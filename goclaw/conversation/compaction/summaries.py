@@ -170,8 +170,12 @@ class SummaryAttempt:
     def no_source(self) -> str:
         """Explain the consequence when no source gave a summary."""
         reasons = self._refusal or "; ".join(self._failures.values()) or self._health.reason
-        trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
-        return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."
+        trouble = (
+            f"I could not summarise the conversation: {reasons}."
+            if reasons
+            else ("I could not summarise the conversation.")
+        )
+        return f"{trouble} I will try again until a model can; nothing is lost."
 
     def _trouble(self, source: SummarySource) -> Trouble:
         if source is SummarySource.EMERGENCY:
@@ -188,13 +192,15 @@ class SummaryAttempt:
             self.is_new_trouble = told is Trouble.NONE or now is Trouble.NOBODY
             log.warning("%s", self.news)
         elif now is Trouble.NONE and told >= Trouble.GIVEN_UP and self._has_chain:
-            self.news = "Summaries are written by the summary model again."
+            self.news = "The summary model writes summaries again."
             log.info("%s", self.news)
 
     def _instead(self) -> str:
         minutes = max(1, round(self._health.reset_in / 60))
-        later = f"; the next try is in {minutes} min" if self._health.degraded else ""
-        return f"No summary by the summary model: {self._health.reason}. The main model is used instead{later}."
+        later = f"; I will try it again in {minutes} min" if self._health.degraded else ""
+        return (
+            f"The summary model does not work: {self._health.reason}. The main model writes summaries instead{later}."
+        )
 
     def failed(self, source: SummarySource, reason: str) -> None:
         """Record that a source gave no summary, and why."""

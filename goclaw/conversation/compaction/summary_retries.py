@@ -65,7 +65,7 @@ class SummaryRetries:
             try:
                 await self.pay()
             except StateError as error:
-                log.warning("owed summaries wait: %s", error)
+                log.warning("delayed summaries have to wait: %s", error)
 
     def heard(self, session: str) -> None:
         """Another process may have written the summary of a session."""
@@ -111,7 +111,7 @@ class SummaryRetries:
                 try:
                     paid = await self._pay(session, compaction)
                 except StateError as error:
-                    log.warning("the summary that %s waits for could not be kept: %s", session, error)
+                    log.warning("the summary that %s waits for could not be stored: %s", session, error)
                     paid = False
                 if not paid:
                     self._again[compaction.id] = (self.clock.monotonic() + pause, min(2 * pause, MAX_PAUSE))
@@ -158,16 +158,16 @@ class SummaryRetries:
         session = await self.contexts.session(key)
         async with session.lock:
             if not await self.transcripts.pay(key, paid, *self.ownership.announce(SUMMARIES, key)):
-                log.info("the context of %s has changed: the summary that was owed is not needed any more", key)
+                log.info("the context of %s has changed; its delayed summary is no longer needed", key)
                 return
-            log.info("the summary that %s waited for is there, from %s", key, paid.source)
+            log.info("the delayed summary of %s is written, by %s", key, paid.source)
             if self.ownership.fence_of(key) is not None:
                 self._show(session, paid)
 
     def _show(self, session: Session, paid: StoredCompaction) -> None:
         if session.window.owed and session.window.holds(paid.first_kept):
             session.window.swap_summary(paid.summary)
-        self.bus.publish(Notice(session.key, f"The summary that was owed is written now ({paid.source})."))
+        self.bus.publish(Notice(session.key, f"The delayed summary is now written ({paid.source})."))
 
     async def _show_summary(self, key: str) -> None:
         session = self.contexts.known(key)

@@ -29,13 +29,13 @@ _LABELS = {ALLOW: "✓ Use the new text", DENY: "✗ Keep the old one"}
 MAX_LINES, MAX_LINE = 60, 200
 """Lines and characters per line of a diff: it is read on a telephone."""
 _MAX_ASKED = 1_000
-NO_ALWAYS = "A changed file is approved by itself: /approve ID."
+NO_ALWAYS = "Approve each changed file on its own: /approve ID."
 
 
 def diff_lines(change: FileChange) -> list[str]:
     """Return the change line by line, secrets masked, and everything that would not be seen as its code."""
     before, after = (revealed(mask(text)).splitlines() for text in (change.before, change.after))
-    return list(islice(unified(before, after, ("approved", "now"), 2), 2, None)) or ["(no change that can be seen)"]
+    return list(islice(unified(before, after, ("approved", "now"), 2), 2, None)) or ["(no visible change)"]
 
 
 def shown_diff(change: FileChange) -> str:
@@ -95,7 +95,7 @@ class PromptFileQuestions:
             try:
                 await self._send(change, said)
             except StateError as error:
-                log.warning("admins could not be asked about %s: %s", change.name, error)
+                log.warning("could not ask admins about %s: %s", change.name, error)
 
     async def answer(self, actor: Actor, change_id: str, answer: str) -> Acceptance | None:
         """Answer the question with this id, if there is one and the actor may.
@@ -129,7 +129,9 @@ class PromptFileQuestions:
             text = f"{sign} {words}: **{change.name}** of {change.root}\n\n{shown_diff(change)}"
             closed = Delivery(f"{asked.id}:closed", asked.address, text, action="edit", of=asked.id)
             await self._outbox.promise(closed)
-        return answered(f"{change.name}: {'the new text counts' if approve else 'the old text goes on'}.")
+        return answered(
+            f"{change.name}: {'the new text is now in force' if approve else 'the old text stays in force'}."
+        )
 
     async def _send(self, change: FileChange, said: str) -> None:
         cards = await asyncio.to_thread(lambda: list(self._cards(change, said)))
@@ -161,7 +163,10 @@ class PromptFileQuestions:
 
 def _explain(change: FileChange) -> str:
     what = "the text approved before" if change.before else "no such file"
-    return f"It gives orders to the agents of all who share this workspace. They have {what} until an admin approves."
+    return (
+        "This file instructs the agents of everybody who shares this workspace. Until an admin approves the change, "
+        f"they use {what}."
+    )
 
 
 def record_answer(audit: Callable[[AuditEntry], None], actor: Actor, change: FileChange, *, approve: bool) -> None:

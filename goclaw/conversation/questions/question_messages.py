@@ -34,8 +34,8 @@ from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.blobs import Blobs
 from goclaw.tools.approval.requests import ApprovalRequest
 
-NOBODY = "You may not answer this, and nobody who may can be written to: an admin has to, in a terminal."
-OTHERS = "You may not answer this. Asked instead: {names}."
+NOBODY = "You may not answer this. Nobody who may can be reached: an admin has to answer in a terminal."
+OTHERS = "You may not answer this. I asked {names} instead."
 SHOWN_INPUT = 3_000
 """Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
 MAX_SHOWN = 100_000
@@ -48,7 +48,7 @@ MAX_BUTTONS = 6
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message after the decision."""
 _LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
-_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
+_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Always allowed", DENY: "Denied"}
 
 
 @record
@@ -92,7 +92,7 @@ class QuestionMessages:
         for delivery in deliveries:
             if media and delivery.choices:
                 name = f"{question.about or 'question'}.txt"
-                caption = "All of the call that is asked for below."
+                caption = "The full call; the question follows below."
                 document = Delivery(f"{delivery.id}:whole", delivery.address, caption, media=media, media_name=name)
                 await self._outbox.promise(replace(document, asks=True))
             await self._outbox.promise(delivery)
@@ -110,7 +110,7 @@ class QuestionMessages:
         """Close the messages of a turn's unanswered questions when the turn ends."""
         for key in [key for key in self._told if key[0] == turn]:
             told = self._told.pop(key)
-            await self._close(told.question, told.text, told.deliveries, "Not asked any more", yes=False)
+            await self._close(told.question, told.text, told.deliveries, "No longer needed", yes=False)
 
     async def _close(
         self, question: Question, text: str, deliveries: Collection[Delivery], words: str, *, yes: bool
@@ -157,8 +157,8 @@ def answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:
     return Acceptance(AcceptKind.ANSWER, text=text, refusal=refusal)
 
 
-NO_QUESTION = answered("There is no such question (any more).", AnswerRefusal.GONE)
-"""The reply to an answer to an expired question, or one that the person may not answer."""
+NO_QUESTION = answered("This question does not exist, or is already closed.", AnswerRefusal.GONE)
+"""The reply to an answer to a question that has expired or that the person may not answer."""
 
 
 def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Acceptance:
@@ -178,7 +178,7 @@ def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Accepta
         return question.options[place - 1]
     counted = place and not any(option.strip().isdecimal() for option in question.options)
     if len(named) > 1 or (counted and not named):
-        words = f'"{said}" could mean more than one thing here. {_by_words(question, channel)}'
+        words = f'"{said}" is ambiguous here. {_by_words(question, channel)}'
         return answered(words, AnswerRefusal.INVALID)
     if named:
         return named.pop()
@@ -200,7 +200,7 @@ def _by_words(question: Question, channel: str) -> str:
 def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
     """Return the text of an approval."""
     remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
-    for_good = f"Always: from now on unasked, {remembered}" if remembered else ""
+    for_good = f"Always: no more questions for {remembered}" if remembered else ""
     parts = (f"{wanted.reason}.", *wanted.lines, shown_call(wanted.call, most), for_good)
     return "\n\n".join(part for part in parts if part)
 
@@ -248,10 +248,10 @@ def buttons(question: Question) -> tuple[Choice, ...]:
 def decision(question: Question, answer: str, by: str) -> str:
     """Describe the outcome of a question briefly. `by`: the name of the person who answered; empty: unanswered."""
     if not by:
-        return "Not answered in time" if question.expires_at is not None else "Not asked any more"
+        return "Not answered in time" if question.expires_at is not None else "No longer needed"
     if question.kind == "approval":
         return f"{_DECISIONS.get(answer, 'Denied')} by {by}"
-    return f"Answered by {by}: {answer}" if answer else f"Left open by {by}"
+    return f"Answered by {by}: {answer}" if answer else f"Skipped by {by}"
 
 
 def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> str:
@@ -273,7 +273,9 @@ def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
         return fenced(text, "json")
     # The end as well: what matters is easily pushed out of sight behind what does not.
     beginning, end = text[: most // 2], text[-(most // 2) :]
-    missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
+    missing = (
+        f"**{left:,} characters between these two parts are not shown. Deny the call unless you know what they say.**"
+    )
     return "\n\n".join((fenced(beginning, "json"), missing, fenced(end, "json")))
 
 

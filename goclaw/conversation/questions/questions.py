@@ -54,7 +54,7 @@ ID_LENGTH = 13
 """64 random bits; an answer requires the right to answer besides."""
 DECIDED = "Already decided:"
 """The beginning of the reply to a second answer."""
-_DONE = {ALLOW: "Allowed.", ALWAYS: "Allowed, from now on without asking. /approvals lists it."}
+_DONE = {ALLOW: "Allowed.", ALWAYS: "Always allowed from now on. /approvals lists it."}
 MAX_DECIDED = 1_000
 """Maximum questions whose decisions are remembered."""
 

@@ -13,7 +13,7 @@ from goclaw.tools.toolkit.schedule_orders import Action, ScheduleOrder, Schedule
 USAGE = """\
 /schedule list
 /schedule add NAME --at TIME | --every 30m | --cron EXPR, then --message TEXT | --task TEXT
-   and, as you like: --to telegram:<id> --catch-up last|all|none
+   and optionally: --to telegram:<id> --catch-up last|all|none
    for a task also: --session KEY|same --agent A --model M --tools read,search --ask --budget DOLLARS --time-limit 10m
 /schedule pause|resume|run|remove|runs NAME
 /schedule timezone Europe/Berlin"""
@@ -51,15 +51,15 @@ def parsed(text: str) -> ScheduleOrder:
     try:
         words = shlex.split(text)
     except ValueError:
-        raise StateError('a quotation mark is not closed: put the text into a pair of "…"') from None
+        raise StateError('a quotation mark is not closed: put the text between "…"') from None
     positional, options, flags = _read(words)
     verb, *rest = positional or ["list"]
     action = _ACTIONS.get(verb.lower())
     if action is None:
-        raise StateError(f"/schedule {verb[:40]}: there is no such order{what_helps(verb[:40], _ACTIONS)}\n{USAGE}")
+        raise StateError(f"/schedule {verb[:40]}: unknown action{what_helps(verb[:40], _ACTIONS)}\n{USAGE}")
     name = " ".join(rest)
     if action not in ("list", "add") and not name:
-        raise StateError(f"/schedule {action}: which one? Name it: /schedule {action} NAME")
+        raise StateError(f"/schedule {action}: which schedule? Send /schedule {action} NAME")
     if action != "add" and (unused := [*options.keys() - {"user"}, *flags - {"json"}]):
         raise StateError(f"--{unused[0]} is for /schedule add")
     return ScheduleOrder(action, name, _request(options, flags), options.get("user", ""), "json" in flags)
@@ -94,9 +94,9 @@ def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str], set[str]]:
             at = options.setdefault(piece.option, [])
             at += [] if piece.value is None else [piece.value]
         else:
-            raise StateError(f"--{piece.option[:40]}: no such option{what_helps(piece.option[:40], _TEXTS + _FLAGS)}")
+            raise StateError(f"--{piece.option[:40]}: unknown option{what_helps(piece.option[:40], _TEXTS + _FLAGS)}")
     if empty := [name for name, value in options.items() if not " ".join(value).strip()]:
-        raise StateError(f"--{empty[0]}: there is no value behind it")
+        raise StateError(f"--{empty[0]}: the value is missing")
     return positional, {name: " ".join(value) for name, value in options.items()}, flags
 
 

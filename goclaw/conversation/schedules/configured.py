@@ -28,12 +28,12 @@ async def follow_configuration(schedules: Schedules, wanted: Mapping[str, Schedu
     known = {stored.job.name: stored for stored in await schedules.rows.configured()}
     for name in known.keys() - wanted.keys():
         await schedules.rows.remove(known[name])
-        log.info("schedule %s is gone from the configuration, and removed", name)
+        log.info("removed schedule %s, which is no longer in the configuration", name)
     for name, settings in wanted.items():
         try:
             await _follow(schedules, name, settings, known.get(name))
         except StateError as error:
-            log.error("schedules.%s of the configuration does not run: %s", name, error)
+            log.error("schedules.%s in the configuration does not run: %s", name, error)
     schedules.scheduler.changed()
 
 
@@ -64,7 +64,7 @@ def _state(next_due: float | None) -> JobState:
 def _job(schedules: Schedules, name: str, settings: ScheduleSettings, now: float) -> Job:
     actor = Actor(settings.user or f"tui:{login_name()}", "config", owner=not settings.user)
     if settings.user and schedules.users.get(settings.user) is None:
-        log.warning("schedules.%s.user: %s is not in users.json, and may do nothing", name, settings.user)
+        log.warning("schedules.%s.user: %s is not in users.json and may do nothing", name, settings.user)
     session, address = schedules.home(actor)
     return Job(
         name,

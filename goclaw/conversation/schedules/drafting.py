@@ -44,10 +44,10 @@ def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone
     if not is_task and (given := [option for option in _TASK_ONLY if getattr(wanted, option)]):
         raise StateError(f"{given[0].replace('_', '-')} is for a task: a message is sent as it stands")
     if not is_task and wanted.session and wanted.to:
-        raise StateError("a message goes to a chat (to) or is said in a session (session), not both")
+        raise StateError("a message goes to a chat (to) or into a session (session), not both")
     catch_up = _CATCH_UP.get(wanted.catch_up or "last")
     if catch_up is None:
-        raise StateError(f"`{wanted.catch_up[:40]}` is no catch-up: last, all or none")
+        raise StateError(f"`{wanted.catch_up[:40]}` is not a catch-up mode: write last, all or none")
     address = replace(inbound.address, reply_to=None)
     if wanted.to:
         address = chat_named(wanted.to)
@@ -77,7 +77,9 @@ def chat_named(text: str) -> Address:
     """
     found = _CHAT.fullmatch(text)
     if found is None:
-        raise StateError(f"`{text[:60]}` is no chat: write telegram:<chat id>, as in telegram:123456, or notify:<name>")
+        raise StateError(
+            f"`{text[:60]}` is not a chat: write telegram:<chat id>, as in telegram:123456, or notify:<name>"
+        )
     known = {**catalog.CHANNELS, **third_party("channels"), **catalog.CHANNELS_OF_SECTIONS}
     if found["channel"] not in known:
         raise StateError(f"there is no channel {found['channel']}: {', '.join(sorted(known))}")
@@ -101,7 +103,7 @@ def _when(wanted: ScheduleRequest, now: float, zone: tzinfo) -> AnyRecurrence:
 def _task(wanted: ScheduleRequest) -> TaskOptions:
     seconds = duration(wanted.time_limit.strip()) if wanted.time_limit else None
     if wanted.time_limit and not seconds:
-        raise StateError(f"`{wanted.time_limit[:40]}` is no time limit: write 90s, 10m or 1h")
+        raise StateError(f"`{wanted.time_limit[:40]}` is not a time limit: write 90s, 10m or 1h")
     if wanted.budget is not None and not 0 < wanted.budget < 1_000_000:
         raise StateError("the budget should be a number of US dollars above 0, as in 0.50")
     tools = tuple(filter(None, (each.strip() for each in wanted.tools.split(","))))

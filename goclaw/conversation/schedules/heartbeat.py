@@ -33,8 +33,8 @@ from goclaw.tools.toolkit.base import ToolEnvironment
 FILE = "HEARTBEAT.md"
 PREFIX = "heartbeat-"
 """Begins the names of these jobs, and of no others."""
-NO_ORDERS = f"{FILE} says nothing"
-BUSY = "a turn of the conversation runs"
+NO_ORDERS = f"{FILE} is empty"
+BUSY = "a turn of the conversation is running"
 ORDERS = f"""This is the heartbeat: no person wrote it. Do now what {FILE} asks of you. If there is something that the
 person should hear of now, answer with that alone; else answer {NOTHING_TO_SAY} and nothing more.
 
@@ -118,7 +118,7 @@ class Heartbeat:
         spent, most = await self.spent_today(stored), self.settings.budget_per_day
         if most is not None and spent >= most:
             await self._tell_of_budget(stored, most)
-            return Skipped(f"its budget of the day, ${most:,.2f}, is used up (heartbeat.budget_per_day)")
+            return Skipped(f"its daily budget of ${most:,.2f} is used up (heartbeat.budget_per_day)")
         options = TaskOptions(
             model=self.settings.model or "",
             tools=self.settings.tools,
@@ -165,7 +165,7 @@ class Heartbeat:
         """Say once a day that the budget is used up."""
         job, now = stored.job, self.clock.now()
         identity = f"schedule:{stored.id}:{self._midnight(job.actor):.0f}:budget"
-        text = f"The heartbeat has used up its budget of today (${most:,.2f}); it goes on tomorrow."
+        text = f"The heartbeat has used up today's budget (${most:,.2f}); it continues tomorrow."
         unattended = Unattended(stored.id, job.name, now)
         said = Inbound(identity, job.actor, job.session, text, job.address, now, unattended=unattended)
         await say_in_chat(said, self.submit, self.quiet.way(job.actor.key, job.address))

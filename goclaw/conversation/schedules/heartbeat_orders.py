@@ -34,7 +34,7 @@ async def heartbeat_ordered(schedules: Schedules, inbound: Inbound, order: str) 
                 stored = await schedules.add(schedules.heartbeat.job(inbound))
                 await schedules.pause(actor, stored.job.name)
             await schedules.run(actor, stored.job.name)
-            return "The heartbeat runs now; you hear from it if there is something to say."
+            return "The heartbeat is running; you get a message if there is something to report."
         case _:
             return USAGE
 
@@ -58,7 +58,7 @@ async def _state(schedules: Schedules, stored: StoredJob | None) -> str:
         *(f"Last: {shown_shortly(run.began_at, zone, now)}, {run.state}." for run in runs),
     ]
     if most is not None:
-        lines.append(f"Today it cost ${await schedules.heartbeat.spent_today(stored):,.4f} of ${most:,.2f}.")
+        lines.append(f"Today's cost: ${await schedules.heartbeat.spent_today(stored):,.4f} of ${most:,.2f}.")
     try:
         nothing = not await schedules.heartbeat.orders(stored.job)
     except StateError as error:
@@ -66,6 +66,6 @@ async def _state(schedules: Schedules, stored: StoredJob | None) -> str:
     return "\n".join(
         [
             *lines,
-            *([f"{FILE} says nothing yet, so it does not run: write there what to look after."] if nothing else []),
+            *([f"{FILE} is empty, so the heartbeat does not run: write into it what to check."] if nothing else []),
         ]
     )

@@ -11,7 +11,7 @@ CatchUp = Literal["last", "all", "none"]
 """Handling of runs that were missed while the daemon was off: the last one runs, all do, or none."""
 
 SessionChoice = Literal["fresh", "same"]
-"""A task's session: a new one for each run, or the one that the job was made in."""
+"""A task's session: a new one for each run, or the session in which the job was created."""
 
 JobState = Literal["active", "paused", "stopped", "done"]
 """`paused` by a person; `stopped` by the daemon, which has said why; `done`: it is due no more."""
@@ -28,7 +28,7 @@ class TaskOptions:
     session: SessionChoice | str = "fresh"
     """Or the key of a session that the maker may write in."""
     agent: str = ""
-    """The agent that answers; empty: the one that would answer the maker there."""
+    """The agent that answers; empty: the agent that would answer the maker there."""
     model: str = ""
     """The model; empty: the agent's."""
     tools: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class StoredJob:
     running: str
     """The turn of its run that has not ended; empty: no run is open."""
     failures: int
-    """Failed runs since the last one that went well."""
+    """Failed runs since the last successful one."""
     note: str
     """Why it was stopped, for people."""
     made_at: float

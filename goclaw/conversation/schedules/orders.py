@@ -21,8 +21,8 @@ _SHOWN_TEXT = 80
 """Characters of a schedule's text in a list."""
 _FROM_AGENT = ("add", "list", "pause", "resume", "run", "remove")
 NOT_UNATTENDED = (
-    "a scheduled turn makes no further schedules, and runs none: tell the person what to set up, or let them make this "
-    "one with ask"
+    "a scheduled turn can neither create nor run schedules: tell the person what to set up, or have them create this "
+    "schedule with ask"
 )
 
 
@@ -69,7 +69,7 @@ async def carry_out_for_agent(schedules: Schedules, inbound: Inbound, order: Sch
 async def _carry_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
     unattended, actor = inbound.unattended, inbound.actor
     if order.action not in _FROM_AGENT:
-        raise StateError(f"{order.action} is for people: they send /schedule {order.action}")
+        raise StateError(f"only people may use {order.action}: they send /schedule {order.action}")
     if order.action in ("add", "resume", "run") and unattended and not unattended.ask:
         raise StateError(NOT_UNATTENDED)
     if order.action == "add":
@@ -102,13 +102,13 @@ async def _change(schedules: Schedules, actor: Actor, order: ScheduleOrder) -> s
     match order.action:
         case "pause":
             await schedules.pause(actor, name)
-            return f"{name} is paused until it is resumed."
+            return f"{name} is paused until you resume it."
         case "resume":
             next_due = await schedules.resume(actor, name)
-            return f"{name} goes on: next {shown(next_due, schedules.zone(actor))}."
+            return f"{name} is active again: next {shown(next_due, schedules.zone(actor))}."
         case "run":
             await schedules.run(actor, name)
-            return f"{name} runs now."
+            return f"{name} is running."
         case _:
             await schedules.remove(actor, name)
             return f"{name} is removed."
@@ -140,7 +140,7 @@ async def _list(schedules: Schedules, actor: Actor, *, own: bool = False, as_jso
         return orjson.dumps([_data(each, runs) for each in found], option=orjson.OPT_INDENT_2).decode()
     open_ = [each for each in found if each.state != "done"]
     if not open_:
-        return "There are no schedules. /remind 20m TEXT and /schedule add make some."
+        return "There are no schedules. Create one with /remind 20m TEXT or /schedule add."
     lines = [_line(schedules, actor, each, runs.get(each.id)) for each in open_[:MAX_LISTED]]
     return "\n".join([*lines, *([f"… and {len(open_) - MAX_LISTED} more"] if len(open_) > MAX_LISTED else [])])
 

@@ -12,7 +12,7 @@ from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.times import shown_shortly
 
 SHOWN = 5
-"""Schedules that are named, beside the heartbeat; of the others there is a count."""
+"""Maximum schedules listed by name, besides the heartbeat; the others are only counted."""
 _SHOWN_NOTE = 80
 
 

@@ -29,8 +29,8 @@ from goclaw.durable.store.database import BoundStatement, Database, Row, Stateme
 from goclaw.durable.store.schema import held_messages
 
 HELD = ":held"
-"""Suffix of the id of the message that brings what was held, behind the id of the last part of it."""
-HEADING = "This came in your quiet hours:"
+"""Suffix of the id of the message that delivers the held parts, after the id of the last part."""
+HEADING = "This arrived during your quiet hours:"
 AT_ONCE = 100
 """Held messages that become one."""
 

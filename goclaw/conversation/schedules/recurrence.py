@@ -131,9 +131,9 @@ def interval(text: str, anchor: float, zone: str = "") -> Interval:
     """
     seconds = duration(text.strip())
     if seconds is None:
-        raise NoTime(f"`{text[:60]}` is no interval: write 30m, 2h or 1d")
+        raise NoTime(f"`{text[:60]}` is not an interval: write 30m, 2h or 1d")
     if seconds < MIN_EVERY:
-        raise NoTime(f"every {text} is too often: the least is 1m")
+        raise NoTime(f"every {text} is too often: the minimum is 1m")
     return Interval(seconds, anchor, zone)
 
 
@@ -145,12 +145,12 @@ def cron(expression: str, zone: str, now: float) -> Cron:
     """
     expression = " ".join(expression.split())
     if len(expression.split()) != _FIELDS:
-        raise NoTime(f"`{expression[:60]}` is no cron expression: it has five fields, as in `30 8 * * 1-5`")
+        raise NoTime(f"`{expression[:60]}` is not a cron expression: it needs five fields, as in `30 8 * * 1-5`")
     made = Cron(expression, zone)
     try:
         due = made.after(now)
     except CronSimError as error:
-        raise NoTime(f"`{expression[:60]}` is no cron expression: {str(error).lower()}") from None
+        raise NoTime(f"`{expression[:60]}` is not a cron expression: {str(error).lower()}") from None
     if due is None:
         raise NoTime(f"`{expression}` is never due")
     return made

@@ -77,10 +77,9 @@ class Schedules:
         await self.facts.learn(fact, value=True)
         zone = machine_zone()
         name = name_of(zone, datetime.fromtimestamp(self.clock.now(), zone))
-        remedy = "send" if user else f"list yourself (`goclaw users add {actor.key}`) and send"
+        remedy = "send" if user else f"add yourself to users.json (`goclaw users add {actor.key}`) and send"
         return (
-            f"I take your time zone to be {name}, the machine's. Is it another one? "
-            f"Then {remedy} /schedule timezone Asia/Tokyo."
+            f"I assume your time zone is {name}, like this machine's. If not, {remedy} /schedule timezone Asia/Tokyo."
         )
 
     async def set_zone(self, actor: Actor, name: str) -> tzinfo:
@@ -132,7 +131,7 @@ class Schedules:
         if known := next((each for each in own if job.origin and each.job.origin == job.origin), None):
             return known
         if sum(each.state != "done" for each in own) >= MAX_JOBS:
-            raise StateError(f"there are {MAX_JOBS} schedules of {job.actor.key} already; remove some first")
+            raise StateError(f"{job.actor.key} already has {MAX_JOBS} schedules; remove some first")
         next_due = job.when.after(now)
         if next_due is None:
             raise StateError(f"{job.name or 'it'} would never be due")
@@ -172,7 +171,7 @@ class Schedules:
         """Keep a job from running until it is resumed."""
         stored = await self._find(actor, name)
         if stored.state != "active":
-            raise StateError(f"{name} is {stored.state} already")
+            raise StateError(f"{name} is already {stored.state}")
         await self.rows.set_state(stored, "paused", None)
         self.scheduler.changed()
         return stored
@@ -210,13 +209,13 @@ class Schedules:
 
     def _check(self, job: Job) -> None:
         if job.name and not _NAME.fullmatch(job.name):
-            raise StateError(f"`{job.name[:80]}` is no name: letters, digits, - and _, at most 64")
+            raise StateError(f"`{job.name[:80]}` is not a valid name: use letters, digits, - and _, at most 64")
         if job.name.startswith(PREFIX) and not job.heartbeat:
-            raise StateError(f"names that begin with {PREFIX} are those of heartbeats: /heartbeat on makes one")
+            raise StateError(f"names that begin with {PREFIX} are reserved for heartbeats: /heartbeat on creates one")
         if not job.text.strip():
             raise StateError("the text is empty")
         if len(job.text) > MAX_TEXT:
-            raise StateError(f"the text has {len(job.text):,} characters, {MAX_TEXT:,} are allowed")
+            raise StateError(f"the text has {len(job.text):,} characters; the limit is {MAX_TEXT:,}")
         for action, object_ in rights_needed(job):
             self._demand(job.actor, action, object_)
 
@@ -233,7 +232,7 @@ class Schedules:
         if name not in self.targets:
             raise StateError(f"there is no notify.{name[:40]} in the configuration{what_helps(name, self.targets)}")
         if job.task.ask:
-            raise StateError(f"ask needs a chat where a person answers, and notify:{name} is a URL")
+            raise StateError(f"ask needs a chat where a person can answer, but notify:{name} is a URL")
 
     def _demand(self, actor: Actor, action: str, object_: str) -> None:
         decision = self.access.authorize(actor, action, object_)

@@ -158,7 +158,7 @@ class ScheduleRows:
         statement = _ADD(name=job.name, person=person, body=body, state="active", next=next_due, made_at=now)
         added = (await self._database.write(statement, durable=True))[0]
         if added.rowcount != 1:
-            raise NameTaken(f"there is a schedule named {job.name} already")
+            raise NameTaken(f"there is already a schedule named {job.name}")
         return StoredJob(added.lastrowid, job, "active", next_due, "", 0, "", now)
 
     async def change(self, stored: StoredJob, job: Job, next_due: float | None, state: JobState) -> None:

@@ -134,7 +134,7 @@ class Scheduler:
                 await self._start_due()
                 self._next = min(filter(None, (await self._rows.earliest(), held_until)), default=None)
             except StateError as error:
-                log.warning("schedules wait for the disk: %s", error)
+                log.warning("schedules are waiting for the disk: %s", error)
                 await self._clock.sleep(RETRY_SECONDS)
                 continue
             await self._wait()
@@ -160,8 +160,8 @@ class Scheduler:
             StateError: a run of it is under way, it does not run now, or the disk refuses.
         """
         if stored.running:
-            raise StateError(f"a run of {stored.job.name} is under way")
-        log.info("schedule %s is run by %s", stored.job.name, by.key or "the owner")
+            raise StateError(f"{stored.job.name} is already running")
+        log.info("schedule %s: started by %s", stored.job.name, by.key or "the owner")
         now = self._clock.now()
         prepared = await self._prepare(stored)
         if isinstance(prepared, Skipped):
@@ -306,15 +306,15 @@ class Scheduler:
         for action, object_ in [] if job.configured else rights_needed(job):
             decision = self._access.authorize(job.actor, action, object_)
             if not decision.allowed:
-                return f"{job.actor.key} may not run it any more ({decision.rule})"
+                return f"{job.actor.key} may no longer run it ({decision.rule})"
         return ""
 
     async def _stop(self, stored: StoredJob, why: str) -> None:
         """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
-        log.warning("schedule %s is stopped: %s", stored.job.name, why)
+        log.warning("schedule %s has stopped: %s", stored.job.name, why)
         job, now = stored.job, self._clock.now()
         session, address = home_of(job.actor, self._access) if job.elsewhere else (job.session, job.address)
-        words = f"The schedule {job.name} is stopped: {why}."
+        words = f"The schedule {job.name} has stopped: {why}."
         unattended = Unattended(stored.id, job.name, now)
         told = Inbound(
             f"schedule:{stored.id}:{now:.3f}:stopped", job.actor, session, words, address, now, unattended=unattended
@@ -327,7 +327,7 @@ class Scheduler:
         job, now = stored.job, self._clock.now()
         identity = turn_of(stored.id, occurrence.due)
         inbound = self._inbound(stored, occurrence, identity, now)
-        log.info("schedule %s begins", job.name, extra={"turn": identity, "late": round(now - occurrence.due)})
+        log.info("schedule %s starts", job.name, extra={"turn": identity, "late": round(now - occurrence.due)})
         if job.kind == "task":
             run = self._rows.run(stored, occurrence.due, identity, "running", now, _describe_gap(occurrence))
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
@@ -404,4 +404,4 @@ def _about_failure(job: Job, next_due: float | None, now: float) -> str:
     if next_due is None:
         return f"The scheduled task {job.name} failed."
     following = shown_shortly(next_due, zone_of(job.when), now)
-    return f"The scheduled task {job.name} failed. Next try: {following}; further failures in a row are not reported."
+    return f"The scheduled task {job.name} failed. Next try: {following}. I will not report further failures in a row."

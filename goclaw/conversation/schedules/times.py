@@ -56,7 +56,7 @@ def parse_moment(text: str, now: float, zone: tzinfo) -> float:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise NoTime(f"`{text[:60]}` is no time: {FORMS}") from None
+        raise NoTime(f"`{text[:60]}` is not a time: {FORMS}") from None
     if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text):
         raise NoTime(f"`{text}` has no time of day: {FORMS}")
     return _ahead((parsed if parsed.tzinfo else in_zone(parsed, zone)).timestamp(), now, text)
@@ -70,7 +70,7 @@ def split_moment(text: str, now: float, zone: tzinfo) -> tuple[str, str]:
         UnusableTime: it does, and the moment has passed, or nothing follows it.
     """
     words = text.split(maxsplit=2)
-    failure = NoTime(f"there is no time: {FORMS}")
+    failure = NoTime(f"the time is missing: {FORMS}")
     # `tomorrow 8:00` and `2026-12-24 18:00` are two words.
     for count in (2, 1):
         moment = " ".join(words[:count])
@@ -81,7 +81,7 @@ def split_moment(text: str, now: float, zone: tzinfo) -> tuple[str, str]:
             continue
         rest = text.split(maxsplit=count)[count:]
         if not rest:
-            raise UnusableTime("there is no text behind the time")
+            raise UnusableTime("the text after the time is missing")
         return moment, rest[0].strip()
     raise failure
 
@@ -90,7 +90,7 @@ def _of_day(match: re.Match[str], now: float, zone: tzinfo, text: str) -> float:
     try:
         at = time(int(match["hour"]), int(match["minute"]))
     except ValueError:
-        raise UnusableTime(f"`{text}` is no time of day") from None
+        raise UnusableTime(f"`{text}` is not a time of day") from None
     today = datetime.fromtimestamp(now, zone).date()
     day = today + timedelta(days=1) if match["tomorrow"] else today
     moment = in_zone(datetime.combine(day, at), zone).timestamp()

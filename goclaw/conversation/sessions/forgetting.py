@@ -71,7 +71,7 @@ class Forgetter:
     """Deletes conversations, one order at a time."""
 
     days: int | None
-    """The age of what is deleted; None: nothing is."""
+    """The age at which rows are deleted; None: never."""
     blank_audit: BlankAudit
     """Blanks the words of lines of the audit log; False: it could not be done now."""
     blobs: Blobs
@@ -119,7 +119,7 @@ class Forgetter:
             for agent in await self.forgetting.agents_of(session):
                 rows += await self._forget(agent)
             rows += await self._forget(session)
-            log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
+            log.info("deleted a conversation: %d rows", rows, extra={"session": session})
             return rows, await self._finish()
 
     async def _forget(self, session: str) -> int:
@@ -150,7 +150,7 @@ class Forgetter:
         await self.retention.empty_receipts(before)
         await self.blank_audit(Blanking(before=before))
         if rows:
-            log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
+            log.info("deleted %d rows of %d sessions, older than retention.days (%d)", rows, sessions, days)
 
     async def _finish(self) -> bool:
         """Do the work owed; True when nothing is left."""
@@ -176,5 +176,5 @@ class Forgetter:
         try:
             return await self.memory.forget()
         except StateError as error:
-            log.warning("the memory index has not forgotten yet: %s", error)
+            log.warning("the memory index has not deleted its copy yet: %s", error)
             return False

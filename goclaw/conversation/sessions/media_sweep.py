@@ -48,5 +48,5 @@ class MediaSweep:
         unneeded = old - await self._needed.keys()
         removed = len(unneeded) - len(await self._blobs.remove_media(unneeded, until))
         if removed:
-            log.info("%d pictures and files that no context refers to were removed (media.ttl)", removed)
+            log.info("removed %d pictures and files that no context refers to (media.ttl)", removed)
         return removed

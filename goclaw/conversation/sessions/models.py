@@ -82,7 +82,7 @@ class Models:
                 return await self._chain(chosen)
             except ConfigError as error:
                 self._refused[chosen] = str(error)
-                log.warning("%s was chosen by /model but cannot be opened: %s", chosen, error)
+                log.warning("%s was chosen with /model but cannot be used: %s", chosen, error)
         return await result_of(self._agent)
 
     async def answering(self, session: str, first: Sequence[str]) -> ChatModel:
@@ -151,7 +151,7 @@ class Models:
         )
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
-        why = "in the configuration" if configured else "found by itself"
+        why = "in the configuration" if configured else "found automatically"
         # An old server does not report a model's capabilities.
         pulled = (
             [model for model in found.ollama.models if not model.capabilities or "completion" in model.capabilities]
@@ -227,7 +227,7 @@ class Models:
             self._agent.set_result(chain)
         finally:
             if not self._agent.done():  # callers that wait for a model must not wait forever
-                self._agent.set_exception(ConfigError("no model could be opened; the log says why"))
+                self._agent.set_exception(ConfigError("no model can be used; see the log for the reasons"))
                 self._agent.exception()
         log.info("%s", self.sentence)
 
@@ -268,7 +268,7 @@ class Models:
         server = await ollama_finder(self._config, self._ports)()
         if server and not server.find(name):
             raise ConfigError(
-                f"{spec}: Ollama at {server.base_url} has no such model; get it with `ollama pull {name}`"
+                f"{spec}: Ollama at {server.base_url} does not have this model; get it with `ollama pull {name}`"
             )
 
 

@@ -23,9 +23,9 @@ from goclaw.tools.toolkit.services import Reminder, ReminderTier, SettingsPort
 
 MEANINGS: Mapping[Mode, str] = {
     "default": "risky calls ask first",
-    "accept-edits": "like default, but changes to files in the workspace do not ask",
-    "plan": "nothing may change until a plan is approved",
-    "bypass": "nothing asks; only for admins, where policy.allow_bypass is set",
+    "accept-edits": "like default, but changes to files in the workspace need no approval",
+    "plan": "nothing may change until you approve a plan",
+    "bypass": "no approvals at all; only for admins, and only if policy.allow_bypass is set",
 }
 """Each mode's rule, in words."""
 

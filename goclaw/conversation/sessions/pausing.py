@@ -23,7 +23,7 @@ PAUSES = "pauses"
 STEP = "pause:"
 """Prefix of the step under which a paused turn is parked."""
 PAUSED = "The turn is paused. /resume continues it, /stop ends it."
-RESUMED = "The turn goes on."
+RESUMED = "The turn continues."
 
 Signal = Callable[[str, str, str], Awaitable[bool]]
 """`Engine.signal`."""

@@ -148,7 +148,7 @@ class Contexts:
         self._changed = 0
         """Number of conversations dropped or cleared: a load during which it changes is repeated."""
         self._reminders: dict[str, SessionReminders] = {}
-        """Besides the windows: they are in no store, so they must survive that a window is read anew."""
+        """Kept apart from the windows: no store has them, so they must survive when a window is read again."""
 
     async def session(self, key: str) -> Session:
         """Return the conversation, read from the store if it is not in memory."""

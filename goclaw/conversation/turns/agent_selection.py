@@ -106,7 +106,7 @@ class AgentSelector:
         """Return the agent that an unattended turn names; raises as `of_turn` does."""
         kind = self._find(agent, BY_SCHEDULE)
         if not self.may(actor, kind.name):
-            raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
+            raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
         return SelectedAgent(kind, BY_SCHEDULE)
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
@@ -115,7 +115,7 @@ class AgentSelector:
         if route := by_command(self.routes, command, actor.key, places):
             kind = self._find(route.agent, BY_COMMAND)
             if not self.may(actor, kind.name):
-                raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
+                raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
             return SelectedAgent(kind, BY_COMMAND)
         chosen = await self.chosen(session)
         if chosen and (known := self._kinds.of(chosen)) and self.may(actor, chosen):
@@ -126,8 +126,8 @@ class AgentSelector:
                 return SelectedAgent(kind, BY_ROUTE)
         if not self.may(actor, MAIN):
             raise AccessDenied(
-                f"No agent is available to you here: {MAIN} is not among those of your role (roles.<name>.agents). "
-                "An admin can change that, or name one for you in agents.routes."
+                f"No agent is available to you here: your role does not include {MAIN} (roles.<name>.agents). An admin "
+                "can change that, or choose an agent for you in agents.routes."
             )
         return SelectedAgent(self._find(MAIN, BY_DEFAULT))
 
@@ -158,7 +158,7 @@ class AgentSelector:
             AccessDenied: there is no agent of that name that may answer the actor.
         """
         if name and name not in [kind.name for kind in self.listed(actor)]:
-            raise AccessDenied(f"There is no agent {name[:40]!r} for you.")
+            raise AccessDenied(f"You have no agent {name[:40]!r}.")
         await self._stored.set(session, AGENT, name or None)
         (await self._contexts.session(session)).agent = name
 
@@ -166,7 +166,7 @@ class AgentSelector:
         kind = self._kinds.of(name)
         if kind is None:
             raise ConfigError(
-                f"{why or 'It'} is the agent {name} to answer, and there is none: see `goclaw agents list`"
+                f"{why or 'It'} is the agent {name} to answer, but there is no such agent: see `goclaw agents list`"
             )
         return kind
 

@@ -69,7 +69,7 @@ class Opening:
     model: ChatModel
     system: str
     tools: Sequence[ToolSpec]
-    """The tools in the request; found anew for every request, so that a revoked right takes effect."""
+    """The tools in the request; selected for every request, so that a revoked right takes effect."""
     deferred: Sequence[ToolSpec]
     """The other tools it may use."""
     cache: CachePoints
@@ -91,7 +91,7 @@ class AgentServices(TurnServices):
         self.hooks = Hooking(ports.hooks if self.is_main else Hooks(), session.window)
         awaited = agent_run.root.caller is None and agent_run.turn.inbound.unattended is None
         self.interim = context.interim if self.is_main and awaited else None
-        """Has what is said before tool calls delivered; None: no person waits for this turn."""
+        """Delivers the text before tool calls; None: no person waits for this turn."""
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
         self._context = context

@@ -122,13 +122,13 @@ class Agents:
         """
         kind = self._kinds.named(name)
         if not self._may(above.turn.inbound.actor, kind.name):
-            raise ToolError(f"no kind of agent is called {kind.name!r} that may work for this person")
+            raise ToolError(f"this person may use no kind of agent called {kind.name!r}")
         return kind
 
     def _exporting(self, name: str) -> Kind:
         kind = self._kinds.of(name)
         if kind is None:
-            raise ToolError(f"the agent {name} is not there any more")
+            raise ToolError(f"the agent {name} no longer exists")
         return kind
 
     async def _start(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
@@ -273,7 +273,7 @@ class Agents:
                 answer = "\n\n".join(filter(None, (*run.said, answer)))
             return Outcome.ANSWERED, answer or empty_sentence(run.empty)
         except LimitReached as limit:
-            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
+            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: the agent reached a limit"
         except asyncio.CancelledError:
             if agent_run.turn.stopping:
                 await run.settle("stopped by the user")

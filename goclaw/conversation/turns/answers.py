@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_A_MINUTE = 6
 SECONDS = 60.0
 """At most `MAX_A_MINUTE` such messages to a chat in any `SECONDS`."""
-REPEATED = "[I ended the answer here: the model repeated itself.]"
+REPEATED = "[I ended the answer here because the model repeated itself.]"
 READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
 """Tools that show a question, a text or a file to the person."""
 
@@ -205,10 +205,10 @@ def figures_of(done: Finished, seconds: float) -> dict[str, object]:
 CUT = frozenset({Stop.LENGTH, Stop.WINDOW, Stop.FILTERED, Stop.REPETITION})
 EMPTY_SENTENCES = {
     Emptiness.REFUSED: "(The model refused to answer.)",
-    Emptiness.FILTERED: "(The provider's filter stopped the answer. Another wording or another model may help.)",
-    Emptiness.MALFORMED: "(The model tried to call a tool and wrote nothing that can be read. Try again.)",
+    Emptiness.FILTERED: "(The provider's filter blocked the answer. Try other words or another model.)",
+    Emptiness.MALFORMED: "(The model tried to call a tool, but the call is unreadable. Try again.)",
     Emptiness.THOUGHT: "(The model only thought and gave no answer. Try again, or ask for less thinking.)",
-    Emptiness.LOADING: "(The model was still being loaded. Try again.)",
+    Emptiness.LOADING: "(The model was still loading. Try again.)",
     Emptiness.WINDOW: "(The conversation fills the model's window. /compact or /new makes room.)",
     Emptiness.EMPTY: "(The model gave an empty answer.)",
 }
@@ -246,12 +246,12 @@ def cut_line(done: Finished) -> str:
     if done.stop is Stop.REPETITION:
         return REPEATED
     if done.stop is Stop.FILTERED:
-        return "[The answer stops here: the provider's filter ended it.]"
+        return "[The answer ends here: the provider's filter blocked the rest.]"
     if done.stop is Stop.WINDOW:
-        return "[The answer stops here: the model's window is full. /compact makes room.]"
+        return "[The answer ends here: the model's window is full. /compact makes room.]"
     return (
-        f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output) or what "
-        'its window has room for. Say "go on" for the rest.]'
+        f"[The answer ends here: it reached the model's output limit (models.options.{done.spec}.max_output) or filled "
+        'its window. Say "go on" for the rest.]'
     )
 
 

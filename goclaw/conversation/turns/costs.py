@@ -131,7 +131,7 @@ class Costs:
             await self.reservations.make(wanted)
             looks = Backoff(FIRST_LOOK, LONGEST_LOOK)
             while not await self._has_room(wanted, payer.accounts):
-                log.debug("a request waits for others of %s: they may use up what is allowed", wanted.person)
+                log.debug("a request waits for other requests of %s, which may use up the limit", wanted.person)
                 await self.clock.sleep(looks.next())
                 await self.reservations.end_the_dead()
             yield
@@ -152,7 +152,7 @@ class Costs:
         rules = account.rules
         spent = await self.spending.of_turn(account.session, account.turn)
         for passed in _find_excess(spent, rules.tokens, rules.cost):
-            raise LimitReached(f"I stopped: this turn took {passed}.", f"this turn took {passed}")
+            raise LimitReached(f"I stopped: this turn used {passed}.", f"this turn took {passed}")
         its = [each for each in before if each.is_of(account.session, account.turn)]
         return not any(_find_excess(_with(spent, its), rules.tokens, rules.cost))
 
@@ -161,10 +161,10 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _find_excess(spent, tokens, dollar):
-            took = f"your requests of today took {passed}"
+            took = f"your requests today used {passed}"
             raise LimitReached(
-                f"I stopped: your requests of today took {passed}. I can go on after midnight.",
-                f"{took}. I can go on after midnight",
+                f"I stopped: your requests today used {passed}. I can continue after midnight.",
+                f"{took}. I can continue after midnight",
             )
         return not any(_find_excess(_with(spent, before), tokens, dollar))
 
@@ -189,7 +189,7 @@ class Costs:
             running = _with(Spent(), reserved)
             most = [f"{running.input:,} tokens"] if tokens else []
             most += [dollars(running.cost)] if dollar else []
-            parts.append(f"up to {' and '.join(most)} more for requests that run")
+            parts.append(f"up to {' and '.join(most)} more for running requests")
         return [("Today", ", ".join(parts))]
 
     def _daily(self, person: str) -> tuple[Cap | None, Cap | None]:
@@ -270,17 +270,17 @@ def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterat
     """Yield the caps that were passed, in words with the configuration key."""
     used = spent.input + spent.output
     if tokens and used >= tokens.most:
-        yield f"{used:,} tokens, and {tokens.most:,.0f} are allowed ({tokens.key})"
+        yield f"{used:,} tokens; the limit is {tokens.most:,.0f} ({tokens.key})"
     if dollar and spent.cost >= dollar.most:
         allowed = dollars(dollar.most)
-        yield f"{dollars(spent.cost)}, and {allowed} is allowed ({dollar.key}){_price_note_of(spent)}"
+        yield f"{dollars(spent.cost)}; the limit is {allowed} ({dollar.key}){_price_note_of(spent)}"
 
 
 def _price_note_of(spent: Spent) -> str:
     if not spent.unpriced:
         return ""
     answers = "answer" if spent.unpriced == 1 else "answers"
-    return f"; {spent.unpriced:,} {answers} of unknown price not counted"
+    return f"; {spent.unpriced:,} {answers} of unknown price not included"
 
 
 def _believable(usage: Usage) -> Usage:

@@ -73,5 +73,5 @@ def _shows(session: Session, since: DemoSince, turn: str) -> bool:
 
 
 def _describe(spec: str, since: DemoSince) -> str:
-    fresh = "begins with a fresh context" if since.is_whole else "goes on where a real model was last"
-    return f"{spec} answers now and {fresh}. What was said with the demo stays in the transcript, unseen by it."
+    fresh = "starts with a fresh context" if since.is_whole else "continues where a real model stopped"
+    return f"{spec} answers now and {fresh}. It does not see your messages with the demo; they stay in the transcript."

@@ -40,7 +40,7 @@ from goclaw.tools.toolkit.scope import CallScope
 T = TypeVar("T")
 
 NO_BACKGROUND = "an MCP client starts no agent in the background: nobody would be told of its end"
-FORGOTTEN = "the agent was ended: the conversation that it was kept in was forgotten"
+FORGOTTEN = "the agent was stopped: its conversation was deleted"
 
 
 class ExternalRuns:

@@ -20,12 +20,12 @@ from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
 
 log = logging.getLogger(__name__)
 
-WITHHELD = "[A hook of the operator keeps this answer back.]"
+WITHHELD = "[A hook of the operator withholds this answer.]"
 """Replaces an answer that was held back, in the transcript and for the model."""
 A_HOOK = "a hook of the operator"
 HEARING = frozenset[Point]({"message_in", "session_start"})
 """The points at which hooks see a person's message."""
-UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
+UNSEEN = "[This message was stopped before a hook of the operator had checked it.]"
 
 
 @record
@@ -71,9 +71,9 @@ class Hooking:
             return message
         answer = await self._fire("message_out", inbound, message.text)
         if answer.suppress and not answer.deny:
-            log.info("a hook keeps the answer back")
+            log.info("a hook withholds the answer")
             return AssistantMessage(WITHHELD, message.calls, withheld=True, notice=True)
-        text = f"This answer is held back: {answer.deny}" if answer.deny else answer.text
+        text = f"This answer is withheld: {answer.deny}" if answer.deny else answer.text
         if text is None or text == message.text:
             return message
         return AssistantMessage(text, message.calls)  # without its provider's own form, which holds the other words

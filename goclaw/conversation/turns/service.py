@@ -38,12 +38,12 @@ from goclaw.llm.served import NO_TOOLS
 log = logging.getLogger(__name__)
 
 TOLD_NO_TOOLS = "told no tools"
-"""A session's setting: the model of which people know that it calls no tools."""
+"""A session's setting: the model whose lack of tool calls people have been told about."""
 SERVED = "served_models"
 """The stored facts about models from their servers; behind a ":" the model and its server's address."""
 SCALES = "token_scales"
 """The stored facts that keep the calibration over a restart; behind a ":" the model."""
-FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
+FAILED = "Something went wrong inside GoClaw, so I could not answer this message. The log has the details."
 MAX_FILES = 3
 """The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
 DIFF_TYPE = "text/x-diff"
@@ -62,7 +62,7 @@ class TurnEnding:
     why: str = ""
     """Why there is no whole answer; empty: `text` says it."""
     is_silent: bool = False
-    """Whether the chat is told nothing: a person stopped the turn before it wrote any text, or a hook keeps it back."""
+    """Whether the chat gets no message: a person stopped the turn before it wrote any text, or a hook withholds it."""
 
 
 @record
@@ -189,7 +189,7 @@ class Sessions:
         except MessageDenied as denied:
             return TurnEnding(Outcome.FAILED, str(denied))  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
-            outcome, why, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
+            outcome, why, reason = Outcome.LIMITED, str(limit), "not finished: the turn reached a limit"
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise

@@ -53,8 +53,8 @@ SETUP = "`goclaw setup`"
 """The command that adds what the greeting misses."""
 NO_MODEL = "Model: demo. No AI is connected."
 NO_TELEGRAM = "Telegram: not connected."
-NO_USERS = "Telegram: users.json lists no Telegram user, so no message there is answered."
-NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
+NO_USERS = "Telegram: users.json lists no Telegram user, so nobody gets an answer there."
+NO_COMMANDS = "Commands: refused, because no sandbox works here; `goclaw doctor` says what helps."
 
 
 @record

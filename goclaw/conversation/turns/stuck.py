@@ -94,7 +94,7 @@ class StuckTurns:
     def _over(self, seen: _Seen) -> None:
         if seen.reported:
             ids = {"turn": seen.work.turn, "session": seen.work.session}
-            log.info("the turn goes on, or has ended, %s", self._in_words(seen), extra=ids)
+            log.info("the turn continues or has ended, %s", self._in_words(seen), extra=ids)
             self._alerts.clear(_key(seen.work))
 
     def _in_words(self, seen: _Seen) -> str:

@@ -71,7 +71,7 @@ class ToolSampling:
             log.warning("%s is not answered: %s", wanted.asker, error)
             raise ToolError(f"the model did not answer ({error.kind})") from None
         except StateError as error:
-            log.error("what a model answered to %s cannot be booked: %s", wanted.asker, error)
+            log.error("the cost of a model's answer to %s cannot be recorded: %s", wanted.asker, error)
             raise ToolError("the model is not asked: what it takes cannot be booked now") from None
         if done.stop in DECLINED:
             raise ToolError("the model declined to answer")

@@ -399,7 +399,7 @@ class TurnRun:
             try:
                 return await self._request(number, step, opening, reminder)
             except Withdrawn:
-                log.info("a message came right behind: the request is repeated with it")
+                log.info("a message followed at once: repeating the request with it")
                 await self._take_in(number)
 
     async def _request(self, number: int, step: str, opening: Opening, reminder: str) -> Finished:
@@ -438,7 +438,7 @@ class TurnRun:
                     answer = sound(done.message)
                     return replace(done, message=replace(answer, text=mask_known(answer.text)))
                 self._show(masked(text.seen(event), said, thought))
-        raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
+        raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} gave no answer.")
 
     async def _read(self, done: Finished, text: AnswerText, request: Request) -> Finished:
         """Return the answer as its text is read, and show what of it was held back."""

@@ -109,7 +109,7 @@ class WrittenCalls:
         if why is None and await _is_dictated(text[block.start :], [*block.calls, *map(_as_written_call, calls)], at):
             why = UnreadCall(block.calls[0].name, Unread.DICTATED)
         if why is None and at.reading in ("on", "auto"):
-            log.info("a call of %s was written as text, and is run", ", ".join(call.name for call in calls))
+            log.info("a call of %s was written as text; running it", ", ".join(call.name for call in calls))
             message = AssistantMessage(text[: block.start].rstrip(), (*done.message.calls, *calls))
             return replace(done, message=message, stop=Stop.TOOLS)
         if why is None:
@@ -219,7 +219,7 @@ def _with_text(done: Finished, text: str) -> Finished:
 
 def _without(done: Finished, text: str, call: UnreadCall, at: Circumstances) -> Finished:
     """Return the answer without a call: the model is informed and asked again, or the person reads a line."""
-    log.warning("a call of %s was written as text, and did not run: %s", call.name, call.why)
+    log.warning("a call of %s was written as text and did not run: %s", call.name, call.why)
     again = at.may_ask_again and call.why not in (Unread.DICTATED, Unread.ASKED) and not done.message.calls
     call = replace(call, again=again)
     shown = text.rstrip() if again else f"{text.rstrip()}\n\n{line_for_people(call)}".strip()

@@ -27,7 +27,7 @@ class Step(Generic[T]):
 
     value: T
     rows: tuple[int, ...] = ()
-    """Row ids of what was written with it, in order; empty when it was read back."""
+    """Ids of the rows written with it, in order; empty when it was read back."""
     replayed: bool = False
     """The journal had it: its rows were written by an earlier run."""
     held: bool = False

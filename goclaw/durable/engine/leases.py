@@ -30,7 +30,7 @@ class Held:
     carried_out: set[asyncio.Task[None]] = field(default_factory=set)
     """The orders that are being carried out."""
     acting: int = 0
-    """Number of actions in it beside its turns."""
+    """Number of actions in it besides its turns."""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while nothing is."""
 

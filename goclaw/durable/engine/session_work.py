@@ -32,7 +32,7 @@ SEND_SECONDS = 5.0
 SENDING_LOOK_SECONDS = 0.1
 """Seconds between two looks whether it has."""
 CANCEL = "cancel"
-"""The order to stop a turn, by its id, if it is the one that runs."""
+"""The order to stop a turn, by its id, if it is running."""
 UNFORESEEN = "it failed unexpectedly; the log says more"
 
 

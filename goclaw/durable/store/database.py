@@ -168,7 +168,7 @@ class Database:
     """Whether other processes may use it at the same time: sessions have owners then (`store.ownership`), and a row can
     become visible after one with a higher number (`TranscriptFeed`)."""
     kept_elsewhere = ""
-    """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
+    """Where deleted text remains outside of the store, in a sentence for people; empty: nowhere."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[Transaction] = asyncio.Queue()
@@ -340,14 +340,14 @@ class StorePart:
     open: Callable[[PostgresPlace, Clock, bool], AbstractAsyncContextManager[Database]]
     """Opens it. The last argument: for this process alone, which is refused while others use it."""
     read: Callable[[PostgresPlace, Sequence[BoundStatement]], list[Sequence[Row]]]
-    """Answers queries beside a daemon, all of one moment."""
+    """Answers queries while a daemon runs, all from one snapshot."""
     exists: Callable[[PostgresPlace], bool]
     """Whether there are tables."""
     examine: Callable[[PostgresPlace], "Examined"]
     probe: Callable[[Database, Callable[[], Mapping[str, Path]], Clock], "FolderProbe"]
     """Whether other gateways see the same folders, given by a name that all know: for a running one."""
     unseen_folders: Callable[[PostgresPlace, Callable[[], Mapping[str, Path]], Clock], Awaitable[Sequence[str]]]
-    """The same beside the gateways: says in words which of them does not see a folder."""
+    """The same while gateways run: returns in words which of them does not see a folder."""
     copy_to_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
     """Writes all rows of one moment into a new file of SQLite; returns the sum of each table."""
     replace_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]

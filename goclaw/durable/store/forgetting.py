@@ -124,7 +124,7 @@ _ALL_SENT = Statement(select(deliveries.c.body).where(contains(deliveries.c.body
 _OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done"))
 
 PREFERENCES = ("model", "queue_mode", "mode")
-"""Settings of a session that say nothing of what was said: they stay."""
+"""Settings of a session that reveal nothing of its content: they stay."""
 
 _BEGIN_OF_TURN = Statement(select(func.min(messages.c.id)).where(_of_session, messages.c.turn == bindparam("turn")))
 _ENDS = Statement(select(func.min(messages.c.id), func.max(messages.c.id)).where(_of_session))
@@ -174,9 +174,9 @@ class PendingDeletion:
     outputs: frozenset[tuple[str, str]] = frozenset()
     """Ids of long outputs, each with the key of the actor that it may belong to."""
     rewrite: bool = False
-    """Write the file anew."""
+    """Rewrite the file."""
     memory: bool = False
-    """Have the memory index forget what is gone here."""
+    """Remove deleted text from the memory index."""
     audit: frozenset[str] = frozenset()
     """Sessions whose words in the audit log are to be blanked."""
 
@@ -219,7 +219,7 @@ class Forgetting:
         self._database = database
         self._settings = Settings(database)
         self._read: Sequence[str] | None = None
-        """The facts that `owed` has read last: `owe` replaces these, and not what others have added since."""
+        """The facts last read by `owed`: `owe` replaces these, and not facts added since."""
 
     @property
     def kept_elsewhere(self) -> str:

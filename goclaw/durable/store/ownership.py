@@ -31,7 +31,7 @@ class Lease:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever the session may have been brought something, by this process or another one."""
     is_lost: bool = False
-    """Another process has the session, or this one has it anew: its work ends with `OwnershipLost`."""
+    """Another process owns the session, or this one has acquired it again: its work ends with `OwnershipLost`."""
     has_orders: bool = True
     """The session may have been given orders that were not looked at."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)

@@ -31,7 +31,7 @@ class Replica:
     def __str__(self) -> str:
         here = ", this one" if self.is_own else ""
         if not self.lives:
-            return f"{self.name} (gone: silent for {self.silent:.0f} s{here})"
+            return f"{self.name} (gone, silent for {self.silent:.0f} s{here})"
         at_work = f"{self.sessions} conversation{'' if self.sessions == 1 else 's'}"
         return f"{self.name} ({self.version}, for {span(self.age)}, {at_work}{here})"
 

@@ -107,7 +107,7 @@ class Reservation:
     """The largest cost of a request that runs, or waits for others of the same person."""
 
     id: str
-    """Unique among requests; one that is made again under its id replaces the one before."""
+    """Unique among requests; a repeated request with the same id replaces the previous one."""
     person: str
     """Actor key."""
     session: str

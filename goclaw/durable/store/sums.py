@@ -133,7 +133,7 @@ def rows_of_file(path: Path) -> Mapping[str, int]:
 def in_use(place: str, rows: Mapping[str, int]) -> str:
     """Return the words for a place that has rows where none may be."""
     found = ", ".join(f"{count:,} of {name}" for name, count in rows.items())
-    return f"{place} has rows already ({found}); `--replace` puts the copy in their place and keeps them in a file"
+    return f"{place} already has rows ({found}); `--replace` replaces them with the copy and saves them in a file"
 
 
 def texts_with_nul(path: Path) -> int:

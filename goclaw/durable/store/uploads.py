@@ -103,7 +103,7 @@ class Uploads:
         own = [each.size for each in known if each.owner == owner and each.at > since]
         if len(own) >= self._limits.files or sum(own) + size > self._limits.size:
             raise TooManyUploads(
-                f"{self._limits.files} files and {self._limits.size >> 20} MB in an hour are taken from one person"
+                f"a person may upload {self._limits.files} files and {self._limits.size >> 20} MB per hour"
             )
 
     def _load_all(self) -> dict[str, Upload]:
@@ -127,7 +127,7 @@ class Uploads:
         except (FileNotFoundError, ValidationError):
             return None
         except OSError as error:
-            raise StateError(f"a file that was sent cannot be read: {error.strerror}") from error
+            raise StateError(f"an uploaded file cannot be read: {error.strerror}") from error
 
     def _write(self, upload_id: str, upload: Upload) -> None:
         try:

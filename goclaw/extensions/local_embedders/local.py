@@ -111,7 +111,7 @@ class LocalEmbedder:
         if not texts:
             return []
         if (wait := self._not_before - self._clock.monotonic()) > 0:
-            raise EmbeddingError(f"{self._trouble}; tried again in {wait:.0f} s", retry_after=wait)
+            raise EmbeddingError(f"{self._trouble}; trying again in {wait:.0f} s", retry_after=wait)
         number = next(self._numbers)
         job = _Job(prepared(texts), query, asyncio.get_running_loop().create_future())
         self._jobs[number] = job
@@ -149,7 +149,7 @@ class LocalEmbedder:
                 if not await self._changes_within(self._patience()):
                     if not self._jobs and self._run.ready:
                         return
-                    raise EmbeddingError("the embedder's process does not answer; it was ended")
+                    raise EmbeddingError("the embedder's process did not answer and was stopped")
 
     async def _receive(self, worker: Worker) -> None:
         """Handle the process's frames until it is too large. It ends with an error, or when it is stopped."""
@@ -192,8 +192,8 @@ class LocalEmbedder:
             return
         if not self._run.ready:
             raise EmbeddingError(
-                f"the model {self._model.title} takes {megabytes} MB, memory.embedder_memory allows {cap}: "
-                "raise it, or choose a smaller model in memory.embedder"
+                f"the model {self._model.title} uses {megabytes} MB, but memory.embedder_memory allows {cap}: raise "
+                "that, or choose a smaller model in memory.embedder"
             )
         self._run.outgrown = True
         if not self._warned_of_memory:

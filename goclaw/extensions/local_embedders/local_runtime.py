@@ -123,7 +123,7 @@ def locate_model(name: str, packages: Mapping[str, str], env: Mapping[str, str] 
     if name.startswith(("/", "~")):
         folder = Path(name).expanduser()
         if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-            raise ConfigError(f"memory.embedder: {folder} holds no model of sentence-transformers")
+            raise ConfigError(f"memory.embedder: {folder} contains no sentence-transformers model")
         return LocalModel(folder.name, str(folder), _model_version(folder))
     if packaged := _find_package(name, packages):
         return LocalModel(name, str(packaged), _model_version(packaged))
@@ -132,7 +132,7 @@ def locate_model(name: str, packages: Mapping[str, str], env: Mapping[str, str] 
     if cached := _find_in_cache(name, env):
         return LocalModel(name, str(cached), cached.name[:VERSION_DIGITS])
     if env.get(OFFLINE, "").lower() in ("1", "on", "yes", "true"):
-        raise ConfigError(f"memory.embedder: {name} is not on this machine, and {OFFLINE} forbids to fetch it")
+        raise ConfigError(f"memory.embedder: {name} is not on this machine, and {OFFLINE} forbids downloading it")
     return LocalModel(name, name, "")
 
 
@@ -205,7 +205,7 @@ async def interpreter(path: Path | None, names: Iterable[str]) -> Interpreter:
         try:
             places = json.loads(await _look(path, names))
         except (OSError, ValueError, TimeoutError):
-            raise ConfigError(f"memory.embedder_python: {path} does not work as a Python does") from None
+            raise ConfigError(f"memory.embedder_python: {path} is not a working Python") from None
     return Interpreter(str(path), {name: folders[0] if folders else "" for name, folders in places.items()})
 
 
@@ -261,7 +261,7 @@ class Worker:
         except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._death() from None
         except ValueError:
-            raise EmbeddingError("the embedder's process says what nobody can read") from None
+            raise EmbeddingError("the embedder's process sent an unreadable message") from None
 
     async def listen_to_errors(self) -> None:
         """Keep its last errors. A pipe that is not read would hold up the process."""

@@ -17,7 +17,7 @@ _library: Any = nbformat  # it has no types
 _new = _library.v4
 _NEW = {CellKind.CODE: _new.new_code_cell, CellKind.MARKDOWN: _new.new_markdown_cell, CellKind.RAW: _new.new_raw_cell}
 _BROKEN = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
-"""How the library stumbles over what has not the form of a notebook."""
+"""The library's errors for data that is not a notebook."""
 _MAX_OUTPUT = 2_000
 """Characters of one output that are shown."""
 _HALVES = re.compile("[\ud800-\udfff]")

@@ -115,7 +115,7 @@ class _New:
     sha256: str
     published_at: float
     said: tuple[int, str]
-    """The data beside the document: whether it is the newest, and the registries on its way, as JSON."""
+    """The data stored with the document: whether it is the newest, and the registries on its way, as JSON."""
 
 
 @record
@@ -160,13 +160,13 @@ class CatalogStore:
         with self._file.writing() as connection:
             others = "SELECT 1 FROM owners WHERE name = ? COLLATE NOCASE AND owner != ?"
             if connection.execute(others, (entry.name, by)).fetchone():
-                raise ForeignName(f"{entry.kind} {entry.name} belongs to somebody else here; choose another name")
+                raise ForeignName(f"{entry.kind} {entry.name} belongs to another publisher here; choose another name")
             connection.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?)", (entry.kind, entry.name, by))
             known = _pins(connection, OWN, entry.name)
             if known.get(new.key, new.sha256) != new.sha256 or _rivals(new.key) & known.keys():
                 raise ChangedEntry(
-                    f"{entry.kind} {entry.name} {entry.version} is published already as something else; "
-                    "what is published never changes, so give it another version"
+                    f"{entry.kind} {entry.name} {entry.version} is already published with other content; published "
+                    "versions never change, so use a new version"
                 )
             if new.key in _beside(connection, OWN, entry.name):
                 return False
@@ -182,7 +182,7 @@ class CatalogStore:
         with self._file.writing() as connection:
             found = connection.execute("SELECT owner FROM owners WHERE kind = ? AND name = ?", (kind, name)).fetchone()
             if found and by is not None and found[0] != by:
-                raise ForeignName(f"{kind} {name} belongs to somebody else here")
+                raise ForeignName(f"{kind} {name} belongs to another publisher here")
             return _delete(connection, OWN, [(kind, name, version)])
 
     def take(self, registry: str, listed: Sequence[CatalogRow], now: float, etag: str = "") -> TakenOver:

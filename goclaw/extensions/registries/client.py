@@ -149,8 +149,8 @@ class RegistryClient:
     def _address(self, kind: EntryKind, name: str, version: str) -> URL:
         if self._settings.is_public:
             raise RegistryError(
-                f"the registry {self._name} has the format of the public MCP registry: to publish there, use its own "
-                "program; `registries` can only read it"
+                f"the registry {self._name} has the format of the public MCP registry, which GoClaw can only read: "
+                "publish there with its own program"
             )
         path = "/".join(quote(part, safe="") for part in ("entries", kind, name, "versions", version))
         return URL(f"{self._base}/{path}", encoded=True)
@@ -160,16 +160,16 @@ class RegistryClient:
             return await asyncio.to_thread(read_public_page if self._settings.is_public else read_page, body, wanted)
         except ValueError as error:
             raise RegistryError(
-                f"the registry {self._name} answered with something that is no catalogue ({error}); are "
-                f"registries.{self._name}.url and .api_version right?"
+                f"the registry {self._name} did not return a catalogue ({error}); are registries.{self._name}.url and "
+                ".api_version right?"
             ) from None
 
     def _check_bounds(self, entries: int, size: int) -> None:
         """Raise RegistryError if the entries exceed the bounds of one registry."""
         if entries > MAX_ENTRIES or size > MAX_BYTES:
             raise RegistryError(
-                f"the registry {self._name} lists more than is taken over of one ({MAX_ENTRIES:,} entries, "
-                f"{MAX_BYTES >> 20} MB); choose some of it with registries.{self._name}.federation.include"
+                f"the registry {self._name} is too large (limits: {MAX_ENTRIES:,} entries, {MAX_BYTES >> 20} MB); "
+                f"select entries with registries.{self._name}.federation.include"
             )
 
     def _check_listing(self, answer: _Answer) -> None:
@@ -222,16 +222,18 @@ class RegistryClient:
             except TimeoutError:
                 raise _Passing(f"did not answer within {self._settings.timeout:g} s") from None
             except ConfigError as error:
-                raise RegistryError(f"the registry {self._name} cannot be asked: {error}") from None
+                raise RegistryError(f"the registry {self._name} cannot be reached: {error}") from None
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise _Passing(f"cannot be reached ({type(error).__name__})") from None
-        raise RegistryError(f"the registry {self._name} sends us from address to address without an end")
+        raise RegistryError(f"the registry {self._name} redirects without end")
 
     async def _answer(self, response: aiohttp.ClientResponse) -> _Answer:
         if response.status in PASSING:
             raise _Passing(f"does not answer now (HTTP {response.status})", wanted_pause(response.headers))
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise RegistryError(f"the registry {self._name} packs its answers although nobody asked for that")
+            raise RegistryError(
+                f"the registry {self._name} compresses its answers although GoClaw did not ask for that"
+            )
         most = MAX_PAGE if response.status == HTTPStatus.OK else MAX_ERROR
         if (body := await read_whole(response, most)) is None:
             raise RegistryError(f"the registry {self._name} answered with more than {most / (1 << 20):.1f} MB at once")
@@ -244,7 +246,7 @@ class RegistryClient:
         target = url.join(URL(response.headers.get("Location", "")))
         if target.scheme not in ("http", "https") or target.origin() != self._base.origin():
             raise RegistryError(
-                f"the registry {self._name} sends us to another address ({str(target.host)[:100]}), which gets neither "
-                f"our token nor our trust; if it has moved, set registries.{self._name}.url"
+                f"the registry {self._name} redirects to another address ({str(target.host)[:100]}), which GoClaw does "
+                f"not trust with its token; if the registry has moved, set registries.{self._name}.url"
             )
         return target

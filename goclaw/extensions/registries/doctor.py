@@ -45,7 +45,7 @@ def _catalog(path: Path) -> Iterator[Finding]:
     try:
         check_catalog(path)
     except StateError as error:
-        remedy = "`goclaw restore` a backup, or move it away: what was published here has to be published again then"
+        remedy = "run `goclaw restore` with a backup, or move the file away and publish everything again"
         yield Finding("registries", "problem", str(error), remedy)
 
 
@@ -65,9 +65,11 @@ async def _ask_registry(
     try:
         await RegistryClient(name, once, http, clock).try_out()
     except RegistryError as error:
-        return Finding("registries", "warning", f"{error} ({fetched})", "what was fetched stays in use meanwhile")
+        return Finding("registries", "warning", f"{error} ({fetched})", "the last fetched entries stay in use")
     if known.problem:
-        return Finding("registries", "warning", f"{name}: {known.problem}", "`goclaw registry sync` fetches it anew")
+        return Finding(
+            "registries", "warning", f"{name}: {known.problem}", "fetch it again with `goclaw registry sync`"
+        )
     return Finding("registries", "ok", f"{name} answers; {fetched}")
 
 
@@ -79,7 +81,7 @@ async def _own_registry(config: Config, http: aiohttp.ClientSession) -> Finding:
     except (aiohttp.ClientError, TimeoutError, OSError):
         ours = False
     if ours:
-        return Finding("registries", "ok", f"our own is served at {host} port {port}")
+        return Finding("registries", "ok", f"this gateway's own registry is served at {host} port {port}")
     return await asyncio.to_thread(try_port, host, port, "registries", "registry_server.port")
 
 

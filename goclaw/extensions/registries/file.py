@@ -80,7 +80,7 @@ class CatalogFile:
             try:
                 self._path.touch(mode=0o600)
             except OSError as error:
-                raise StateError(f"{self._path}: cannot be made: {error.strerror}") from None
+                raise StateError(f"{self._path}: cannot be created: {error.strerror}") from None
 
     def _connect(self) -> sqlite3.Connection:
         # `rw`: reading does not recreate a file that was removed meanwhile. After a killed writer the next process
@@ -93,7 +93,7 @@ class CatalogFile:
     def _is_ready(self, connection: sqlite3.Connection) -> bool:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found > SCHEMA_VERSION:
-            raise StateError(f"{self._path} is of a newer GoClaw (schema {found}): install that version")
+            raise StateError(f"a newer GoClaw wrote {self._path} (schema {found}): install that version")
         return bool(found == SCHEMA_VERSION)
 
 
@@ -142,12 +142,12 @@ def _in_words(path: Path) -> Iterator[None]:
 def _words(path: Path, error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return f"{path} is used by another program, and has been for {BUSY_SECONDS:g} s; try again"
+        return f"another program has locked {path} for {BUSY_SECONDS:g} s; try again"
     if code == sqlite3.SQLITE_FULL:
-        return f"{path} cannot be written: its disk is full. Make room and try again; nothing was changed"
+        return f"{path} cannot be written because its disk is full. Make room and try again; nothing was changed"
     if code in _UNAVAILABLE:
         return f"{path} cannot be used ({error}); give it to the user who runs GoClaw, on a disk that can be written"
     return (
-        f"{path} cannot be used ({error}): get it back with `goclaw restore`, or move it away: what was fetched is "
-        "fetched anew, what was published here has to be published again"
+        f"{path} cannot be used ({error}): restore it with `goclaw restore`, or move it away; then GoClaw fetches "
+        "entries again, and you have to publish yours again"
     )

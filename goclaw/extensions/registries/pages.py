@@ -50,7 +50,7 @@ Wanted = Callable[[str], bool]
 """Whether an entry of this name is wanted."""
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"
-"""The key of the registry's own data on a server, beside the publisher's."""
+"""The key of the registry's own data on a server, next to the publisher's."""
 _HOMES = {"npm": ["npmjs", "org"], "pypi": ["pypi", "org"]}
 """The end of the host that `npx` and `uvx` use; a package of the same name elsewhere is another one."""
 _HARMLESS = frozenset({"-y", "--yes"})

@@ -58,7 +58,7 @@ def resolve(
     entry = kept.entry
     about = f"{entry.name} {entry.version} of the registry {settings.registry}"
     if settings.sha256 and kept.sha256 != settings.sha256:
-        raise RegistryError(f"{about} is not what {place}.sha256 says: it has {kept.sha256}")
+        raise RegistryError(f"{about} does not match {place}.sha256: its hash is {kept.sha256}")
     pins = _pins(entry, about)
     # Further tools of a toolset's server were not requested, and are no fault.
     allow = tuple(name for name in pins if _TOOL.fullmatch(name))
@@ -80,7 +80,7 @@ def _choose(
         chosen = next((each for each in versions if each.entry.version == settings.version), None)
         if chosen is None:
             raise RegistryError(
-                f"the registry {name} has no version {settings.version} of {settings.toolset}; it has "
+                f"the registry {name} has no version {settings.version} of {settings.toolset}; available: "
                 f"{', '.join(each.entry.version for each in versions[:5])}"
             )
         return chosen
@@ -96,7 +96,7 @@ def _nothing(settings: FromRegistrySettings, store: CatalogStore, sync: Sync) ->
     """Return why there is nothing of that name."""
     name = settings.registry
     if not sync.synced_at:
-        return f"the catalogue of the registry {name} was not fetched yet{_because(sync)}"
+        return f"the catalogue of the registry {name} has not been fetched yet{_because(sync)}"
     if agents := store.versions(name, EntryKind.AGENT, settings.toolset):
         toolsets = ", ".join(agents[0].entry.toolsets) or "none"
         return f"{settings.toolset} of the registry {name} is an agent; name one of its toolsets: {toolsets}"
@@ -161,13 +161,13 @@ def _at_address(
 ) -> Resolved:
     missing = _missing(remote.headers, {name.lower() for name in settings.headers})
     if missing:
-        raise RegistryError(f"{about} wants the headers {', '.join(missing)}; set them in {place}.headers")
+        raise RegistryError(f"{about} needs the headers {', '.join(missing)}; set them in {place}.headers")
     parts = urlsplit(remote.url)
     is_trusted = settings.private or _is_at_home(parts.hostname, registry)
     if settings.headers and parts.scheme != "https" and not is_trusted:
         raise RegistryError(
-            f"{about} is at an address without encryption ({parts.hostname}), to which {place}.headers do not go; in a "
-            f"network of your own set {place}.private"
+            f"{about} is at an unencrypted address ({parts.hostname}), to which GoClaw sends no {place}.headers; in "
+            f"your own network set {place}.private"
         )
     return Resolved(_build_settings({"url": remote.url, "headers": settings.headers, **ours}, about), about, is_trusted)
 
@@ -189,16 +189,16 @@ def _as_program(
     usable = list(commands(entry.packages))
     if not usable:
         raise RegistryError(
-            f"{about} has no address that can be used (streamable HTTP), and no package of npm or PyPI with its version"
+            f"{about} has no usable address (streamable HTTP) and no npm or PyPI package of its version"
         )
     if not settings.packages:
         raise RegistryError(
-            f"{about} has no address that can be used, only packages: {place}.packages lets one be fetched and started "
-            "here, where a stranger's program then runs as you"
+            f"{about} has no usable address, only packages: set {place}.packages to fetch and start one here, where a "
+            "stranger's program then runs as you"
         )
     package, command = usable[0]
     if missing := _missing(package.variables, {name.lower() for name in settings.env}):
-        raise RegistryError(f"{about} wants the variables {', '.join(missing)}; set them in {place}.env")
+        raise RegistryError(f"{about} needs the variables {', '.join(missing)}; set them in {place}.env")
     return Resolved(
         _build_settings({"command": command[0], "args": command[1:], "env": settings.env, **ours}, about), about
     )

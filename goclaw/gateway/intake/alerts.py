@@ -245,7 +245,7 @@ class AlertDesk:
         for delivery in asked:
             if await self._reach(delivery, outbox, channels[delivery.address.channel]):
                 return
-        log.error("no administrator could be told (see `alerts.to`): %s", text)
+        log.error("no administrator could be notified (see `alerts.to`): %s", text)
 
     @staticmethod
     def _delivery(address: Address, text: str) -> Delivery:
@@ -270,7 +270,7 @@ class AlertDesk:
                 # The disk may be the very fault: then the message is sent without a trace on the disk.
                 await channel.deliver(delivery, Unrecorded())
         except DeliveryError as error:
-            log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
+            log.warning("%s:%s could not be notified: %s", address.channel, address.chat, error)
             return False
         return True
 
@@ -292,7 +292,7 @@ class AlertDesk:
             except ConstraintViolated:
                 self._news.set()  # another process has written it
             except StateError as error:
-                log.warning("it could not be noted which faults were told: %s", error)
+                log.warning("could not store which faults were reported: %s", error)
                 return
 
 

@@ -54,10 +54,12 @@ from goclaw.memory.memory_queries import MemoryOff, MemoryQueries, MemoryQuery
 
 log = logging.getLogger(__name__)
 
-NOT_FORWARDED = "A question waits for your answer, and a forwarded message cannot be one: answer in your own words."
+NOT_FORWARDED = (
+    "A question is waiting for your answer. A forwarded message cannot answer it: please write the answer yourself."
+)
 NO_FILE_ANSWERS = (
-    "A question waits for your answer, and a file or a voice message cannot be one: answer in words, then send it "
-    "again."
+    "A question is waiting for your answer. A file or voice message cannot answer it: answer in text first, then send "
+    "it again."
 )
 
 STOP = "stop"
@@ -117,7 +119,7 @@ class Gateway:
     """The one way in for messages, and for what clients ask."""
 
     ports: CommandPorts
-    """The services of commands, some of which the gateway uses itself."""
+    """The services of commands; the gateway itself uses some of them."""
     known: Mapping[str, Command]
     """All commands, by name."""
     database: Database
@@ -178,7 +180,9 @@ class Gateway:
             return await self._answer_question(inbound, question)
         limit = self.ports.environment.config.limits.queued_messages
         if self.ports.engine.waiting(session) >= limit and not await self.journal.knows(inbound.id):
-            return await self.answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
+            return await self.answer(
+                inbound, f"{limit} messages are already waiting (limits.queued_messages). Try /stop."
+            )
         if not await self.ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
@@ -230,11 +234,11 @@ class Gateway:
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
         """Return the beginning of a stored artifact and whether there is more; of one that is gone, the reason."""
         if not await self._reader.keeps(session, blob):
-            return "there is no such artifact in this session", False
+            return "this session has no such artifact", False
         try:
             content = await self.ports.environment.blobs.get(blob)
         except ToolError:
-            return "it is not kept any more", False
+            return "it is no longer stored", False
         return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
 
     async def media_name(self, session: str, blob: str) -> str | None:
@@ -326,7 +330,7 @@ class Gateway:
             self._record_command(inbound, name, exists=command is not None)
         if match is None or command is None or not self._may(inbound.actor, name):
             known = (each.name for each in self.commands(inbound.actor) if each.name in allowed)
-            raise ToolError(f"no such command here; there are: {', '.join(f'/{each}' for each in known) or 'none'}")
+            raise ToolError(f"no such command here; available: {', '.join(f'/{each}' for each in known) or 'none'}")
         given = replace(inbound, text=match.group(0))
         reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self.ports, self))
         return reply.text
@@ -426,7 +430,7 @@ class Gateway:
                 await self.database.write(settled)
             except StateError as error:
                 # The answer reaches the terminal all the same: `/status` must work when nothing else does.
-                log.warning("a command was answered without a trace: %s", error)
+                log.warning("a command was answered but could not be recorded: %s", error)
         else:
             await self.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled)
         return Acceptance(AcceptKind.REPLY, text=text)

@@ -35,12 +35,12 @@ T = TypeVar("T")
 ACCEPT, PRESS, STATUS = "accept", "press", "status"
 """Orders to the owner: take a message in, answer a question, say how a session is."""
 LOOK_SECONDS = 2.0
-"""Seconds for which a look at a session waits for its owner; then it shows what is in the store."""
+"""Seconds to wait for the owner of a session when showing it; after that the stored state is shown."""
 MAX_ASKED = 1_000
 """Questions of others that are remembered once they were answered through this process."""
 NOT_ANSWERED = (
-    "The process that works on this conversation has not answered in time, so I cannot say whether that was done. "
-    "Send it again in a moment."
+    "The gateway that works on this conversation did not answer in time, so I do not know whether that worked. Send it "
+    "again in a moment."
 )
 
 
@@ -101,7 +101,7 @@ class SessionOwners:
         except NotAnswered as error:
             if way != "command":
                 raise  # it comes again
-            log.warning("a command is answered without its reply: %s", error, extra={"session": session})
+            log.warning("the reply to a command could not be read: %s", error, extra={"session": session})
             return await self.gateway.answer(replace(inbound, session=session), NOT_ANSWERED)
 
     def _way(self, inbound: Inbound) -> Literal["anywhere", "turn", "command", "note"]:
@@ -133,7 +133,7 @@ class SessionOwners:
                 await self.sessions.ownership.check(fence)
                 return done
         except OwnershipLost as lost:
-            log.info("that is for another process: %s", lost, extra={"session": session})
+            log.info("this belongs to another process: %s", lost, extra={"session": session})
             return None
 
     async def _meets_something(self, session: str) -> bool:
@@ -177,7 +177,7 @@ class SessionOwners:
                 said = await self.sessions.ask(session, STATUS, _ACTOR.to_json(actor), LOOK_SECONDS)
                 return replace(_STATUS.from_json(said), details=details)
             except StateError as error:
-                log.warning("how a session is was not told: %s", error, extra={"session": session})
+                log.warning("the status of a session could not be reported: %s", error, extra={"session": session})
         self.forget(session)
         return await self.gateway.ports.sessions.inspection.status(session, details, actor)
 
@@ -191,7 +191,7 @@ class SessionOwners:
         try:
             reply = await self.sessions.ask(session, PRESS, _PRESS.to_json(replace(press, is_coded=True)))
         except NotAnswered as error:
-            log.warning("an answer to a question is without its reply: %s", error, extra={"session": session})
+            log.warning("the reply to an answer could not be read: %s", error, extra={"session": session})
             return answered(NOT_ANSWERED)
         try:
             return _ACCEPTANCE.from_json(reply)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 BEARER = re.compile(r"(?i:Bearer) +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 """The scheme has no case (RFC 9110, 11.1)."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
-WORDS = "a valid access token is wanted (`goclaw token add`), as `Authorization: Bearer TOKEN`"
+WORDS = "a valid access token is required, as `Authorization: Bearer TOKEN` (`goclaw token add` creates one)"
 
 
 @record
@@ -129,7 +129,7 @@ class Admission:
         self._record(address, times)
         if times > self._limits.failures:
             again = {"Retry-After": str(int(seconds) + 1)}
-            too_many = "too many tries without a valid access token; wait a minute"
+            too_many = "too many attempts without a valid access token; wait a minute"
             return NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, too_many)
         return NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, words)
 
@@ -138,7 +138,7 @@ class Admission:
         if times in (1, self._limits.failures + 1):
             # Not each: a million attempts write no million lines.
             log.warning(
-                "a caller at %s (%s) has no valid access token: try %d in a minute", address, self._entry, times
+                "a caller at %s (%s) has no valid access token: attempt %d within a minute", address, self._entry, times
             )
             self._audit(
                 AuditEntry(

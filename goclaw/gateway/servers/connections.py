@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 NOWHERE = "somewhere"
-"""The network of what is no IP address."""
+"""The network of an address that is not an IP address."""
 MAX_FORWARDED = 2_000
 """Characters of the list of forwarded addresses that are looked at, from its end."""
 
@@ -64,14 +64,14 @@ class Connections:
         self._at_work: Counter[str] = Counter()
 
     def came(self, connection: Connection, address: str) -> None:
-        """Take a new connection, and close one of those that wait if there is no room; itself if none waits."""
+        """Take a new connection, and close a waiting one if there is no room; itself if none waits."""
         caller = "" if self._is_trusted(address) else network_of(address)
         of_caller = [each for each, counts_for in self._waiting.items() if counts_for == caller]
         if caller and len(of_caller) >= self._limits.per_caller:
-            self._close(of_caller[0], "its caller has too many that wait")
+            self._close(of_caller[0], "its caller has too many waiting connections")
         elif len(self._open) >= self._limits.in_all:
             if self._waiting:
-                self._close(next(iter(self._waiting)), "it waited longest, and there is no room")
+                self._close(next(iter(self._waiting)), "it waited longest, and there are too many connections")
             elif len(self._probes) < self._limits.for_probes:
                 self._probes.add(connection)
             else:

@@ -69,7 +69,7 @@ class Endpoint:
     port: int
     """The port; 0: a free one."""
     names: frozenset[str] = frozenset()
-    """Host names that callers may use, beside this machine's own."""
+    """Host names that callers may use, besides this machine's own."""
     origins: frozenset[str] = frozenset()
     """Web pages that may call."""
     probes: tuple[str, ...] = ()
@@ -220,14 +220,16 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         if isinstance(exc, ConnectionError):
             log.debug(
-                "%s %s: the caller is gone before the end of the answer", request.method, _format_path(request.path)
+                "%s %s: the caller disconnected before the end of the answer",
+                request.method,
+                _format_path(request.path),
             )
         elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("answering %s %s failed", request.method, _format_path(request.path), exc_info=exc)
         else:
-            log.debug("a request that is none: %s", message)
+            log.debug("a malformed request: %s", message)
         if request.writer.output_size > 0:
-            raise ConnectionError("half an answer is out already")
+            raise ConnectionError("half of an answer has already been sent")
         response = web.Response(status=status, headers={"Server": SERVER_NAME})
         response.force_close()
         return response
@@ -292,8 +294,8 @@ async def _listen(
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else str(error)
         raise StateError(
-            f"{place.name} cannot have {place.host} port {place.port} ({reason}): choose another `{place.key}`, "
-            "or end the program that has it"
+            f"{place.name} cannot listen on {place.host} port {place.port} ({reason}): choose another `{place.key}`, "
+            "or stop the program that uses it"
         ) from error
 
 

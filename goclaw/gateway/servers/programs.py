@@ -127,7 +127,7 @@ class Programs:
     def counted(self, program: Program) -> Iterator[None]:
         """Count a request of the program until the block ends. Raises NotAdmitted: 429, too many are at work."""
         if self._at_work[program.name] >= self._limits.at_once:
-            words = f"{self._limits.at_once} requests with this token are at work already"
+            words = f"{self._limits.at_once} requests with this token are already running"
             raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"}, words)
         self._at_work[program.name] += 1
         try:
@@ -147,7 +147,7 @@ class Programs:
         self._in_minute[program.name] += 1
         if self._in_minute[program.name] > self._limits.per_minute:
             again = {"Retry-After": str(int(self._minute + MINUTE - now) + 1)}
-            words = f"a token has {self._limits.per_minute} requests in a minute"
+            words = f"a token may make {self._limits.per_minute} requests per minute"
             raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, words)
 
 

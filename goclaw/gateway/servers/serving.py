@@ -207,7 +207,7 @@ class Serving:
             if not isinstance(attach, Attach):
                 await _send(connection, Refused("the first frame must be `attach`"))
             elif not attach.session.isprintable():
-                await _send(connection, Refused("the key of a session has no control characters"))
+                await _send(connection, Refused("a session key may not contain control characters"))
             else:
                 await self._admit(connection, request.transport, attach, visitor)
             await connection.close()
@@ -332,7 +332,7 @@ class Serving:
         else:
             if not reason and session == visit.session:
                 return False
-        log.info("a client of %s has to go: %s", visit.actor.key, reason or "its session has another name now")
+        log.info("disconnecting a client of %s: %s", visit.actor.key, reason or "its session has another name now")
         refused = _denial(reason) if reason else None
         await _dismiss(visit.connection, visit.transport, reason, refused)
         return True
@@ -392,7 +392,7 @@ class Serving:
                 question = MemoryQuery(frame.order, frame.query, frame.user, frame.everybody, frame.limit, frame.wanted)
                 return MemoryFrame(dict(await self._gateway.memory(actor, question)))
             case Attach() | Ack():
-                return Refused("attached already; open another connection")
+                return Refused("already attached; open another connection")
             case AskOlder():
                 older = replace(frame, limit=min(frame.limit, visit.visitor.rows))
                 return await self._read(older, self._gateway.session_for(actor, session))

@@ -94,7 +94,7 @@ def _bind(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     folder = path.parent.stat()
     # A user who may write there could replace the socket; a sticky folder (/tmp) forbids that.
     if folder.st_uid not in (0, os.geteuid()) or (folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX):
-        raise StateError(f"{path.parent}: others can change it, so that they could take the place of the daemon there")
+        raise StateError(f"{path.parent}: others can change this folder, and so impersonate the daemon")
     path.unlink(missing_ok=True)  # also a link, never what it leads to
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     os.fchmod(listening.fileno(), 0o600)  # the file that `bind` makes has this mode from the first moment
@@ -102,7 +102,7 @@ def _bind(path: Path) -> tuple[socket.socket, tuple[int, int]]:
     found = path.lstat()
     if not stat.S_ISSOCK(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o177 or found.st_uid != os.geteuid():
         listening.close()
-        raise StateError(f"{path}: cannot be kept private on this file system; choose another `state_dir`")
+        raise StateError(f"{path}: this file system cannot keep it private; choose another `state_dir`")
     return listening, (found.st_dev, found.st_ino)
 
 

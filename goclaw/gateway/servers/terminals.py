@@ -117,7 +117,7 @@ class RemoteTerminals:
 
     async def _serve(self, request: web.Request, name: str, token: Token, address: str) -> web.StreamResponse:
         actor = Actor(token.user, REMOTE_ENTRY, name=token.user)
-        log.info("a client came in as %s from %s with the token %s", token.user, address, name)
+        log.info("a client connected as %s from %s with the token %s", token.user, address, name)
         self._audit(AuditEntry("client.attach", name, actor, address, rule=f"token {name}"))
         visitor = Peer(lambda _: actor, lambda: self._admission.tokens.objection(name, token), own_session(actor.key))
         return await self._serving.serve(request, visitor)

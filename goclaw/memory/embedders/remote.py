@@ -33,7 +33,7 @@ ANSWER_LIMIT = 64 << 20
 NOT_FOUND = 404
 PATIENCE = 10.0
 MAX_PATIENCE = 600.0
-"""Seconds to wait where the server does not say how long; and what is believed of what it says."""
+"""Seconds to wait if the server does not say how long, and the maximum accepted from it."""
 
 OLLAMA_KIND = "ollama"
 USUAL_OLLAMA_MODEL = "nomic-embed-text"
@@ -94,7 +94,7 @@ class EmbeddingServer:
         try:
             return await asyncio.to_thread(orjson.loads, answer)
         except orjson.JSONDecodeError:
-            raise EmbeddingError(f"{self.name} answers, but not as an embedder does; {self.unknown}") from None
+            raise EmbeddingError(f"{self.name} answers, but not like an embedder; {self.unknown}") from None
 
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> EmbeddingError:
         if response.status in KEY_REFUSED:
@@ -103,7 +103,7 @@ class EmbeddingServer:
         if response.status in PASSING:
             asked = wanted_pause(response.headers)
             wait = PATIENCE if asked is None else min(asked, MAX_PATIENCE)
-            return EmbeddingError(f"{message}; asked again in {wait:g} s", retry_after=wait)
+            return EmbeddingError(f"{message}; trying again in {wait:g} s", retry_after=wait)
         return EmbeddingError(f"{message}; {self.unknown}" if response.status == NOT_FOUND else message)
 
 
@@ -116,7 +116,7 @@ async def as_bytes(name: str, vectors: object, count: int) -> list[bytes]:
     try:
         return await asyncio.to_thread(_as_bytes, vectors, count)
     except (TypeError, ValueError, OverflowError):
-        raise EmbeddingError(f"{name} answered something else than a vector for each text") from None
+        raise EmbeddingError(f"{name} did not return one vector per text") from None
 
 
 def _as_bytes(vectors: object, count: int) -> list[bytes]:

@@ -15,7 +15,7 @@ from goclaw.common.core.records import record
 Corpus = Literal["note", "talk"]
 
 SCHEMA_VERSION = 3
-"""Raise it when the tables, the cutting of passages or the extra terms change: the file is then made anew."""
+"""Raise it when the tables, the splitting of passages or the extra terms change: the file is then rebuilt."""
 NEWEST_MARK = "\x1fnewest"
 """Ends the name of a document with the newest messages of a session, while a backlog is indexed (`talk`)."""
 

@@ -96,8 +96,8 @@ async def open_app(
 
 
 FORMER_STORE = (
-    "%s was last used with %s, and `store` is not set now: this gateway uses its own SQLite file. Set `store` again; "
-    "`goclaw store copy --to sqlite` moves the conversations here; to stay as it is, delete %s"
+    "%s was last used with %s, but `store` is no longer set: this gateway now uses its own SQLite file. Set `store` "
+    "again, or copy the conversations here with `goclaw store copy --to sqlite`. To keep things as they are, delete %s"
 )
 
 
@@ -207,7 +207,7 @@ def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
     foundation.database.on_trouble(outage.changed)
     if salvaged := foundation.database.salvaged:
-        foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
+        foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says what to do next")
     return outage
 
 

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOVED_NOTHING = "people have workspaces of their own now, in %s; files from before stay in %s, which each sees as %s/"
+MOVED_NOTHING = "people now have their own workspaces in %s; older files stay in %s, which everybody sees as %s/"
 
 
 async def _furnish_with_nothing(workspace: Workspace) -> None:
@@ -160,7 +160,7 @@ async def open_environment(
     files that the database has, too.
     """
     await asyncio.to_thread(_move_notes, config, users)
-    refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
+    refusal = "" if record else "a single command can run nothing in the background: it would end with the command"
     async with AsyncExitStack() as stack:
         chain = (lambda: shared.chain) if shared is not None else (lambda: "")
         audit = await stack.enter_async_context(open_audit(config, clock, facts, chain))
@@ -211,7 +211,7 @@ def _move_notes(config: Config, users: Users) -> None:
     folder = config.state_dir / NOTES
     if not folder.is_dir() and running_pid(config) not in (None, os.getpid()):
         raise StateError(
-            f"the daemon that uses {config.state_dir} is of an earlier version: {daemon_command('restart')} first"
+            f"the daemon that uses {config.state_dir} runs an older version: {daemon_command('restart')} first"
         )
     make_private(config.state_dir)
     # A person's own workspace first: of two notes of one name that one keeps it.
@@ -235,7 +235,7 @@ def _prepare(config: Config, place: WorkspacePlace) -> None:
         if shared is not None and not link_shared(root, shared):
             log.warning("%s hides the shared folder from commands: rename it", root / SHARED)
     except OSError as error:
-        raise StateError(f"the workspace {root} cannot be made: {error.strerror}") from error
+        raise StateError(f"the workspace {root} cannot be created: {error.strerror}") from error
 
 
 def _make_workspace(root: Path) -> None:
@@ -276,7 +276,7 @@ class Foundation:
     alerts: AlertDesk
     """Takes faults that need the operator."""
     routes: Routes
-    """The routes of the HTTP listener beside its own pages."""
+    """The routes of the HTTP listener besides its own pages."""
     vitals: Callable[[], Mapping[str, str]]
     """Lines that the process around adds to the status: name and text."""
     counts: Callable[[], Mapping[str, float]]

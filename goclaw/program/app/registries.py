@@ -72,7 +72,7 @@ def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
     app.foundation.sources.report(f"registries.{registry}", problem)
     if changed:
         app.foundation.alerts.tell(
-            f"registry {registry}", f"the registry {registry} has changed what it said: {problem}"
+            f"registry {registry}", f"the registry {registry} has changed a published entry: {problem}"
         )
     elif not problem:
         app.foundation.alerts.clear(f"registry {registry}")

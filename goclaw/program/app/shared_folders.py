@@ -51,7 +51,9 @@ async def _ask_about_folders(foundation: Foundation, probe: FolderProbe) -> None
     for words in unseen:
         log.warning("%s: a conversation that moves to it does not find its files", words)
     if unseen:
-        foundation.alerts.tell(WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all, docs/replicas.md says what helps")
+        foundation.alerts.tell(
+            WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all of them, docs/replicas.md has the remedies"
+        )
     else:
         foundation.alerts.clear(WORKSPACES)
 

@@ -33,9 +33,9 @@ async def details(app: App, session: str) -> Details:
     lines = {DAEMON: _of_the_daemon(app, readiness), TELEGRAM: NOT_CONNECTED}
     lines |= {name.capitalize(): line for name, line in readiness.channels.items()}
     queue = await app.engine.queue(session)
-    lines["Queue"] = f"{queue.waiting} waiting, {app.outbox.waiting()} deliveries under way"
+    lines["Queue"] = f"{queue.waiting} waiting, {app.outbox.waiting()} deliveries in progress"
     if (oldest := app.engine.oldest_waiting()) is not None:
-        lines["Queue"] += f"; the oldest of all came {ago(foundation.clock.now() - oldest)}"
+        lines["Queue"] += f"; the oldest arrived {ago(foundation.clock.now() - oldest)}"
     if tasks := foundation.environment.tasks.count():
         lines["Tasks"] = f"{foundation.environment.tasks.count(session)} running here in the background, {tasks} in all"
     lines |= _of_the_database(app)
@@ -44,17 +44,17 @@ async def details(app: App, session: str) -> Details:
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
     if unresponsive := app.sessions.ports.dispatcher.unresponsive.names():
-        lines["Left behind"] = f"{len(unresponsive)} tools that ignore that they were ended; the log names them"
+        lines["Left behind"] = f"{len(unresponsive)} tools do not react to being stopped; the log names them"
     lines |= {"Disk": disk.text(), **vitals}
     if foundation.users.problem:
-        lines["Users"] = f"users.json is broken, the last good version is in force: {foundation.users.problem}"
+        lines["Users"] = f"users.json is broken; the last valid version stays in force: {foundation.users.problem}"
     if listens(foundation.config):
         lines["HTTP"] = f"{foundation.config.http.host} port {foundation.config.http.port}"
     if app.mcp_server.line:
         lines["MCP"] = app.mcp_server.line
     lines |= _of_the_tools(app)
     if waiting := await asyncio.to_thread(foundation.environment.approved_files.waiting):
-        lines["Prompt files"] = f"{len(waiting)} changed and not approved; `goclaw prompt-files list` shows them"
+        lines["Prompt files"] = f"{len(waiting)} changed but not approved; `goclaw prompt-files list` shows them"
     if alerts:
         # A person who may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
@@ -81,7 +81,7 @@ async def details(app: App, session: str) -> Details:
 
 def _of_the_daemon(app: App, readiness: Readiness) -> str:
     running = f"running for {span(app.foundation.clock.awake_or_not() - app.foundation.began)}, version {__version__}"
-    return f"{running}, but it takes no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
+    return f"{running}, but it accepts no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
 
 
 def _calm(app: App, waiting: int, disk: DiskUse, counts: Mapping[str, float], use: "StoreUse | None") -> Iterator[str]:
@@ -109,14 +109,15 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
 def _of_the_tools(app: App) -> dict[str, str]:
     if not (faults := app.foundation.sources.faults):
         return {}
-    return {"Tools": f"{len(faults)} of them or of their servers do not work; /tools says which"}
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return {"Tools": f"{count} in tools or their servers; /tools lists them"}
 
 
 def _of_the_database(app: App) -> dict[str, str]:
     """Return the lines about faults of the database; empty while all is well."""
     database, delayed = app.foundation.database, app.engine.delayed()
     if database.trouble:
-        waiting = f"; {delayed} turns wait for that to end" if delayed else ""
+        waiting = f"; {delayed} turns are waiting for it" if delayed else ""
         return {"Database": f"{database.trouble}{waiting}"}
     if database.salvaged:
         return {"Database": database.salvaged.summary}
@@ -142,7 +143,9 @@ async def watch_faults(app: App) -> None:
     foundation = app.foundation
     while True:
         if problem := foundation.users.problem:
-            foundation.alerts.tell("users", f"users.json cannot be used, the last good version is in force: {problem}")
+            foundation.alerts.tell(
+                "users", f"users.json cannot be used; the last valid version stays in force: {problem}"
+            )
         else:
             foundation.alerts.clear("users")
         disk = await foundation.disk.use()

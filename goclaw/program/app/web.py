@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from goclaw.common.auth.users import login_name
-from goclaw.common.auth.web_logins import OFF, LoginRequest, WebLogins
+from goclaw.common.auth.web_logins import LoginRequest, WebLogins
 from goclaw.common.config.listening import EVERYWHERE, in_url
 from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
+from goclaw.common.core.container import daemon_command
 from goclaw.common.core.supervise import background
 from goclaw.common.health.samples import Samples, resident_megabytes
 from goclaw.errors import StateError
@@ -20,6 +21,7 @@ from goclaw.program.app.parts import App
 if TYPE_CHECKING:
     from goclaw.gateway.servers.programs import Cookies
 
+NOT_SERVED = f"the running daemon does not serve the web page yet; {daemon_command('restart')} makes it do so"
 NOT_YET = "the daemon has not opened its listener yet; try again in a moment"
 
 
@@ -75,16 +77,16 @@ async def page_link(app: App, logins: WebLogins | None, user: str) -> str:
         StateError: there is no page, or no such user.
     """
     if logins is None:
-        raise StateError(OFF)
+        raise StateError(NOT_SERVED)
     if not logins.address:
         raise StateError(NOT_YET)
     if user and app.foundation.users.get(user) is None:
-        raise StateError(f"{user} is not in users.json: `goclaw users add {user}` first")
+        raise StateError(f"{user} is not in users.json; run `goclaw users add {user}` first")
     code = await logins.link(user or f"tui:{login_name()}", owner=not user)
     return f"{logins.address}/#link={code}"
 
 
 def _tell(bus: Bus, request: LoginRequest) -> None:
     """Show the owner, at every terminal, that a page asks to be let in."""
-    text = f"A web page asks to be let in: {request}, code {request.code}. `/approve {request.code}` lets it in."
+    text = f"A web page asks to sign in: {request}, code {request.code}. `/approve {request.code}` signs it in."
     bus.notice(text, code=request.code)

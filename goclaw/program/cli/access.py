@@ -19,28 +19,28 @@ from goclaw.program.cli.options import command_group, load
 
 DAY = 24 * 3600.0
 
-token_app = command_group("Make, list and revoke tokens for terminals and programs.")
+token_app = command_group("Create, list and revoke tokens for terminals and programs.")
 
-TokenName = Annotated[str, typer.Argument(help="What the token is called: the machine that has it, say.")]
+TokenName = Annotated[str, typer.Argument(help="A name for the token, for example the machine that uses it.")]
 
 
 @token_app.command()
 def add(
     context: typer.Context,
     name: TokenName,
-    user: Annotated[str, typer.Option(help="As whom it comes in: a key of users.json, like `tui:ann`.")],
+    user: Annotated[str, typer.Option(help="The user it acts as: a key of users.json, like `tui:ann`.")],
     days: Annotated[
-        float | None, typer.Option(min=0.001, max=36_500, help="How long it lasts; not given: for ever")
+        float | None, typer.Option(min=0.001, max=36_500, help="Days until it expires; default: never")
     ] = None,
 ) -> None:
     """Make a token and print it: this once, for only its hash is kept."""
     config = load(context).config
     if Users.read(config.users_path).get(user) is None:
-        raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
+        raise ConfigError(f"{user} is not in users.json; run `goclaw users add {user}` first")
     now = RealClock().now()
     secret = add_token(config.tokens_path, name, user, now, None if days is None else now + days * DAY)
     print(secret)
-    say(f"made {name}, which acts as {user}. It is shown this once: put it into a file that only its user can read")
+    say(f"created {name}, which acts as {user}. It is shown only once: save it in a file that only its user can read")
     of_http = config.http.api or config.http.clients or config.http.openai or config.http.web
     if not (of_http or config.mcp.server.enabled or "registry_server" in config.model_fields_set):
         ways = (
@@ -48,7 +48,7 @@ def add(
             "`http.web: true` (browsers), or "
             "`mcp.server.enabled: true` (MCP)"
         )
-        say(f"nobody can come in with it until {ways} is set and the daemon restarted, or `goclaw registry serve` runs")
+        say(f"the token is of no use until you set {ways} and restart the daemon, or run `goclaw registry serve`")
 
 
 @token_app.command("list")
@@ -57,9 +57,9 @@ def list_tokens(context: typer.Context) -> None:
     config = load(context).config
     users, now = Users.read(config.users_path), RealClock().now()
     for name, token in sorted(read_tokens(config.tokens_path).items()):
-        until = "for ever" if token.until is None else f"until {_minute(token.until)}"
+        until = "forever" if token.until is None else f"until {_minute(token.until)}"
         over = " (expired)" if token.until is not None and token.until <= now else ""
-        unknown = "" if token.owner or users.get(token.user) else " (not in users.json: of no use)"
+        unknown = "" if token.owner or users.get(token.user) else " (not in users.json, so not valid)"
         device = f"  {token.device}" if token.device else ""
         as_owner = " (owner)" if token.owner else ""
         show(f"{name}{device}  {token.user}{as_owner}{unknown}  made {_minute(token.made)}  {until}{over}")
@@ -79,9 +79,9 @@ def _minute(moment: float) -> str:
 PAIRING_DONE = ("is let in:", "is not let in, and")
 """How `/pair` begins its answer when it succeeded."""
 
-pair_app = command_group("Let in, or turn away, who asked the bot (pairing.enabled).")
+pair_app = command_group("Approve or refuse people who ask the bot for access (pairing.enabled).")
 
-Code = Annotated[str, typer.Argument(help="As `goclaw pair list` shows it, or as somebody told you.")]
+Code = Annotated[str, typer.Argument(help="The code, as in `goclaw pair list` or as the person told you.")]
 
 
 @pair_app.command("list")

@@ -39,9 +39,9 @@ backup_app = command_group()
 @backup_app.command()
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The archive to make, such as goclaw-2026-11-21.tar.gz.")],
-    workspace: Annotated[bool, typer.Option(help="Whether the agent's files are in it, and its memory.")] = True,
-    secrets: Annotated[bool, typer.Option("--secrets", help="With tokens and keys; keep such a file safe.")] = False,
+    file: Annotated[Path, typer.Argument(help="The archive to create, such as goclaw-2026-11-21.tar.gz.")],
+    workspace: Annotated[bool, typer.Option(help="Include the agent's files and its memory.")] = True,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Include tokens and keys; keep such a file safe.")] = False,
 ) -> None:
     """Keep everything in one new file, while the daemon runs.
 
@@ -62,8 +62,8 @@ def backup(
         "logs",
         "the memory index (rebuilt)",
     ]
-    show("\n".join([f"{file}: {amount(made.size)}, read back and sound", *_parts(made.manifest)]))
-    show(f"  not in it: {', '.join(left_out)}")
+    show("\n".join([f"{file}: {amount(made.size)}, verified", *_parts(made.manifest)]))
+    show(f"  not included: {', '.join(left_out)}")
 
 
 def _parts(manifest: Manifest) -> Iterator[str]:
@@ -91,11 +91,13 @@ restore_app = command_group()
 @restore_app.command("restore")
 def restore_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="What `goclaw backup` made.")],
-    state_dir: Annotated[Path | None, typer.Option(help="Into this folder, as GOCLAW_STATE_DIR does it.")] = None,
-    workspace: Annotated[bool, typer.Option(help="Whether the agent's files are restored, too.")] = True,
+    file: Annotated[Path, typer.Argument(help="An archive made by `goclaw backup`.")],
+    state_dir: Annotated[
+        Path | None, typer.Option(help="The state folder to restore into, like GOCLAW_STATE_DIR.")
+    ] = None,
+    workspace: Annotated[bool, typer.Option(help="Also restore the agent's files.")] = True,
     keep_settings: Annotated[
-        bool, typer.Option("--keep-settings", help="Leave configuration, users.json and secrets as they are.")
+        bool, typer.Option("--keep-settings", help="Keep the current configuration, users.json and secrets.")
     ] = False,
     outside: Annotated[
         bool, typer.Option("--outside", help="Also write to places outside the state folder that only FILE names.")
@@ -124,16 +126,16 @@ def _restored_lines(done: Restored) -> list[str]:
     made = moment(done.manifest.made_at)
     lines = [f"restored the backup of {made}: {', '.join(done.parts)}"]
     left = {
-        "messages without an answer then": done.settled.turns,
-        "deliveries under way then": done.settled.deliveries,
-        "messages without an answer now": done.waiting or 0,
+        "messages without an answer in the backup": done.settled.turns,
+        "unfinished deliveries in the backup": done.settled.deliveries,
+        "messages without an answer in the replaced data": done.waiting or 0,
     }
     if counted := ", ".join(f"{what}: {count:,}" for what, count in left.items() if count):
-        lines.append(f"  not taken up, so that nothing is answered or sent twice: {counted}")
+        lines.append(f"  skipped, so that nothing is answered or sent twice: {counted}")
     if done.waiting is None:
-        lines.append("  what was replaced cannot be read: Telegram may send messages of the last minutes once more")
+        lines.append("  the replaced data cannot be read: Telegram may resend messages of the last minutes")
     if done.kept:
-        lines.append(f"  what was there before is kept: *{done.mark} in {', '.join(map(str, done.kept))}")
+        lines.append(f"  the previous data are kept: *{done.mark} in {', '.join(map(str, done.kept))}")
     return lines
 
 

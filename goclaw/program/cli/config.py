@@ -96,8 +96,8 @@ doctor_app = command_group()
 @doctor_app.command()
 def doctor(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the model.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not contact the model.")] = False,
 ) -> None:
     """Try everything out and say what to mend. Exit code 1 when something is broken.
 
@@ -136,7 +136,7 @@ def shared(config: Config, users: Sequence[User], writers: Collection[str]) -> I
         if len(people) > 1:
             files = "AGENTS.md, SOUL.md …"
             who = ", ".join(writing[folder]) or "nobody"
-            yield f"instructions to the agent in {shown_path(folder)} ({files}) may be written by: {who}"
+            yield f"who may write the agent's instructions in {shown_path(folder)} ({files}): {who}"
     for session, people in sessions.items():
         if len(people) > 1:
             yield f"session {session}, the whole conversation: {', '.join(people)}"

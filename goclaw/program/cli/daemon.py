@@ -32,7 +32,8 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried:
     with open_state(loaded.config):
         if is_tried and not awaits_commit(loaded.config):
             raise StateError(
-                f"the upgrade to this version was undone meanwhile; {daemon_command('start')} starts the other one"
+                f"the upgrade to this version was undone in the meantime; {daemon_command('start')} starts the "
+                "previous version"
             )
         async with begin_channels(loaded.config) as begun:
             # In a thread, so that what has begun goes on meanwhile.

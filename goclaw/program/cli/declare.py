@@ -22,7 +22,7 @@ def group() -> None:
 def check(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A Python file with tools, toolsets, agents.")],
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Execute files, and print every fault with its place: `garden.py:3:5: message`. Exit code 1 when there is one.
 
@@ -43,4 +43,4 @@ def check(
     if found:
         raise typer.Exit(FAILED)
     if not json:
-        say(f"{len(files)} {'file' if len(files) == 1 else 'files'} without a fault")
+        say(f"{len(files)} {'file' if len(files) == 1 else 'files'} checked, no faults")

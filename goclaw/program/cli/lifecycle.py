@@ -45,7 +45,7 @@ def start(context: typer.Context) -> None:
     """
     loaded = load(context)
     if listens(loaded.config):
-        say(f"it runs already (pid {running_pid(loaded.config)})")
+        say(f"already running (pid {running_pid(loaded.config)})")
     else:
         bring_up(loaded, options(context))
         say(f"running in the background (pid {running_pid(loaded.config)})")
@@ -71,8 +71,8 @@ def refuse_secrets(loaded: Loaded) -> None:
     """Raise StateError for a secret among the options: a daemon shows them to everyone while it lives."""
     if secrets := secret_overrides(loaded):
         raise StateError(
-            f"{secrets[0]}: is a secret, and everybody on this machine can read the options of a daemon; "
-            f"put it into a file of {loaded.config.state_dir / 'secrets'}"
+            f"{secrets[0]}: is a secret, but everybody on this machine can read a daemon's options; put it in a file "
+            f"in {loaded.config.state_dir / 'secrets'}"
         )
 
 
@@ -85,13 +85,16 @@ def serving_manager(loaded: Loaded, given: Options) -> Manager | None:
 def what_stays(config: Config) -> list[str]:
     """Return lines about a daemon that stays in the background."""
     if manager_of(running_pid(config)):
-        end = "It is run by systemd, also after this terminal is closed. `goclaw service status` says more."
+        end = "systemd runs it, even after you close this terminal. `goclaw service status` shows more."
     else:
-        end = f"It goes on when this terminal is closed, until {daemon_command('stop')} or the machine ends it."
+        end = (
+            f"It keeps running after you close this terminal, until {daemon_command('stop')} or a shutdown of the "
+            "machine."
+        )
     return [
         end,
         "Talk to it with `goclaw`, or `goclaw send TEXT`. Check it with `goclaw status`.",
-        f"It logs to {config.state_dir / 'logs' / 'goclaw.log'}; watch that with `goclaw logs -f`.",
+        f"It logs to {config.state_dir / 'logs' / 'goclaw.log'}; follow the log with `goclaw logs -f`.",
     ]
 
 
@@ -104,11 +107,11 @@ def stop(context: typer.Context) -> None:
     loaded = load(context, packages=False)
     running = running_pid(loaded.config)
     if running and is_main_program(running):
-        raise StateError(f"this container ends with its daemon: from outside, {daemon_command('stop')}")
+        raise StateError(f"this container ends with its daemon; run {daemon_command('stop')} outside of it")
     pid = asyncio.run(process.stop(loaded.config))
     if pid is None and (manager := restarting_manager(loaded)):
         manager.control("stop", UNIT_NAME)
-        say("systemd was about to start it again; stopped")
+        say("systemd was about to restart it; stopped")
     else:
         say(f"stopped (pid {pid})" if pid else "not running")
 
@@ -133,17 +136,19 @@ def restart(context: typer.Context) -> None:
     config = loaded.config
     pid = running_pid(config)
     if pid and is_main_program(pid):
-        raise StateError(f"this container ends with its daemon: from outside, {daemon_command('restart')}")
+        raise StateError(f"this container ends with its daemon; run {daemon_command('restart')} outside of it")
     if manager := manager_of(pid):
         _restart_service(manager, loaded, given)
     else:
         _restart_in_background(config, given)
-    say(f"{'' if pid else 'none ran; '}running in the background (pid {running_pid(config)})")
+    say(f"{'' if pid else 'it was not running; now '}running in the background (pid {running_pid(config)})")
 
 
 def _restart_service(manager: Manager, loaded: Loaded, given: Options) -> None:
     if given.overrides or (given.config and manager.installed_unit() != manager.unit_text(loaded)):
-        raise StateError("systemd runs the daemon with the options of its unit; `goclaw service install` changes them")
+        raise StateError(
+            "systemd starts the daemon with the options in its unit; change them with `goclaw service install`"
+        )
     restore_plugins(loaded.config)
     manager.control("restart", UNIT_NAME)
 
@@ -170,12 +175,15 @@ def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
     refuse_secrets(loaded)
     if loaded.config.state_dir != config.state_dir:
         raise StateError(
-            f"{again.config} names another state folder by now, {loaded.config.state_dir}: "
-            f"end the daemon with {daemon_command('stop')}, then start it anew"
+            f"{again.config} now names another state folder, {loaded.config.state_dir}: stop the daemon with "
+            f"{daemon_command('stop')}, then start it again"
         )
     for name in before.missing if before else ():
         if name not in os.environ and name not in given.overrides:
-            say(f"warning: {name} was set where the daemon was started, and is not here: it goes on without it")
+            say(
+                f"warning: {name} was set when the daemon was started but is not set here; the daemon continues "
+                "without it"
+            )
     return loaded, again
 
 
@@ -191,8 +199,8 @@ status_app = command_group()
 @status_app.command()
 def status(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    session: Annotated[str, typer.Option(help="The conversation; default: your own.")] = "",
 ) -> None:
     """Print the state of the running daemon. Exit code 1 when no daemon runs."""
     config = load(context, packages=False).config

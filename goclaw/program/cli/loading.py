@@ -47,13 +47,13 @@ def restore_plugins(config: Config) -> bool:
         return False
     from goclaw.program.ops.plugins.installing import RESTORE_SECONDS, open_plugins
 
-    say("restoring plugins, which were installed for other packages or another Python, or failed before")
+    say("restoring plugins: they were installed for other packages or another Python, or failed before")
     try:
         with open_plugins(config.state_dir, say, RESTORE_SECONDS) as plugins:
             if plugins.record.is_due(RealClock().now()):  # another start may have done it meanwhile
                 plugins.restore()
     except StateError as error:
-        say(f"plugins are left out: {error}")
+        say(f"continuing without plugins: {error}")
         return False
     return True
 
@@ -64,8 +64,8 @@ def _finish_restore(config: Config) -> None:
             swap.finish(config.state_dir)
         except OSError as error:
             words = f"{error.filename}: {error.strerror}"
-            raise StateError(f"a restore was cut and cannot be finished: {words}. Mend that and try again") from error
-    say("finished a restore that had been cut")
+            raise StateError(f"an interrupted restore cannot be finished: {words}. Fix that and try again") from error
+    say("finished an interrupted restore")
 
 
 def _end_upgrade(config: Config) -> None:

@@ -33,18 +33,20 @@ logs_app = command_group()
 
 LOOK_SECONDS = 0.3
 MAX_FINDINGS = 50
-"""Places that are listed; with more than these a file was made anew."""
+"""Maximum places listed; with more, somebody has rewritten a file."""
 
 
 @logs_app.command()
 def logs(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as lines come.")] = False,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines from the end.")] = 50,
-    turn: Annotated[str, typer.Option(metavar="ID", help="Only about this turn; the end of its id will do.")] = "",
-    session: Annotated[str, typer.Option(metavar="KEY", help="Only about this session.")] = "",
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log as lines arrive.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines, counted from the end.")] = 50,
+    turn: Annotated[
+        str, typer.Option(metavar="ID", help="Only lines about this turn; the end of its id is enough.")
+    ] = "",
+    session: Annotated[str, typer.Option(metavar="KEY", help="Only lines about this session.")] = "",
     level: Annotated[
-        LogLevel, typer.Option(case_sensitive=False, help="Only what is as grave as this.")
+        LogLevel, typer.Option(case_sensitive=False, help="Only lines of at least this level.")
     ] = LogLevel.DEBUG,
 ) -> None:
     """Show the daemon's log. A terminal gets lines to read, a pipe the JSON of the file."""
@@ -68,7 +70,7 @@ def show_log(config: Config, wanted: Wanted, lines: int, *, follow: bool) -> Non
         if follow:
             _follow(log, wanted)
         elif not found and lines:
-            say(f"nothing of that kind in {path}")
+            say(f"no matching lines in {path}")
 
 
 class _Log:
@@ -135,13 +137,17 @@ audit_app = command_group()
 @audit_app.callback(invoke_without_command=True)
 def audit(
     context: typer.Context,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many entries from the end.")] = 50,
-    actor: Annotated[str, typer.Option(metavar="KEY", help="Only of this person: telegram:5, tui:ann.")] = "",
-    action: Annotated[str, typer.Option(metavar="NAME", help="Only of this kind: tool.use, command.run …")] = "",
-    about: Annotated[str, typer.Option(metavar="NAME", help="Only about this tool, command, session …")] = "",
-    tag: Annotated[str, typer.Option(metavar="TAG", help="Only about tools with this tag: filesystem, shell …")] = "",
-    denied: Annotated[bool, typer.Option("--denied", help="Only what was not allowed.")] = False,
-    hours: Annotated[float, typer.Option(min=0, help="Only of the last so many hours; 0: all.")] = 0,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of entries, counted from the end.")] = 50,
+    actor: Annotated[str, typer.Option(metavar="KEY", help="Only entries of this person: telegram:5, tui:ann.")] = "",
+    action: Annotated[
+        str, typer.Option(metavar="NAME", help="Only entries of this kind: tool.use, command.run …")
+    ] = "",
+    about: Annotated[str, typer.Option(metavar="NAME", help="Only entries about this tool, command, session …")] = "",
+    tag: Annotated[
+        str, typer.Option(metavar="TAG", help="Only entries about tools with this tag: filesystem, shell …")
+    ] = "",
+    denied: Annotated[bool, typer.Option("--denied", help="Only denied actions.")] = False,
+    hours: Annotated[float, typer.Option(min=0, help="Only entries of the last hours; 0: all.")] = 0,
 ) -> None:
     """Show who did what, by which rule, and how it ended.
 
@@ -169,7 +175,7 @@ def audit(
     for entry in found:
         show(_audit_line(entry) if sys.stdout.isatty() else orjson.dumps(entry).decode())
     if not found:
-        say(f"nothing of that kind in {path}")
+        say(f"no matching lines in {path}")
 
 
 @audit_app.command()
@@ -216,20 +222,20 @@ def _is_whole(config: Config, path: Path, chain: str) -> bool:
 def _extent(found: Verified, known: Head | None) -> Iterator[str]:
     """Yield lines about the extent of the check, and about the parts outside the chain."""
     if not found.begins:
-        yield "there is no chain yet: it begins with the next line"
+        yield "there is no chain yet; it starts with the next line"
         return
     broken = f"{len(found.findings):,} faults" if found.findings else "no fault found"
-    yield f"{found.lines:,} lines verified, from {found.begins} on: {broken}"
+    yield f"{found.lines:,} lines verified, starting at {found.begins}: {broken}"
     if found.unchained:
-        yield f"{found.unchained:,} lines before it were written by an older GoClaw: nothing is known of them"
+        yield f"{found.unchained:,} earlier lines cannot be verified: an older GoClaw wrote them"
     if found.blanked:
-        yield f"the words of {found.blanked:,} lines were blanked (/forget, retention.days)"
+        yield f"the text of {found.blanked:,} lines was removed (/forget, retention.days)"
     if found.torn:
-        yield f"cut by a crash, no entries: {', '.join(found.torn[:MAX_FINDINGS])}"
+        yield f"incomplete after a crash, not entries: {', '.join(found.torn[:MAX_FINDINGS])}"
     if not known:
-        yield "the database does not know the last line: that none was cut off at the end is not certain"
+        yield "the database does not know the last line, so lines may be missing at the end"
     elif found.newer:
-        yield f"the database does not know the last {found.newer:,} lines yet: it does within seconds, or after a start"
+        yield f"the database does not know the last {found.newer:,} lines yet; it will within seconds, or after a start"
 
 
 def _audit_line(entry: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ def run_daemon(work: Coroutine[Any, Any, None]) -> None:
         code = 0
     finally:
         # A tool's thread that hangs cannot be ended; Python would wait for it forever.
-        with _gone_after(THREAD_SECONDS, code, "threads still work"):
+        with _gone_after(THREAD_SECONDS, code, "threads are still running"):
             runner.close()
 
 
@@ -80,7 +80,7 @@ def last_resort(seconds: float, code: int, reason: str) -> threading.Timer:
     """Return a timer that ends the process, where the event loop may hang; it prints why, and all stacks."""
 
     def end() -> None:
-        print(f"GoClaw ends without waiting any longer: {reason}.\n{thread_stacks()}", file=sys.stderr, flush=True)
+        print(f"GoClaw exits without waiting any longer: {reason}.\n{thread_stacks()}", file=sys.stderr, flush=True)
         os._exit(code)
 
     timer = threading.Timer(seconds, end)

@@ -72,8 +72,8 @@ def list_(context: typer.Context) -> None:
 def approve(
     context: typer.Context,
     server: Annotated[str, typer.Argument(help="The server's name in the configuration.")],
-    tools: Annotated[list[str] | None, typer.Argument(help="Which of its tools; not given: all that changed.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    tools: Annotated[list[str] | None, typer.Argument(help="The tools to approve; default: all that changed.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Agree to definitions of tools that a server has changed."""
     asyncio.run(_approve(load(context).config, server, tools or [], yes=yes))
@@ -103,7 +103,7 @@ def _show_tools(name: str, looked: _Looked) -> None:
         return
     changed = {definition.name for definition, _ in looked.changed(name)}
     for each in looked.seen[name].offered:
-        mark = "  CHANGED since it was agreed to" if each.definition.name in changed else ""
+        mark = "  CHANGED since its approval" if each.definition.name in changed else ""
         show(f"  {each.name}  ({each.definition.annotations.risk} risk){mark}")
     listing = looked.listings[name]
     for tool, why in {**listing.left_out, **looked.seen[name].refused}.items():
@@ -121,43 +121,42 @@ async def _list(config: Config) -> None:
 async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bool) -> None:
     looked = await _look(config, (server,))
     if server not in looked.seen:
-        raise ToolError(f"nothing was agreed to: {server} could not be asked for its tools (see above)")
+        raise ToolError(f"nothing approved: {server} did not list its tools (see above)")
     changed = [
         (definition, lines) for definition, lines in looked.changed(server) if not tools or definition.name in tools
     ]
     if not changed:
-        say(f"nothing of {server} has changed since it was agreed to")
+        say(f"nothing approved: no tool of {server} has changed since its approval")
         return
     for definition, lines in changed:
         show(f"\n{definition.name}:")
         for line in lines:
             show(f"  {line}")
-    if not yes and not await asyncio.to_thread(typer.confirm, "Agree to this?"):
+    if not yes and not await asyncio.to_thread(typer.confirm, "Approve this?"):
         raise typer.Exit(1)
     clock, owner = RealClock(), Actor(f"tui:{login_name()}", "cli", owner=True)
     async with open_audit(config, clock) as audit:
         if not await looked.servers.known.agree(server, [each for each, _ in changed], owner.key, clock.now()):
-            raise ConfigError(
-                f"nothing was agreed to: {FILE} in the state folder cannot be read; mend it, or remove it"
-            )
+            raise ConfigError(f"nothing approved: {FILE} in the state folder cannot be read; fix or remove it")
         for definition, _ in changed:
             audit.record(AuditEntry("mcp_tool.approve", full_name(server, definition.name), owner, result="ok"))
-    say(f"agreed to {len(changed)} definition(s) of {server}; a daemon that runs knows it at its next look at the list")
+    say(f"approved {len(changed)} definition(s) of {server}; a running daemon notices at its next check")
 
 
-app = command_group("Serve tools to MCP clients, and look at MCP servers.")
+app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
 
 
 @app.callback()
 def group() -> None:
-    """Serve tools to MCP clients, and look at MCP servers."""
+    """Serve tools to MCP clients, and inspect MCP servers."""
 
 
 @app.command()
 def serve(
     context: typer.Context,
     user: Annotated[
-        str | None, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")
+        str | None,
+        typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder."),
     ] = None,
 ) -> None:
     """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
@@ -171,7 +170,7 @@ app.command()(approve)
 async def _serve(loaded: Loaded, user: str | None) -> None:
     config = loaded.config
     if user is not None and Users.read(config.users_path).get(user) is None:
-        raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
+        raise ConfigError(f"{user} is not in users.json; run `goclaw users add {user}` first")
     # It takes a second: what is wrong with the command line or the configuration is said before.
     from goclaw.gateway.servers.mcp.declarations import declarations
     from goclaw.gateway.servers.mcp.offer import serve_stdio

@@ -17,23 +17,25 @@ from goclaw.program.cli.base import say, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens_soon
 
-app = command_group("Search what is remembered, and make its index anew.")
+app = command_group("Search memory, or rebuild its index.")
 
-User = Annotated[str, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+User = Annotated[
+    str, typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def search(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(help="A question, or the words that were probably used.")],
+    query: Annotated[str, typer.Argument(help="A question, or words that were probably used.")],
     user: User = "",
     everybody: Annotated[
-        bool, typer.Option("--all", help="Every conversation that may be read, not only own ones.")
+        bool, typer.Option("--all", help="Search every readable conversation, not only your own.")
     ] = False,
     limit: Annotated[
         int,
-        typer.Option(min=0, max=50, help="Passages of each kind at most; 0: `memory.max_results` notes, 20 quotes."),
+        typer.Option(min=0, max=50, help="Maximum passages of each kind; 0: `memory.max_results` notes, 20 quotes."),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +55,7 @@ def search(
     if "left_out" in found:
         say(found["left_out"])
     if not found["notes"] and not found["conversations"]:
-        show("nothing is found; try other words, or fewer of them")
+        show("no results; try other or fewer words")
 
 
 @app.command("list")

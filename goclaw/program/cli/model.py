@@ -37,7 +37,7 @@ MAX_SHOWN = 20
 """Names that an error lists."""
 COMPLETION_SECONDS = 3.0
 """Time limit for shell completion: the person waits for the next key."""
-_UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
+_UNCHECKED = "`--unchecked` accepts a full `provider:name` without checks"
 
 model_app = command_group()
 
@@ -76,13 +76,11 @@ def model(
     name: Annotated[
         str,
         typer.Argument(
-            help="`provider:name`, or as much of it as fits one model only.",
+            help="`provider:name`, or any part of it that matches only one model.",
             autocompletion=completions,
         ),
     ] = "",
-    unchecked: Annotated[
-        bool, typer.Option("--unchecked", help="Ask neither the provider for its models nor the model for a call.")
-    ] = False,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help="Contact neither the provider nor the model.")] = False,
 ) -> None:
     """Show which model answers, or choose another one. Without NAME also what others could.
 
@@ -97,15 +95,15 @@ def model(
     spec = asyncio.run(_resolve(name, config, unchecked=unchecked))
     key, value, before = _change(spec, config)
     if value == before:
-        print(f"{spec} is the model already")
+        print(f"{spec} is already the model")
         _try(spec, loaded, unchecked=unchecked)
         return
     file = loaded.path or config.state_dir / CONFIG_FILE
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = set_key(file, key, value)
-    print(f"{shown_path(file)}: {key} is {_words(value)} now" + (f", {_words(before)} before" if before else ""))
+    print(f"{shown_path(file)}: {key} is now {_words(value)}" + (f", {_words(before)} before" if before else ""))
     if kept:
-        print(f"{shown_path(kept)}: the file as it was")
+        print(f"{shown_path(kept)}: the previous file")
     _try(spec, loaded, unchecked=unchecked)
     if running_pid(config):
         print(f"Next: {daemon_command('restart')}")
@@ -119,7 +117,7 @@ def _try(spec: str, loaded: Loaded, *, unchecked: bool) -> None:
     try:
         calls = asyncio.run(_trial(spec, loaded))
     except GoclawError as error:
-        say(f"it was chosen, but does not answer: {error}")
+        say(f"chosen, but it does not answer: {error}")
         return
     print(f"{spec} {style_words(calls, reads_text=reads_text_calls(loaded.config, spec))}")
 
@@ -201,10 +199,10 @@ def _complete(typed: str, listed: ListedModels) -> str:
         case []:
             close = difflib.get_close_matches(typed, listed.specs, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; `goclaw model` lists them, {_UNCHECKED}"
-            raise GoclawError("\n".join([*listed.faults, f"no provider lists a model {typed!r}{hint}"]))
+            raise GoclawError("\n".join([*listed.faults, f"no provider offers a model {typed!r}{hint}"]))
         case several:
             more = [f"… and {len(several) - MAX_SHOWN} more"] if len(several) > MAX_SHOWN else []
-            raise GoclawError("\n".join([f"{typed!r} fits several models:", *several[:MAX_SHOWN], *more]))
+            raise GoclawError("\n".join([f"{typed!r} matches several models:", *several[:MAX_SHOWN], *more]))
 
 
 def _ports(http: aiohttp.ClientSession) -> ModelPorts:
@@ -217,7 +215,7 @@ async def _no_image(key: str) -> bytes:
 
 agents_app = command_group("List and describe agents.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @agents_app.command("list")

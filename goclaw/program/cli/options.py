@@ -65,10 +65,10 @@ Url = Annotated[
     str,
     typer.Option(help="A daemon reached over TCP: http://127.0.0.1:8137, https://host. Needs an access token."),
 ]
-TokenFile = Annotated[
-    Path | None, typer.Option(help="The file that holds the token; not given: the variable GOCLAW_TOKEN.")
+TokenFile = Annotated[Path | None, typer.Option(help="The file with the token; default: the variable GOCLAW_TOKEN.")]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Allow sending the token unencrypted (http) to another machine.")
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Send the token over http to another machine all the same.")]
 
 
 def reach(url: str, token_file: Path | None, session: str, *, insecure: bool) -> "tuple[RemoteDaemon, str]":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from goclaw.program.ops.plugins.installing import Plugins
 
 app = command_group("Add, list, update and remove plugins. They are packages with tools, agents, channels.")
-BUSY = "another process changes plugins now; waiting for its end"
+BUSY = "another process is changing plugins; waiting for it to end"
 
 
 @app.command()
@@ -32,7 +32,7 @@ def add(
         list[str], typer.Argument(metavar="NAME|PATH|GIT", help="garden-tools, ./garden, git+https://host/garden.git")
     ],
     editable: Annotated[
-        bool, typer.Option("--editable", help="Use a folder where it is, as it is at each start.")
+        bool, typer.Option("--editable", help="Use the folder in place; changes apply at each start.")
     ] = False,
 ) -> None:
     """Install plugins, check them and record them. What cannot be used changes nothing.
@@ -48,7 +48,7 @@ def add(
 
 
 @app.command("list")
-def list_(context: typer.Context, json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+def list_(context: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print the plugins that were added: version, source and parts of each, and what does not work."""
     found = read_record(_config(context).state_dir)
     stale = found.stamp != stamp_of_host()
@@ -80,7 +80,7 @@ def remove(context: typer.Context, names: Annotated[list[str], typer.Argument(me
 @app.command()
 def update(
     context: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Not given: all of them.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="The plugin; default: all.")] = None,
 ) -> None:
     """Install the newest version that the source of a plugin has, within the bounds it was added with."""
     config = _config(context)
@@ -88,7 +88,7 @@ def update(
         changes = plugins.update(names or [])
     for before, after in changes:
         if (before.version, before.pinned, before.digest) == (after.version, after.pinned, after.digest):
-            show(f"{after.name} {after.version} is the newest")
+            show(f"{after.name} {after.version} is the newest version")
         else:
             show(f"updated {after.name} from {before.version or 'nothing'} to {after.version}")
     if changes:
@@ -132,6 +132,6 @@ def _line(plugin: InstalledPlugin) -> str:
 def _say_when(config: Config) -> None:
     """Say when what changed is in force."""
     if running_pid(config):
-        say(f"the daemon that runs has it after {daemon_command('restart')}")
+        say(f"{daemon_command('restart')} makes the running daemon use it")
     else:
-        say("in force from now on: no daemon runs, and the next start has it")
+        say("the next start of the daemon uses it")

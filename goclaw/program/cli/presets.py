@@ -121,7 +121,7 @@ async def table(loaded: Loaded, plans: Plans) -> Sequence[str]:
             lines += _changes(dict(_rows(loaded.config, plan.before, now[plan.key])), rows)
     place = shown_path(loaded.path or loaded.config.state_dir / CONFIG_FILE)
     for role, names in plans.kept.items():
-        lines.append(f"roles.{role} of {place} stays as it is, and is not the preset's: {', '.join(names)}")
+        lines.append(f"roles.{role} in {place} differs from the preset and stays unchanged: {', '.join(names)}")
     return [*lines, f"Written to: {shown_path(loaded.config.users_path)}{_role_words(plans, place)}"]
 
 

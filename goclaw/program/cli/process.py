@@ -150,7 +150,7 @@ async def stop(config: Config) -> int | None:
     deadline = time.monotonic() + STOP_SECONDS
     while running_pid(config) == pid:
         if time.monotonic() > deadline:
-            raise StateError(f"the daemon (pid {pid}) did not end within {STOP_SECONDS:g} s; `kill -9 {pid}` is safe")
+            raise StateError(f"the daemon (pid {pid}) did not stop within {STOP_SECONDS:g} s; `kill -9 {pid}` is safe")
         await asyncio.sleep(LOOK_SECONDS)
     return pid
 
@@ -163,7 +163,7 @@ class LaunchRecord:
     config: Path | None
     """The configuration file that was read."""
     overrides: dict[str, str]
-    """Options `--set`, but for those that hold a secret."""
+    """Options `--set`, except those with a secret."""
     missing: tuple[str, ...]
     """Names of values the next start must be given again: variables, and keys of secrets given with `--set`."""
 

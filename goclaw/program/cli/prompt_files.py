@@ -25,12 +25,12 @@ from goclaw.errors import StateError, ToolError
 from goclaw.program.cli.base import say, show
 from goclaw.program.cli.options import command_group, load
 
-app = command_group("Show and approve changes of AGENTS.md and its like.")
+app = command_group("Show and approve changes to AGENTS.md and the like.")
 
 
 @app.callback()
 def group() -> None:
-    """Show and approve changes of AGENTS.md and its like."""
+    """Show and approve changes to AGENTS.md and the like."""
 
 
 @app.command("list")
@@ -41,16 +41,16 @@ def list_(context: typer.Context) -> None:
     for change in changes:
         show(_render(change))
     if not changes:
-        say("no prompt file differs from its approved text")
+        say("all prompt files match their approved text")
 
 
 @app.command()
 def approve(
     context: typer.Context,
     file: Annotated[
-        str, typer.Argument(help="A name (AGENTS.md) or a path, as `list` prints it; not given: all that changed.")
+        str, typer.Argument(help="A name (AGENTS.md) or a path, as `list` prints it; default: all changed files.")
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Approve changed files as they are now."""
     asyncio.run(_approve(load(context).config, file, yes=yes))
@@ -86,7 +86,7 @@ async def _approve(config: Config, file: str, *, yes: bool) -> None:
     changes = await _differences(config, approved)
     wanted = [change for change in changes if file in ("", change.name, str(change.root / change.name))]
     if not wanted:
-        raise ToolError(f"{file or 'no prompt file'}: no change waits; see `goclaw prompt-files list`")
+        raise ToolError(f"{file or 'prompt files'}: nothing to approve; see `goclaw prompt-files list`")
     for change in wanted:
         show(_render(change))
     if not yes and not await asyncio.to_thread(typer.confirm, "Approve this?"):
@@ -94,7 +94,7 @@ async def _approve(config: Config, file: str, *, yes: bool) -> None:
     async with open_audit(config, clock) as audit:
         for change in wanted:
             if not await asyncio.to_thread(approved.approve, change.root, change.name, change.before, change.after):
-                raise ToolError(f"{change.name}: another text was approved meanwhile; list it again")
+                raise ToolError(f"{change.name}: another text was approved in the meantime; list it again")
             record_answer(audit.record, owner, change, approve=True)
     say(f"approved: {', '.join(change.name for change in wanted)}")
 

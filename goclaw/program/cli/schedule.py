@@ -16,14 +16,16 @@ from goclaw.errors import StateError
 from goclaw.program.cli.base import show
 from goclaw.program.cli.options import command_group, load
 
-app = command_group("Add, list, pause and run messages and tasks at a time.")
+app = command_group("Add, list, pause and run scheduled messages and tasks.")
 
 REFUSALS = ("Not done: ", "Not allowed: ")
 """The beginnings of answers to orders that were not carried out (`gateway.commands.schedules`)."""
 
-Name = Annotated[str, typer.Argument(help="As `goclaw schedule list` shows it.")]
-User = Annotated[str, typer.Option(help="For whom, as in users.json; not given: the owner of the state folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+Name = Annotated[str, typer.Argument(help="The name, as in `goclaw schedule list`.")]
+User = Annotated[
+    str, typer.Option(help="The user to act for, a key of users.json; default: the owner of the state folder.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class CatchUp(StrEnum):
@@ -39,20 +41,22 @@ def add(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="A new name: letters, digits, `-` and `_`.")],
     at: Annotated[str, typer.Option(help="Once: 20m, 8:00, `tomorrow 8:00` or 2026-12-24T18:00.")] = "",
-    every: Annotated[str, typer.Option(help="Again and again: 30m, 2h, 1d.")] = "",
+    every: Annotated[str, typer.Option(help="Repeatedly: 30m, 2h, 1d.")] = "",
     cron: Annotated[str, typer.Option(help="Five fields, as in `30 8 * * 1-5`.")] = "",
-    message: Annotated[str, typer.Option(help="Said word for word.")] = "",
-    task: Annotated[str, typer.Option(help="What an agent is told to do; its answer is sent.")] = "",
+    message: Annotated[str, typer.Option(help="A text that is sent word for word.")] = "",
+    task: Annotated[str, typer.Option(help="A task for an agent, whose answer is sent.")] = "",
     to: Annotated[str, typer.Option(help="Where the message or answer goes: telegram:<id>, or notify:<name>.")] = "",
-    session: Annotated[str, typer.Option(help="A task's conversation (fresh, same or a key); a message's.")] = "",
+    session: Annotated[
+        str, typer.Option(help="The conversation of the task (fresh, same or a key) or of the message.")
+    ] = "",
     user: User = "",
-    agent: Annotated[str, typer.Option(help="Who answers a task.")] = "",
-    model: Annotated[str, typer.Option(help="By which model.")] = "",
-    tools: Annotated[str, typer.Option(help="Narrows the tools of a task: read,search or tag:network.")] = "",
-    catch_up: Annotated[CatchUp, typer.Option(help="Which of the missed times run.")] = CatchUp.LAST,
-    ask: Annotated[bool, typer.Option("--ask", help="Calls that need approval ask in the chat.")] = False,
-    budget: Annotated[float | None, typer.Option(help="US dollars for one run.")] = None,
-    time_limit: Annotated[str, typer.Option(help="For one run: 10m.")] = "",
+    agent: Annotated[str, typer.Option(help="The agent that does the task.")] = "",
+    model: Annotated[str, typer.Option(help="The model that does the task.")] = "",
+    tools: Annotated[str, typer.Option(help="The only tools a task may use: read,search or tag:network.")] = "",
+    catch_up: Annotated[CatchUp, typer.Option(help="Which missed times to catch up on.")] = CatchUp.LAST,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask in the chat for approval of calls that need it.")] = False,
+    budget: Annotated[float | None, typer.Option(help="Limit for one run, in US dollars.")] = None,
+    time_limit: Annotated[str, typer.Option(help="Limit for one run: 10m.")] = "",
 ) -> None:
     """Have a message said, or a task done, at a time."""
     given = {

@@ -47,17 +47,18 @@ from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, 
 from goclaw.program.cli.process import listens_soon
 
 LOST = (
-    "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
-    "in session {session}."
+    "the daemon stopped before it had answered. The message is not lost: the daemon answers it at the next start, in "
+    "session {session}."
 )
 """The message when the daemon does not come back."""
 BY_ITSELF = (
-    f"no daemon runs: this command answers by itself and ends with the answer; {daemon_command('start')} starts one"
+    f"no daemon is running, so this command answers on its own and then exits; {daemon_command('start')} starts "
+    "a daemon"
 )
 """The line on standard error where there is no daemon."""
 ELSEWHERE = (
-    "no gateway runs here, but others use the same database ({others}), and beside them this command cannot answer by "
-    f"itself: {daemon_command('start')} starts one here, and `--url ADDRESS` with an access token asks one of theirs"
+    "no gateway is running here, but others use the same database ({others}), so this command cannot answer on its "
+    f"own: start one here with {daemon_command('start')}, or ask one of theirs with `--url ADDRESS` and an access token"
 )
 """The error where gateways run elsewhere alone."""
 _NO_PACKAGES = Packaged()
@@ -142,7 +143,7 @@ class _Reporter:
     def held_up(self, event: QuestionAsked) -> None:
         """Report that an earlier turn of the session waits for a person, and holds up ours."""
         if not self.as_json:
-            say("an earlier message of this session is not finished")
+            say("waiting for an earlier message of this session")
         self.event(event)
 
     def _say(self, question: Question) -> None:
@@ -283,10 +284,11 @@ app = command_group()
 def send(
     context: typer.Context,
     words: Annotated[
-        list[str], typer.Argument(metavar="TEXT", help="The message, or a command such as /status; quoted or not.")
+        list[str],
+        typer.Argument(metavar="TEXT", help="The message, or a command such as /status, with or without quotes."),
     ],
-    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")] = False,
+    session: Annotated[str, typer.Option(help="The conversation; default: your own.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as lines of JSON.")] = False,
     url: Url = "",
     token_file: TokenFile = None,
     insecure: Insecure = False,

@@ -24,7 +24,7 @@ from goclaw.program.cli.systemd import MARK, UNIT_NAME, Manager
 
 app = command_group("Let systemd start the daemon and keep it running.")
 
-System = Annotated[bool, typer.Option("--system", help="The unit of the machine, for root; not given: your own.")]
+System = Annotated[bool, typer.Option("--system", help="The unit of the machine, for root; default: your own unit.")]
 OWNER_SECONDS = 60.0
 """Time for Python to start as another user."""
 
@@ -39,7 +39,7 @@ def install(context: typer.Context, system: System = False) -> None:
     loaded = load(context)
     if options(context).overrides:
         raise typer.BadParameter(
-            "is not kept by a service; put the keys into the configuration file", param_hint="--set"
+            "a service does not keep these; put the keys in the configuration file", param_hint="--set"
         )
     if not systemd.exists():
         raise StateError(
@@ -55,15 +55,15 @@ def install(context: typer.Context, system: System = False) -> None:
     _warn_of_variables(loaded, manager.variables() if works else frozenset())
     before = manager.installed_unit()
     _write(path, text)
-    say(f"{path}: {'as it was' if before == text else 'written'}")
+    say(f"{path}: {'unchanged' if before == text else 'written'}")
     if works:
         _start(manager, changed=before not in (None, text))
-        say(f"systemd runs the daemon (pid {manager.main_pid()}), and starts it {_start_time(manager)}")
+        say(f"systemd runs the daemon (pid {manager.main_pid()}) and starts it {_start_time(manager)}")
     else:
         for line in _lines_without_systemd(manager):
             say(line)
     if works and manager is Manager.USER and not systemd.lingers():
-        say(f"it ends when you log out; {_linger_hint()} lets it run without you")
+        say(f"it stops when you log out; {_linger_hint()} keeps it running")
 
 
 @app.command()
@@ -96,8 +96,8 @@ def remove_unit(manager: Manager) -> None:
         manager.forget()
     else:
         _remove_enable_link(manager)
-        say(f"systemd cannot be reached from here; what it runs now goes on until {daemon_command('stop')}")
-    say(f"{path}: removed. Conversations and configuration are as they were")
+        say(f"systemd cannot be reached from here; a running daemon continues until {daemon_command('stop')}")
+    say(f"{path}: removed. Conversations and configuration are unchanged")
 
 
 @app.command()
@@ -106,7 +106,7 @@ def status(system: System = False) -> None:
     manager = _manager(system=system)
     path = manager.unit_path
     if manager.installed_unit() is None:
-        say(f"{path}: {'is not ours' if path.exists() else 'not installed'}; see `goclaw service install`")
+        say(f"{path}: {'not written by GoClaw' if path.exists() else 'not installed'}; see `goclaw service install`")
         raise typer.Exit(1)
     print(f"Unit: {path}")
     if not manager.answers():
@@ -118,13 +118,13 @@ def status(system: System = False) -> None:
     print(f"State: {found['ActiveState']} ({found['SubState']}), pid {found['MainPID']}, result {found['Result']}")
     if found["ActiveState"] == "active":
         print(f"Says: {found['StatusText'] or 'nothing'}")
-    print(f"Started anew after a failure: {found['NRestarts'] or 0} times")
+    print(f"Restarted after a failure: {found['NRestarts'] or 0} times")
     starts = "started" if found["UnitFileState"] == "enabled" else "not started"
     if manager is Manager.SYSTEM or systemd.lingers():
         print(f"When the machine starts: {starts}")
     else:
         print(f"When you log in: {starts}")
-        print(f"When you log out: ends ({_linger_hint()} changes that)")
+        print(f"When you log out: stops ({_linger_hint()} changes that)")
     if found["ActiveState"] != "active":
         raise typer.Exit(1)
 
@@ -132,8 +132,8 @@ def status(system: System = False) -> None:
 @app.command()
 def logs(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as lines come.")] = False,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines from the end.")] = 50,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log as lines arrive.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines, counted from the end.")] = 50,
     system: System = False,
 ) -> None:
     """Show the service's lines in the systemd journal, with what systemd did; without a journal, the daemon's log."""
@@ -177,11 +177,11 @@ def _lines_without_systemd(manager: Manager) -> list[str]:
     control = " ".join(manager.command)
     commands = f"    {control} daemon-reload && {control} enable --now {UNIT_NAME}"
     if manager is Manager.SYSTEM:
-        return ["systemd cannot be reached from here. Where it runs:", commands]
+        return ["systemd cannot be reached from here. Run this where it can be reached:", commands]
     return [
         "this user's systemd cannot be reached from here. When you are logged in, run:",
         commands,
-        f"if it is to run while you are not logged in, too: {_linger_hint()}",
+        f"to keep it running while you are logged out: {_linger_hint()}",
     ]
 
 
@@ -192,7 +192,7 @@ def _refuse_unsuited_owner(loaded: Loaded) -> None:
         StateError: the message says which it is.
     """
     if os.geteuid() != 0:
-        raise StateError("only root installs a unit of the machine: run the same command with sudo")
+        raise StateError("only root can install a unit of the machine: run the same command with sudo")
     state_dir = loaded.config.state_dir
     if not state_dir.is_dir():
         return  # root's own, made at the first start
@@ -211,8 +211,8 @@ def _refuse_unsuited_owner(loaded: Loaded) -> None:
         runs = False
     if not runs:
         raise StateError(
-            f"{systemd.owner_name(state_dir)}, who owns {state_dir}, cannot run {sys.executable}: "
-            "install GoClaw where that user can reach it, or give the folder to the user who is to run the daemon"
+            f"{systemd.owner_name(state_dir)}, who owns {state_dir}, cannot run {sys.executable}: install GoClaw where "
+            "that user can reach it, or give the folder to the user who should run the daemon"
         )
 
 
@@ -220,8 +220,8 @@ def _refuse_other_daemon(loaded: Loaded, manager: Manager) -> None:
     pid = running_pid(loaded.config)
     if pid and pid != manager.main_pid():
         raise StateError(
-            f"a daemon (pid {pid}) uses {loaded.config.state_dir} already: "
-            f"end it with {daemon_command('stop')}, then install"
+            f"a daemon (pid {pid}) already uses {loaded.config.state_dir}: stop it with {daemon_command('stop')}, then "
+            "install"
         )
 
 
@@ -229,18 +229,18 @@ def _refuse_foreign(manager: Manager) -> None:
     path = manager.unit_path
     # A link may lead anywhere; systemd masks units by links to /dev/null.
     if path.is_symlink() or (path.exists() and manager.installed_unit() is None):
-        raise StateError(f"{path}: does not begin with `{MARK}`, so it is not ours; move it away to use this command")
+        raise StateError(
+            f"{path}: not written by GoClaw (it does not begin with `{MARK}`); move it away to use this command"
+        )
 
 
 def _warn_of_variables(loaded: Loaded, known: frozenset[str]) -> None:
     """Name variables that the daemon would get from this shell but not from systemd."""
     unseen = [name for name in variables(loaded, os.environ) if name not in known]
     if unseen:
-        say(f"warning: set in this shell, and not seen by the service: {', '.join(unseen)}")
-        say(
-            f"warning: secrets belong into files of {loaded.config.state_dir / 'secrets'} (`goclaw setup` writes them),"
-        )
-        say(f"warning: settings into {loaded.path or loaded.config.state_dir / 'config.yaml'}")
+        say(f"warning: set in this shell, but invisible to the service: {', '.join(unseen)}")
+        say(f"warning: put secrets in files in {loaded.config.state_dir / 'secrets'} (`goclaw setup` writes them),")
+        say(f"warning: and settings in {loaded.path or loaded.config.state_dir / 'config.yaml'}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -261,8 +261,8 @@ def _start(manager: Manager, *, changed: bool) -> None:
             manager.control("restart", UNIT_NAME)
     except StateError as error:
         raise StateError(
-            f"{error}\nthe unit is installed and systemd goes on trying; `goclaw service logs` says why it fails, "
-            "`goclaw service remove` takes it away"
+            f"{error}\nthe unit is installed and systemd keeps trying; `goclaw service logs` says why it fails, "
+            "`goclaw service remove` removes it"
         ) from error
 
 

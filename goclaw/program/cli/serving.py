@@ -86,7 +86,7 @@ async def _serve(
         async with background(_reload_forever(signals.reload, app, reopen_log), "reloading"):
             await signals.stopping.wait()
         await vitals.stopping()
-        _say("Stopping; what is unfinished goes on at the next start.")
+        _say("Stopping; unfinished work resumes at the next start.")
 
 
 def _say(words: str) -> None:
@@ -118,7 +118,7 @@ async def open_signals() -> AsyncIterator[Signals]:
     signals = Signals()
     stopping = signals.stopping
     # Counted from the first signal, also while the daemon still starts.
-    last = last_resort(MAX_END, 1, "something hangs while the daemon ends")
+    last = last_resort(MAX_END, 1, "the daemon hangs while it stops")
 
     def stop(number: int) -> None:
         if stopping.is_set():

@@ -58,12 +58,12 @@ def open_target(name: str) -> Iterator[OutputFile]:
 
 
 def _exists(path: Path) -> StateError:
-    return StateError(f"{path}: exists already; name another file, nothing is overwritten")
+    return StateError(f"{path}: already exists; name another file, because nothing is overwritten")
 
 
 app = command_group("List, show and export conversations.")
 
-Key = Annotated[str, typer.Argument(help="Which conversation, as `goclaw sessions list` names it.")]
+Key = Annotated[str, typer.Argument(help="The conversation, as in `goclaw sessions list`.")]
 
 
 class Format(StrEnum):
@@ -86,9 +86,7 @@ class Form(Protocol):
 
 
 @app.command("list")
-def list_(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
-) -> None:
+def list_(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print the conversations, the latest first."""
     found = asyncio.run(_sessions(load(context).config))
     with _enough_is_enough():
@@ -106,9 +104,9 @@ def show(
     context: typer.Context,
     key: Key,
     full: Annotated[
-        bool, typer.Option("--full", help="Everything ever said, also before /clear and compactions.")
+        bool, typer.Option("--full", help="Everything ever said, even before /clear and compactions.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Only the last so many messages; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Number of messages, counted from the end; 0: all.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as `export` writes them.")] = False,
 ) -> None:
     """Print a conversation: as the model is shown it, or all of it."""
@@ -123,7 +121,9 @@ def export(
     context: typer.Context,
     key: Key,
     file: Annotated[str, typer.Argument(help="A new file; `-` is standard output.")] = STDOUT,
-    format_: Annotated[Format, typer.Option("--format", help="For people, or for machines.")] = Format.MARKDOWN,
+    format_: Annotated[
+        Format, typer.Option("--format", help="The format: for people or for machines.")
+    ] = Format.MARKDOWN,
 ) -> None:
     """Write all of a conversation into a new file; secrets are masked."""
     config = load(context).config

@@ -81,9 +81,9 @@ def check_places(place: SetupPaths, loaded: Loaded) -> None:
         # `Path.exists` raises where a folder on the way may not be looked into.
         folder = next(parent for parent in path.parents if os.path.exists(parent))  # noqa: PTH110 - see above
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            raise StateError(f"{shown_path(path.parent)}: cannot be written to; is it the right folder?")
+            raise StateError(f"{shown_path(path.parent)}: not writable; is it the right folder?")
     if lies_inside(place.config, loaded.config.workspace_path):
-        raise ConfigError(f"{shown_path(place.config)}: would lie inside the workspace; choose another place")
+        raise ConfigError(f"{shown_path(place.config)}: would be inside the workspace; choose another place")
 
 
 def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> SetupReport:
@@ -160,7 +160,7 @@ def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: SetupPat
     *above, line = with_value("", ".".join(path), value).splitlines()
     if there == len(path):
         name = NAMES[path]
-        return [f"{loaded.origin(path)} has another {name}; for the new one this line belongs there:", line]
+        return [f"{loaded.origin(path)} already has another {name}; to use the new one, put this line there:", line]
     if there:
         section = f"{'.'.join(path[:there])}:"
         begin = f"{shown} exists and stays as it is. Below `{section}` ({loaded.origin(path[:there])}) add:"
@@ -182,11 +182,11 @@ def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator
         secret = shown_path(place.secrets / secret_name(path))
         ours = (secret, f"{shown_path(place.config)}:", "default", "command line")
         if not origin.startswith(ours):
-            yield f"{'.'.join(path)} is set by {origin}, too, which goes before what you answered here"
+            yield f"{origin} also sets {'.'.join(path)} and overrides your answer"
     if answers.bot and after.config.telegram.enabled is False:
-        yield f"telegram.enabled is false ({after.origin(('telegram', 'enabled'))}), so that Telegram stays off"
+        yield f"telegram.enabled is false ({after.origin(('telegram', 'enabled'))}), so Telegram stays off"
     if answers.bot and not any(user.key.startswith("telegram:") for user in Users.read(place.users).all()):
-        yield "the bot answers nobody until somebody is listed: `goclaw users add telegram:<numeric id> --role admin`"
+        yield "the bot answers nobody until you list somebody: `goclaw users add telegram:<numeric id> --role admin`"
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
                     file.write(text.encode())
                 undo.callback(path.unlink)
             except OSError as error:
-                why = "is there already" if error.errno == errno.EEXIST else error.strerror
+                why = "already exists" if error.errno == errno.EEXIST else error.strerror
                 raise StateError(f"{shown_path(path)}: cannot be written: {why}; nothing was changed") from None
         yield
         undo.pop_all()
@@ -269,15 +269,15 @@ class Given:
 @app.command()
 def setup(
     context: typer.Context,
-    spec: Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that shall answer.")] = "",
+    spec: Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that should answer.")] = "",
     key_file: Annotated[Path | None, typer.Option(help="A file with the key of that model's provider.")] = None,
     telegram_token_file: Annotated[Path | None, typer.Option(help="A file with the token of your bot.")] = None,
     owner_id: Annotated[str, typer.Option(metavar="NUMBER", help="Your numeric id in Telegram.")] = "",
     person: Annotated[
         list[str] | None,
-        typer.Option(metavar="'KEY PRESET NAME'", help="Somebody else, by a preset; may be repeated."),
+        typer.Option(metavar="'KEY PRESET NAME'", help="Another person, with a preset; may be repeated."),
     ] = None,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Ask nothing: only what the options say.")] = False,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions; use only the options.")] = False,
 ) -> None:
     """Connect a model, Telegram and yourself by a few questions.
 
@@ -286,7 +286,7 @@ def setup(
     not asked for; when it turns out wrong, nothing is written and the exit code says so.
     """
     if key_file and not spec:
-        raise typer.BadParameter("needs --model, whose key it is", param_hint="--key-file")
+        raise typer.BadParameter("needs --model: the model that the key is for", param_hint="--key-file")
     try:
         given = Given(
             spec,
@@ -312,7 +312,7 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     Users.read(place.users)
     is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
     if not dialogue.silent:
-        dialogue.say("Enter skips a question. Ctrl-C leaves; nothing is written before the end.")
+        dialogue.say("Press Enter to skip a question, Ctrl-C to quit. Nothing is written before the end.")
     async with open_client() as http:
         scene = Scene(dialogue, loaded, http, RealClock())
         answers = await _ask(scene, given, adds_roles=is_new)
@@ -346,11 +346,14 @@ def _find_location() -> Path | None:
 
 def _last_lines(report: SetupReport, caveats: Sequence[str], following: str) -> list[str]:
     """Return the last lines."""
-    lines = ["", *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing new."])]
+    lines = [
+        "",
+        *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing to change."]),
+    ]
     if report.left:
         lines += ["", *report.left]
     if caveats:
-        lines += ["", *(f"But: {line}." for line in caveats)]
+        lines += ["", *(f"Note: {line}." for line in caveats)]
     return [*lines, "", f"Next: `{following}`"]
 
 

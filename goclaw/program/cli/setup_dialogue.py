@@ -159,7 +159,7 @@ class BotChoice:
     name: str
     """`@claw_bot`."""
     token: str = field(default="", repr=False)
-    """A new token; empty for the one that was configured before."""
+    """A new token; empty: keep the configured one."""
 
 
 @record

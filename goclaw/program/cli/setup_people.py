@@ -26,7 +26,7 @@ def person_of(text: str) -> Wanted:
     if problem := key_problem(key):
         raise ConfigError(f"{key or 'nothing'}: {problem}")
     if not preset:
-        raise ConfigError(f"{key}: say as what: {', '.join(PRESETS)}; {FORM}")
+        raise ConfigError(f"{key}: choose a preset: {', '.join(PRESETS)}; {FORM}")
     return Wanted(key, preset_named(preset), name.strip())
 
 
@@ -50,10 +50,10 @@ async def choose_people(
         found[person.key] = person
     if scene.dialogue.silent or given:
         return tuple(found.values())
-    scene.dialogue.say("\n4. Others")
+    scene.dialogue.say("\n4. Other people")
     for preset in PRESETS.values():
         scene.dialogue.say(f"   {preset.name:7}{preset.about}")
-    while typed := await scene.dialogue.ask(f"   {FORM} [Enter: no more]:"):
+    while typed := await scene.dialogue.ask(f"   {FORM} [Enter: done]:"):
         try:
             person = person_of(typed)
             _check(scene, person, owner, adds_roles)
@@ -68,11 +68,11 @@ def _check(scene: Scene, person: Wanted, owner: AdminAnswer | None, adds_roles: 
     config, preset = scene.loaded.config, person.preset
     command = f"`goclaw users add {person.key} --preset {preset.name}`"
     if owner and person.key == owner.key:
-        raise ConfigError(f"{person.key}: is you, who are admin")
+        raise ConfigError(f"{person.key}: that is you, and you are the admin")
     if Users.read(config.users_path).get(person.key):
-        raise ConfigError(f"{person.key}: is listed already; {command} shows what would change")
+        raise ConfigError(f"{person.key}: is already listed; {command} shows what would change")
     if preset.settings and preset.role not in config.roles and not adds_roles:
-        lacking = f"the configuration stays as it is and lacks roles.{preset.role}"
+        lacking = f"the configuration stays unchanged and lacks roles.{preset.role}"
         raise ConfigError(f"{person.key}: {lacking}; {command} adds it")
 
 
@@ -81,5 +81,5 @@ async def _confirm(scene: Scene, people: Sequence[Wanted]) -> Sequence[Wanted]:
     scene.dialogue.say()
     for line in await table(scene.loaded, planned(scene.loaded.config, people)):
         scene.dialogue.say(f"   {line}")
-    answer = await scene.dialogue.ask("   Let them in like this? [Enter: yes, n: nobody]:")
+    answer = await scene.dialogue.ask("   Add these people? [Enter: yes, n: nobody]:")
     return () if answer.lower() in ("n", "no") else people

@@ -125,15 +125,17 @@ def menu_of(found: FoundModels) -> Sequence[ModelCandidate]:
 def hints(found: FoundModels, ollama: str) -> Iterator[str]:
     """Yield lines on other models that were found or could be. `ollama`: the address at which one was looked for."""
     for provider in found.keyed:
-        yield f"There is a key for {provider}: `{provider}:<model>` works, too."
+        yield f"You have a key for {provider}: `{provider}:<model>` works, too."
     if found.ollama and not found.ollama.with_tools():
-        yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
+        yield (
+            f"Ollama answers at {found.ollama.base_url}, but has no model that can use tools: run `ollama pull qwen3`."
+        )
     if found.ollama is None and not found.servers:
         others = ", ".join(PLACES.values())
         yield f"No Ollama answers at {ollama}."
-        yield "No other local server answers either:"
+        yield "No other local server answers:"
         yield f"{others}."
-        yield "For a model without a key: install Ollama (https://ollama.com),"
+        yield "To use a model without a key, install Ollama (https://ollama.com),"
         yield "then `ollama pull qwen3`."
 
 
@@ -202,11 +204,11 @@ async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
         return await _try_bot(scene, token)
     known = scene.loaded.config.telegram.token
     if known:
-        scene.dialogue.say(f"   There is a token already ({scene.loaded.origin(('telegram', 'token'))}).")
+        scene.dialogue.say(f"   You already have a token ({scene.loaded.origin(('telegram', 'token'))}).")
         question = "   Another token (hidden) [Enter: keep it]:"
     else:
-        scene.dialogue.say("   @BotFather in Telegram makes a bot (/newbot) and gives you its token.")
-        question = "   Token (hidden) [Enter: without Telegram]:"
+        scene.dialogue.say("   Create a bot with @BotFather in Telegram (/newbot); it gives you the token.")
+        question = "   Token (hidden) [Enter: no Telegram]:"
     while typed := await ask_secret(scene.dialogue, question):
         try:
             return await _try_bot(scene, typed)
@@ -225,8 +227,8 @@ async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_
     if pid and known and bot.token in ("", known.get_secret_value()):
         # Two readers of one bot would take turns being thrown out by Telegram.
         scene.dialogue.say(
-            f"   GoClaw runs (pid {pid}) and reads this bot's messages: {daemon_command('stop')}, then "
-            "`goclaw setup` again. Or\n   write to the bot, and `goclaw logs` shows your id."
+            f"   GoClaw is running (pid {pid}) and reads this bot's messages: {daemon_command('stop')}, then run "
+            "`goclaw setup` again.\n   Or write to the bot, and find your id with `goclaw logs`."
         )
         return await _typed_owner(scene)
     try:
@@ -252,8 +254,8 @@ async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> AdminAnswer | N
     account = _account(scene, bot.token)
     code = "".join(secrets.choice("0123456789") for _ in range(CODE_DIGITS))
     scene.dialogue.say(
-        "   The bot answers only people who are listed. To be its admin, send it\n"
-        f"   this code in a private chat (https://t.me/{bot.name[1:]}):\n\n       {code}\n"
+        "   The bot answers only listed people. To become its admin, send it this\n   code in a private chat "
+        f"(https://t.me/{bot.name[1:]}):\n\n       {code}\n"
     )
     question = f"   Waiting {seconds / 60:g} minutes. Or type your numeric Telegram id [Enter: skip]:"
     try:
@@ -270,7 +272,7 @@ async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> AdminAnswer | N
                 except ConfigError as error:
                     scene.dialogue.say(f"   ✗ {error}")
     except TimeoutError:
-        scene.dialogue.say(f"\n   ✗ Nobody sent {code} in time. `goclaw setup` tries again, whenever you like.")
+        scene.dialogue.say(f"\n   ✗ Nobody sent {code} in time. Run `goclaw setup` to try again.")
         return None
 
 

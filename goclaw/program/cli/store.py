@@ -29,10 +29,12 @@ def group() -> None:
 @app.command()
 def copy(
     context: typer.Context,
-    to: Annotated[str, typer.Option("--to", help="postgresql://USER@HOST/DATABASE, or `sqlite`.")],
-    source: Annotated[str, typer.Option("--from", help="The same; not given: where it is now (`store`).")] = "",
+    to: Annotated[str, typer.Option("--to", help="Where to copy to: postgresql://USER@HOST/DATABASE, or `sqlite`.")],
+    source: Annotated[
+        str, typer.Option("--from", help="Where to copy from, in the same form; default: the current `store`.")
+    ] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Also where conversations are already; these are kept in a file.")
+        bool, typer.Option("--replace", help="Replace conversations that are already there; they are kept in a file.")
     ] = False,
 ) -> None:
     """Copy everything that the database has, as it is, and compare both sides.
@@ -61,10 +63,10 @@ def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
     lines = [f"{shown(end)}: {rows:,} rows, with the checksums of {shown(begin)}"]
     lines += [f"  {name}: {each.rows:,}  {each.sha256[:16]}" for name, each in sorted(done.sums.items()) if each.rows]
     if done.files:
-        lines.append(f"  files of the state folder, compared too: {done.files:,}")
+        lines.append(f"  files of the state folder, also compared: {done.files:,}")
     if done.shortened:
-        lines.append(f"  {done.shortened:,} texts lost the character NUL, which Postgres cannot keep")
+        lines.append(f"  {done.shortened:,} texts lost the character NUL, which Postgres cannot store")
     if done.kept:
-        lines.append(f"  what was there before is kept: {done.kept}, a file of SQLite")
+        lines.append(f"  the previous data are kept in {done.kept}, a SQLite file")
     setting = "Remove `store` from the configuration" if to == FILE else f"Set `store: {to}` in the configuration"
-    return [*lines, f"{setting}, then {daemon_command('start')}. {shown(begin)} stays as it was."]
+    return [*lines, f"{setting}, then {daemon_command('start')}. {shown(begin)} is unchanged."]

@@ -220,7 +220,9 @@ def lingers() -> bool:
 def _quote(word: str, *, dollar: str) -> str:
     """Quote a word by systemd.syntax(7); `$` starts a variable in commands only."""
     if re.search(r"[\x00-\x1f\x7f]", word):
-        raise StateError(f"{word!r} holds control characters, which a systemd unit cannot: choose another path")
+        raise StateError(
+            f"{word!r} contains control characters, which a systemd unit cannot express: choose another path"
+        )
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", dollar)
     return f'"{escaped}"' if re.search(r"[^\w@%+=:,./-]", escaped) else escaped
 

@@ -53,10 +53,12 @@ from goclaw.tools.toolkit.tool_docs import ListedTool, ToolListing, details, in_
 
 app = command_group("List, describe and run tools.")
 
-User = Annotated[str | None, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
+User = Annotated[
+    str | None, typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder.")
+]
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -99,7 +101,7 @@ def docs() -> None:
 
 
 def _origin(gate: str) -> str:
-    return f"{BUILT_IN}, there only with `tools.{gate}: true`" if gate else BUILT_IN
+    return f"{BUILT_IN}, only with `tools.{gate}: true`" if gate else BUILT_IN
 
 
 @app.command()
@@ -108,8 +110,8 @@ def run(
     name: Annotated[str | None, typer.Argument(help="The tool's name.")] = None,
     given: Annotated[str, typer.Option("--input", help="Its arguments, as a JSON object.")] = "{}",
     user: User = None,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="Calls as lines of JSON on standard input.")] = False,
-    approve: Annotated[bool, typer.Option("--approve", help="Say yes to calls that would ask.")] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Read calls as lines of JSON from standard input.")] = False,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve calls that would ask.")] = False,
 ) -> None:
     """Run a tool. Prints its content, or {"error": …} with exit code 1."""
     loaded = load(context)
@@ -312,4 +314,4 @@ class DaemonMemory:
             async with attach(self._config.socket_path, f"tui:{login_name()}", limit=0) as client:
                 return (await client.answer(question, MemoryFrame)).answer
         except GoclawError as error:
-            raise ToolError(f"the daemon does not search conversations now: {error}") from error
+            raise ToolError(f"the daemon cannot search conversations now: {error}") from error

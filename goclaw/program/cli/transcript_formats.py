@@ -54,7 +54,7 @@ class PlainWriter:
         """Format one row, or a summary in the place of the rows before it."""
         if isinstance(entry, CompactionRecord):
             return f"\n{when(entry.at)}  {_compaction(entry)}\n{_indent(entry.summary)}"
-        hidden = "\n(what is above was hidden from the model by /clear)\n" if self._crosses_clear(entry) else ""
+        hidden = "\n(/clear hid the messages above from the model)\n" if self._crosses_clear(entry) else ""
         return hidden + _row(entry, self._kept)
 
     def _crosses_clear(self, row: TranscriptRow) -> bool:
@@ -87,7 +87,7 @@ def when(at: float) -> str:
 
 def _compaction(record: CompactionRecord) -> str:
     sizes = f"{record.tokens_before:,} to {record.tokens_after:,} tokens"
-    return f"summary of what is before (source: {record.source}, {sizes})"
+    return f"summary of the messages above (source: {record.source}, {sizes})"
 
 
 def _indent(text: str) -> str:

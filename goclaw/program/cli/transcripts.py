@@ -128,7 +128,7 @@ async def known(source: ConversationSource, session: str, last: int = 0) -> Outl
     if not outline.rows:
         keys = [info.key for info in await source.sessions()]
         close = difflib.get_close_matches(session, keys, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else "`goclaw sessions list` shows those there are."
+        hint = f"did you mean `{close[0]}`?" if close else "`goclaw sessions list` shows all."
         raise StateError(f"there is no session `{session}`; {hint}")
     return outline
 

@@ -79,11 +79,13 @@ def own_session() -> str:
 def goodbye(session: str = "", *, runs: bool = True, remote: RemoteDaemon | None = None) -> str:
     """Return the last line: what goes on, how to come back, how to end it."""
     if remote:
-        return f"GoClaw at {remote} goes on. Come back with `goclaw tui --url {remote}`."
+        return f"GoClaw at {remote} keeps running. Come back with `goclaw tui --url {remote}`."
     back = f"goclaw tui --session {session}" if session else "goclaw tui"
     if runs:
-        return f"GoClaw keeps running in the background. Come back with `{back}`, end it with {daemon_command('stop')}."
-    return "No daemon runs at the moment. Start it and come back with `goclaw`; nothing that it had taken is lost."
+        return (
+            f"GoClaw keeps running in the background. Come back with `{back}`, stop it with {daemon_command('stop')}."
+        )
+    return "The daemon is not running. Start it and come back with `goclaw`; no accepted message is lost."
 
 
 def _is_terminal() -> bool:
@@ -119,10 +121,10 @@ tui_app = command_group()
 @tui_app.command()
 def tui(
     context: typer.Context,
-    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
-    pick: Annotated[bool, typer.Option("--pick", help="Begin with the list of conversations.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, as pipes get them.")] = False,
-    mouse: Annotated[bool, typer.Option(help="Whether the mouse folds cards and scrolls.")] = True,
+    session: Annotated[str, typer.Option(help="The conversation; default: your own.")] = "",
+    pick: Annotated[bool, typer.Option("--pick", help="Start with the list of conversations.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, as in a pipe.")] = False,
+    mouse: Annotated[bool, typer.Option(help="Use the mouse to fold cards and scroll.")] = True,
     url: Url = "",
     token_file: TokenFile = None,
     insecure: Insecure = False,

@@ -41,10 +41,10 @@ app = command_group()
 @app.command()
 def uninstall(
     context: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before what was installed is removed.")] = False,
-    data: Annotated[bool, typer.Option("--data", help="Remove the state folder, too, after a last backup.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the installation without asking.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Also remove the state folder, after a last backup.")] = False,
     backup: Annotated[
-        Path | None, typer.Option(help="The last backup to make; not given: a new file beside the state folder.")
+        Path | None, typer.Option(help="The file for the last backup; default: a new file next to the state folder.")
     ] = None,
 ) -> None:
     """Remove what was installed, and on request the data.
@@ -63,7 +63,7 @@ def uninstall(
     if data and typer.prompt(f"Type the name of the folder ({config.state_dir.name}) to remove the data") != (
         config.state_dir.name
     ):
-        raise StateError("that is another name; nothing was removed")
+        raise StateError("that is a different name; nothing was removed")
     _stop(config)
     if data:
         _remove_data(loaded, (backup or _backup_place(config)).expanduser().absolute())
@@ -72,7 +72,7 @@ def uninstall(
         take_away(item)
         say(f"{item.path}: removed")
     if not data and config.state_dir.is_dir():
-        say(f"the data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
+        say(f"your data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
     for line in _by_hand(root):
         say(line)
 
@@ -91,21 +91,21 @@ def _find_items(root: Path | None) -> list[Item]:
 
 def _format_items(items: Sequence[Item]) -> list[str]:
     if not items:
-        return ["There is nothing to remove here."]
-    return ["This was installed:", *(f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items)]
+        return ["There is nothing to remove."]
+    return ["Installed:", *(f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items)]
 
 
 def _by_hand(root: Path | None) -> list[str]:
     """Return lines about steps left to a person, because this program did not make the thing or runs from it."""
-    lines = [f"{place}: a line of yours for completions; delete it" for place in startup_lines(Path.home())]
+    lines = [f"{place}: your line for completions; delete it yourself" for place in startup_lines(Path.home())]
     if root:
-        lines.append(f"the checkout stays: `rm -r {root}` removes it")
+        lines.append(f"the checkout stays; remove it with `rm -r {root}`")
     elif is_environment():
         prefix = environment()
         command = tool_of(prefix).uninstall.format(python=prefix / "bin" / "python")
-        lines.append(f"the program itself: `{command}` removes it")
+        lines.append(f"remove the program itself with `{command}`")
     else:
-        lines.append("the program itself: `pip uninstall goclaw` removes it, if pip installed it")
+        lines.append("if pip installed the program, remove it with `pip uninstall goclaw`")
     return lines
 
 
@@ -113,7 +113,7 @@ def _data_lines(config: Config, *, goes: bool) -> list[str]:
     folder = config.state_dir
     if not folder.is_dir():
         return [f"Data: none ({folder})"]
-    lines = [f"Data: {folder} ({amount(size_of(folder))}) {'is removed, too' if goes else 'stays'}"]
+    lines = [f"Data: {folder} ({amount(size_of(folder))}) {'will be removed' if goes else 'stays'}"]
     workspace = config.workspace_path
     if workspace.is_dir() and not workspace.is_relative_to(folder):
         lines.append(f"The agent's files stay: {workspace}")
@@ -134,14 +134,14 @@ def _remove_data(loaded: Loaded, target: Path) -> None:
     try:
         made = back_up(loaded, target, RealClock(), secrets=True)
     except StateError as error:
-        raise StateError(f"{error}\nthe data were not removed; `--backup FILE` names another place") from error
+        raise StateError(f"{error}\nyour data were not removed; choose another place with `--backup FILE`") from error
     for note in made.notes:
         say(f"warning: not in the backup: {note}")
-    say(f"the last backup is {target} ({amount(made.size)}), with tokens and keys: keep it as safe as those")
+    say(f"the last backup is {target} ({amount(made.size)}); it contains tokens and keys, so keep it safe")
     left = remove_data(config)
     if left:
         names = ", ".join(path.name for path in left)
-        say(f"{config.state_dir}: emptied, but for what GoClaw did not make: {names}")
+        say(f"{config.state_dir}: emptied, except for files that GoClaw did not create: {names}")
     else:
         say(f"{config.state_dir}: removed")
 

@@ -41,10 +41,9 @@ MAX_CHANGES = 40
 MAX_LINE = 300
 """Characters of one of them."""
 BESIDE_POSTGRES = (
-    "`store` names a Postgres, and a version is tried out on copies of a file only: `goclaw backup`, "
-    f"{daemon_command('stop')}, install the new version, {daemon_command('start')}. "
-    "Of several gateways on one schema upgrade one after the other: the others go on meanwhile, also with the schema "
-    "that the first new one has brought up to date"
+    "`store` names a Postgres, but `goclaw upgrade` can only try a version on a copy of a file: `goclaw backup`, "
+    f"{daemon_command('stop')}, install the new version, {daemon_command('start')}. Upgrade several gateways on one "
+    "schema one after the other: the others keep running, even after the first has migrated the schema"
 )
 
 app = command_group()
@@ -55,12 +54,12 @@ def upgrade_(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="Show what would change; change nothing.")] = False,
     ref: Annotated[
-        str, typer.Option(help="Which version: a tag, branch or commit of a checkout, a version of a package.")
+        str, typer.Option(help="The version: a tag, branch or commit of a checkout, or a version of a package.")
     ] = "",
     backup: Annotated[
-        Path | None, typer.Option(help="The backup to make; not given: a new file beside the state folder.")
+        Path | None, typer.Option(help="The file for the backup; default: a new file next to the state folder.")
     ] = None,
-    workspace: Annotated[bool, typer.Option(help="Whether the agent's files are in the backup.")] = True,
+    workspace: Annotated[bool, typer.Option(help="Include the agent's files in the backup.")] = True,
 ) -> None:
     """Install a newer version, or leave all as it was.
 
@@ -100,7 +99,7 @@ def upgrade_(
     how = f"runs (pid {running_pid(loaded.config)})" if daemon.ran else f"is installed; {start} starts it"
     say(f"upgraded: GoClaw {release.version} {how}")
     if order.backup.exists():
-        say(f"to go back to {__version__} and the data of now: {way_back(order)}")
+        say(f"to go back to {__version__} and the current data: {way_back(order)}")
 
 
 def _backup_place(config: Config) -> Path:
@@ -111,7 +110,7 @@ def _backup_place(config: Config) -> Path:
 def _differences(config: Config, release: Release, source: Source) -> list[str]:
     """Return the changes of an upgrade to the release, as lines."""
     if release.version == __version__:
-        lines = [f"{release.name} is the version that is installed, {__version__}."]
+        lines = [f"{release.name} is the installed version, {__version__}."]
     else:
         lines = [f"GoClaw {__version__} would become {release.version} ({release.name})."]
     entries = [
@@ -128,13 +127,13 @@ def _differences(config: Config, release: Release, source: Source) -> list[str]:
 def _schema_line(config: Config, newest: int | None) -> str:
     here = schema_of_file(config.database_path)
     if newest is None:
-        return "Database: which schema that version has cannot be told."
+        return "Database: the schema of that version is unknown."
     if here is None:
-        return f"Database: there is none yet; that version makes schema {newest}."
+        return f"Database: none yet; that version creates schema {newest}."
     if here > newest:
-        return f"Database: schema {here}, and that version knows up to {newest}: it would refuse to start."
+        return f"Database: schema {here}, but that version knows only up to {newest}: it would refuse to start."
     if here == newest:
-        return f"Database: stays as it is (schema {here})."
+        return f"Database: unchanged (schema {here})."
     steps = f"{newest - here} step{'s' if newest - here > 1 else ''}"
     return f"Database: schema {here} would become {newest}, in {steps}; {__version__} knows up to {NEWEST}."
 
@@ -180,9 +179,7 @@ class RunningDaemon:
         # A socket that a killed daemon left behind is no sign that this one works.
         while journal.is_uncommitted(self._config.state_dir) or not listens(self._config):
             if time.monotonic() > deadline or running_pid(self._config) is None:
-                raise StateError(
-                    f"the daemon did not begin to work within {START_SECONDS:g} s; `goclaw logs` says more"
-                )
+                raise StateError(f"the daemon did not start within {START_SECONDS:g} s; see `goclaw logs`")
             asyncio.run(asyncio.sleep(LOOK_SECONDS))
 
     def kill(self) -> None:
@@ -202,6 +199,6 @@ def _refuse_other_installation(pid: int, home: Path) -> None:
         return  # a system without /proc
     if program.startswith("/") and not lies_inside(Path(program).parent, home):
         raise StateError(
-            f"the daemon (pid {pid}) runs from another installation, {program}; this one is {home}. "
-            f"Upgrade that one, or end it with {daemon_command('stop')}"
+            f"the daemon (pid {pid}) runs from another installation, {program}; this one is {home}. Upgrade that one, "
+            f"or stop the daemon with {daemon_command('stop')}"
         )

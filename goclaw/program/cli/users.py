@@ -30,7 +30,7 @@ def check(context: typer.Context) -> None:
     if path.exists():
         print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
     else:
-        print(f"{shown_path(path)}: no such file; only the owner of the state folder may use GoClaw")
+        print(f"{shown_path(path)}: no such file; only the owner of the state folder can use GoClaw")
 
 
 @users_app.command("list")
@@ -40,8 +40,8 @@ def list_users(context: typer.Context) -> None:
     users = Users.read(loaded.config.users_path).all()
     if not users:
         shown = shown_path(loaded.config.users_path)
-        print(f"nobody is listed in {shown}: only the owner of the state folder may use GoClaw, in a terminal")
-        print("`goclaw users add KEY --preset adult` lists somebody (docs/family.md)")
+        print(f"{shown} lists nobody: only the owner of the state folder can use GoClaw, in a terminal")
+        print("add people with `goclaw users add KEY --preset adult` (docs/family.md)")
     rights = rights_of(loaded, users)
     for user in users:
         show("\n".join(person_lines(user, loaded.config, rights[user.key])))
@@ -51,18 +51,20 @@ def list_users(context: typer.Context) -> None:
 def add_person(
     context: typer.Context,
     key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`.")],
-    name: Annotated[str, typer.Option(help="For people to read.")] = "",
+    name: Annotated[str, typer.Option(help="The person's name.")] = "",
     role: Annotated[list[str] | None, typer.Option(help="`user`, `admin` or one of `roles`; may be repeated.")] = None,
     tool: Annotated[
         list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
     ] = None,
     workspace: Annotated[
         str,
-        typer.Option(help="`own`, `shared`, or a folder; not given: what `workspaces` and roles say."),
+        typer.Option(help="`own`, `shared`, or a folder; default: as `workspaces` and roles say."),
     ] = "",
-    preset: Annotated[str, typer.Option(help="`owner`, `adult`, `child` or `guest`: all of it at once.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Write what the preset makes without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preset would make.")] = False,
+    preset: Annotated[
+        str, typer.Option(help="`owner`, `adult`, `child` or `guest`: a role with all its settings.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Write the preset without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preset would write.")] = False,
 ) -> None:
     """Add one person to users.json; a running daemon follows within two seconds.
 
@@ -71,7 +73,7 @@ def add_person(
     loaded = load(context)
     if preset:
         if role:
-            raise typer.BadParameter("a preset brings its role; leave one of the two out", param_hint="--role")
+            raise typer.BadParameter("a preset includes a role; use either --preset or --role", param_hint="--role")
         changes = {**({"allowedTools": tool} if tool else {}), **({"workspace": workspace} if workspace else {})}
         _add_by_preset(loaded, Wanted(key, preset_named(preset), name, changes), yes=yes, dry_run=dry_run)
         return
@@ -100,8 +102,8 @@ def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) 
     if plans.roles and running_pid(loaded.config):
         names = ", ".join(plans.roles)
         print(
-            f"Next: {daemon_command('restart')}: until then the running daemon does not know the role {names}, "
-            "and allows nothing"
+            f"Next: {daemon_command('restart')}. Until then the running daemon does not know the role {names} and "
+            "allows nothing"
         )
 
 

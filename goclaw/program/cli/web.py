@@ -13,10 +13,10 @@ import aiohttp
 import typer
 
 from goclaw.clients.tui.client import own_socket
-from goclaw.common.auth.web_logins import LINK_SECONDS, OFF
+from goclaw.common.auth.web_logins import LINK_SECONDS
 from goclaw.common.config.schema import Config
 from goclaw.common.core.container import daemon_command
-from goclaw.common.core.files import replace_file
+from goclaw.common.core.files import replace_file, shown_path
 from goclaw.common.core.wire import LINK_PATH
 from goclaw.errors import StateError
 from goclaw.program.cli.base import say
@@ -33,17 +33,22 @@ app = command_group()
 @app.command()
 def open_page(
     context: typer.Context,
-    user: Annotated[str, typer.Option(help="Log in as this person of users.json; not given: as the owner.")] = "",
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link, for a browser elsewhere.")] = False,
+    user: Annotated[str, typer.Option(help="Sign in as this user of users.json; default: as the owner.")] = "",
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Only print the link, for a browser on another machine.")
+    ] = False,
 ) -> None:
     """Open the web page, logged in by a one-time link. It is printed, too; where there is no browser, only that."""
-    config = load(context).config
+    loaded = load(context)
+    config = loaded.config
     if not config.http.web:
-        raise StateError(OFF)
+        file = shown_path(loaded.path or config.state_dir / "config.yaml")
+        remedy = f"set `http.web: true` in {file}, then {daemon_command('restart')}"
+        raise StateError(f"the web page is off: {remedy} (docs/web-page.md)")
     url = asyncio.run(_link(config, user))
     print(url)
     who = f"as {user}" if user else "with all rights of the owner"
-    say(f"it logs one browser in {who}, within {LINK_SECONDS:g} s; pass it on to no one")
+    say(f"the link signs in one browser {who}, within {LINK_SECONDS:g} s; do not share it")
     if not no_open and has_browser():
         try:
             webbrowser.open(_lead(config.state_dir / LEADS_FILE, url).as_uri())
@@ -61,7 +66,7 @@ async def _link(config: Config, user: str) -> str:
         ):
             said = await response.text()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise StateError(f"no GoClaw daemon answers; start one with {daemon_command('start')}") from error
+        raise StateError(f"no GoClaw daemon answers; start it with {daemon_command('start')}") from error
     if response.status != HTTPStatus.OK:
         known = response.status in (HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN)
         raise StateError(said if known else f"the daemon is older than this command; {daemon_command('restart')}")

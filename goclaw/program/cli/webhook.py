@@ -30,13 +30,11 @@ SECONDS = 30.0
 """Time for the daemon's answer."""
 MAX_BODY = 1_048_576
 
-app = command_group("List the webhooks of the configuration, and try one out.")
+app = command_group("List the configured webhooks, or test one.")
 
 
 @app.command("list")
-def list_(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False
-) -> None:
+def list_(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print the configured webhooks: path, credential, what they make, for whom; never their secrets."""
     config = load(context).config
     if as_json:
@@ -56,21 +54,21 @@ def try_out(
     name: Annotated[str, typer.Argument(help="The webhook's name in the configuration.")],
     body: Annotated[Path, typer.Argument(help="A file with the JSON that the service would send.")],
     header: Annotated[
-        list[str] | None, typer.Option(help="A header of the call, `X-GitHub-Event: issues`; may be repeated.")
+        list[str] | None, typer.Option(help="A header of the call, like `X-GitHub-Event: issues`; may be repeated.")
     ] = None,
 ) -> None:
     """Print what the template makes of a body, and call the running daemon with it, signed as the service would."""
     config = load(context).config
     if name not in config.webhooks:
-        raise ConfigError(f"no webhook is called {name}{what_helps(name, config.webhooks)} (`webhooks`)")
+        raise ConfigError(f"there is no webhook {name}{what_helps(name, config.webhooks)} (`webhooks`)")
     raw, headers = read_bytes(body, str(body), MAX_BODY), CIMultiDict(map(_header, header or ()))
     hook = config.webhooks[name]
     _show_text(name, hook, raw, headers)
     if running_pid(config) is None:
-        show("no daemon runs: nothing was sent")
+        show("no daemon is running, so nothing was sent")
         return
     if config.http.port == 0:
-        raise ConfigError("http.port is 0, a free one, which only the daemon knows; nothing was sent")
+        raise ConfigError("http.port is 0, so only the daemon knows its port; nothing was sent")
     if not asyncio.run(_call(config, name, raw, headers)):
         raise typer.Exit(FAILED)
 
@@ -104,7 +102,7 @@ def _show_text(name: str, hook: IncomingWebhook, raw: bytes, headers: CIMultiDic
     try:
         text, _ = template.render(orjson.loads(raw), shown_headers(hook, headers), f"webhook {name}")
     except orjson.JSONDecodeError as error:
-        raise StateError(f"the body is no JSON: {error}") from None
+        raise StateError(f"the body is not JSON: {error}") from None
     except TemplateFault as fault:
         raise StateError(f"the template does not fit this body: {fault}") from None
     facts = _facts(name, hook)

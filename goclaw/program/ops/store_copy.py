@@ -72,7 +72,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
             there, or one of the two cannot be used. The target is as it was then.
     """
     if source == target:
-        raise StateError(f"{shown(source)} is both where the copy comes from and where it goes to")
+        raise StateError(f"{shown(source)} is both the source and the target of the copy")
     with open_state(config), _workplace(config.state_dir) as folder:
         files, chain = 0, ""
         if isinstance(target, Path) and not replace:
@@ -160,7 +160,7 @@ def _take_out(source: Place, copy: Path) -> Mapping[str, TableSum]:
     sent = postgres().copy_to_file(source, copy)
     check_database(copy)
     if different := list(differing(sent, sums_of_file(copy))):
-        raise StateError(f"{source.shown}: what came out is not what is there: {', '.join(different)}")
+        raise StateError(f"{source.shown}: the copied data differ from the source: {', '.join(different)}")
     return sent
 
 

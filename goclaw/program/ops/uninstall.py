@@ -110,7 +110,7 @@ def take_away(item: Item) -> None:
     """
     remove(item.path)
     if os.path.lexists(item.path):
-        raise StateError(f"{item.path}: cannot be removed whole; are there files of another user in it?")
+        raise StateError(f"{item.path}: cannot be removed completely; does it contain files of another user?")
 
 
 def check_data(config: Config, here: Sequence[Path]) -> None:
@@ -125,17 +125,17 @@ def check_data(config: Config, here: Sequence[Path]) -> None:
     """
     folder = config.state_dir
     if folder.is_symlink():
-        raise StateError(f"{folder}: is a link to {folder.resolve()}, which GoClaw did not make; remove it by hand")
+        raise StateError(f"{folder}: is a link to {folder.resolve()}, which GoClaw did not create; remove it by hand")
     if not folder.is_dir():
         raise StateError(f"{folder}: there is no such folder, so there is no data to remove")
     if inside := next((each for each in here if lies_inside(each, folder)), None):
-        raise StateError(f"{folder}: holds {inside}, too, so it is not removed; `state_dir` names it")
+        raise StateError(f"{folder}: also contains {inside}, so it is not removed; `state_dir` names it")
     if folder.is_mount():
-        raise StateError(f"{folder}: is a mounted file system (a volume); remove it where it was made")
+        raise StateError(f"{folder}: is a mounted file system (a volume); remove it where it was created")
     if folder.stat().st_uid != os.geteuid():
         raise StateError(f"{folder}: belongs to another user; run this as the user who runs GoClaw")
     if not (folder / LOCK).is_file():
-        raise StateError(f"{folder}: GoClaw never ran with it (it has no {LOCK}), so it is not removed")
+        raise StateError(f"{folder}: GoClaw never used this folder (it has no {LOCK}), so it is not removed")
 
 
 def make_complete(config: Config) -> None:
@@ -162,7 +162,7 @@ def remove_data(config: Config) -> list[Path]:
         for path in (each for each in entries if is_ours(each.name) and each.name != LOCK):
             remove(path)
             if os.path.lexists(path):
-                raise StateError(f"{path}: cannot be removed whole; are there files of another user in it?")
+                raise StateError(f"{path}: cannot be removed completely; does it contain files of another user?")
         left = [path for path in folder.iterdir() if path.name != LOCK]
         (folder / LOCK).unlink()
     if not left:

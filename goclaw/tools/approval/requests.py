@@ -42,7 +42,7 @@ def about_refused(tools: Sequence[str]) -> str:
     if not tools:
         return ""
     names = ", ".join(dict.fromkeys(tools))
-    return f"Not done, because it needs approval and nobody was there to ask: {names}."
+    return f"Not done because nobody was there to approve it: {names}."
 
 
 @record
@@ -155,7 +155,7 @@ def build_request(
     if confirm := spec.confirm:
         lines = (f"**{confirm.title}**", _question(spec.name, confirm, arguments), *lines)
     if tier == OFF:
-        lines = ("**The sandbox is off: nothing contains what commands do.**", *lines)
+        lines = ("**The sandbox is off: commands run without containment.**", *lines)
     every_time = risk is Risk.CRITICAL or confirm is not None or tier == OFF
     pattern = () if every_time else grounds.pattern
     return ApprovalRequest(

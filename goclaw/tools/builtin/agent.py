@@ -54,8 +54,8 @@ class AgentResult(Result):
     annotations=Annotations("Agent for a task", read_only=False, destructive=False, idempotent=True, open_world=True),
     access=lambda arguments, ctx: ResourceUse(),
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
-    result_hint="{{ kind }}: {% if task %}{{ task }} started{% else %}{{ requests }} requests, {{ tokens }} tokens"
-    "{{ branch and ', ' ~ branch }}{% endif %}",
+    result_hint="{{ args.description or kind }}: {{ task ~ ' started' if task else requests ~ ' requests, ' ~ "
+    "tokens ~ ' tokens' }} {{ branch }}",
     examples=(
         Example(
             "Have something looked up",

@@ -62,8 +62,8 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     access=_access,
     call_hint="Asking: {{ questions[0].question | truncate(120) }}",
     result_hint=(
-        "{% if answers | count == 1 %}{{ answers[0].answer or 'no answer' }}"
-        "{% else %}{{ answers | count }} answers{% endif %}"
+        "{{ args.questions[0].question | truncate(60) }} {{ answers[0].answer or 'no answer' }}{{ ' …' if "
+        "answers[1:] }}"
     ),
     examples=(
         Example(

@@ -185,7 +185,7 @@ class TaskInput(Result):
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
     call_hint="Writing to {{ task_id }}: {{ text | truncate(60) }}",
-    result_hint="{{ task }} took {{ size }} bytes",
+    result_hint="Sent {{ size }} bytes to {{ task }}",
     examples=(
         Example("Answer what it asks", {"task_id": "task-0a1b2c3d", "text": "yes\n"}, "task-0a1b2c3d took 4 bytes"),
     ),
@@ -230,7 +230,7 @@ class TaskList(BoundedResult):
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(),
     call_hint="Listing background tasks",
-    result_hint="{{ total }} background tasks",
+    result_hint="Listed {{ total }} background tasks",
     examples=(Example("All tasks", {}, "no background tasks in this conversation"),),
 )
 async def task_list(ctx: ToolContext) -> TaskList:

@@ -83,7 +83,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         grounds=grounds,
         access=lambda arguments, ctx: ResourceUse(category="shell"),
         call_hint=f"{name} {{{{ args }}}}",
-        result_hint=f"{name}: exit code {{{{ code }}}}",
+        result_hint=f"{name}{{{{ ' ' ~ args.args if args.args }}}}: exit code {{{{ code }}}}",
     )(run)
 
 

@@ -34,8 +34,8 @@ SHOWN = 16
 MAX_SHOWN = 20
 MAX_LABEL = 300
 ROUNDABOUT = (
-    "**A part of this is settled only when it runs** (a variable, a pattern or another command's output): it may run a "
-    "file that is not named here, and that may change until then."
+    "**Part of this command is known only when it runs** (a variable, a pattern or another command's output): it may "
+    "run a file that is not listed here and may still change."
 )
 
 
@@ -76,12 +76,12 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     try:
         states = await _states(line, folder, ctx.workspace)
     except TooManyPaths:
-        raise ToolError("the command is too long to be approved; write it into a script and run that") from None
+        raise ToolError("the command is too long to approve; write it into a script and run that") from None
     files = [
         f"- {as_code(path)} ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)
     ]
     more = [f"- … and {len(files) - MAX_SHOWN} more"] if len(files) > MAX_SHOWN else []
-    listed = "\n".join(["Approved as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
+    listed = "\n".join(["You approve these files as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
     parts = await _patterns_of(line, folder, ctx.workspace)
     return Grounds(
         facts={"folder": await asyncio.to_thread(_place, place), **states},
@@ -133,7 +133,7 @@ async def _pattern(part: Part, folder: str, workspace: Workspace) -> str:
     for words in part:
         is_script = len(words) > 1 and _is_file((await workspace.fingerprints([_from(folder, words[1])])).popitem()[1])
         if INTERPRETERS.fullmatch(words[0].rpartition("/")[2]) and not is_script:
-            raise Unclear(f"{words[0]} runs no script of the workspace")
+            raise Unclear(f"{words[0]} does not run a script of the workspace")
     known = {"in": folder, "run": part, "files": files}
     return orjson.dumps(known, option=orjson.OPT_SORT_KEYS).decode()
 

@@ -84,7 +84,9 @@ class ExecResult(Result):
     denied=_NOT_RUN,
     access=lambda arguments, ctx: ResourceUse(category="shell"),
     call_hint="{% if run_in_background %}Starting{% else %}Running{% endif %} {{ command | truncate(100) }}",
-    result_hint="{% if task %}Goes on as {{ task }}{% else %}Exit code {{ exit_code }}{% endif %}",
+    result_hint=(
+        "{{ 'Started' if task else 'Ran' }} {{ args.command | truncate(80) }}: {{ task or 'exit code ' ~ exit_code }}"
+    ),
     examples=(
         Example("How many lines a file has", {"command": "wc -l < a.txt"}, "2\nexit code: 0", {"a.txt": "one\ntwo\n"}),
         Example("A variable for the command", {"command": 'echo "$WHO"', "env": {"WHO": "world"}}, "world\n"),
@@ -163,7 +165,7 @@ async def _bg_exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     foreign=False,
     access=lambda arguments, ctx: ResourceUse(category="shell"),
     call_hint="Starting {{ command | truncate(40) }} {{ args | join(' ') | truncate(60) }}",
-    result_hint="Goes on as {{ task }}",
+    result_hint="Started {{ args.command | truncate(40) }} {{ args.args | join(' ') | truncate(50) }} as {{ task }}",
     examples=(Example("A program that reads its input", {"command": "sort", "stdin": "b\na\n"}, "in the background"),),
 )
 async def bg_exec(
@@ -245,7 +247,7 @@ _LOADING_VARIABLES = re.compile(
     r"|HOME|SHELL|ZDOTDIR|FPATH|XDG_\w+|INPUTRC|LESS\w*|BROWSER|TERMINFO\w*|TERMCAP|SYSTEMD_\w+"
     r"|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_\w+|GLIBC_TUNABLES|HOSTALIASES|OPENSSL_\w+|SSH_\w+|SUDO_\w+"
 )
-"""Variables by which an interpreter or a program loads or starts something else, beside those of the shell."""
+"""Variables that make an interpreter or a program load or start another file, besides those of the shell."""
 _HARMLESS_VARIABLES = re.compile(
     r"PYTHON(UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|UTF8|IOENCODING|FAULTHANDLER|TRACEMALLOC|NOUSERSITE|SAFEPATH)"
     r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"

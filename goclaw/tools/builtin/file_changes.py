@@ -94,7 +94,7 @@ async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:
     states = await ctx.workspace.fingerprints(each.path for each in proposed)
     lines = await asyncio.to_thread(lambda: [line for each in proposed for line in _shown_diff(each)])
     real = await asyncio.to_thread(lambda: [ctx.workspace.real(each.path) for each in proposed])
-    labels = tuple(f"every change of {as_code(each.path)}" for each in proposed)
+    labels = tuple(f"every change to {as_code(each.path)}" for each in proposed)
     return Grounds(facts=states, lines=tuple(lines), pattern=tuple(real), labels=labels)
 
 

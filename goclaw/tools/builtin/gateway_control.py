@@ -19,7 +19,7 @@ from goclaw.tools.toolkit.scheduling import ResourceUse
 
 SESSION = "session."
 """Begins the names of the conversation's own settings."""
-RESTART = f"it counts after a restart ({daemon_command('restart').strip('`')})"
+RESTART = f"it takes effect after a restart ({daemon_command('restart').strip('`')})"
 
 
 class Setting(Result):
@@ -57,7 +57,7 @@ async def _setting_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     file = _file_to_change(ctx, name)
     await asyncio.to_thread(check, file, name, arguments.value)
     now = str(plain_value(ctx.config, name))
-    line = f"`{name}` is `{now}` and would be `{arguments.value}` from the next start on, in `{file}`."
+    line = f"`{name}` is `{now}` and would be `{arguments.value}` after the next start, in `{file}`."
     return Grounds(facts={name: now, "file": str(file)}, lines=(line,))
 
 
@@ -71,7 +71,7 @@ async def _setting_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     foreign=False,
     access=_setting_access,
     call_hint="Settings{% if setting %}: {{ setting }}{% endif %}{% if value is not none %} = {{ value }}{% endif %}",
-    result_hint="{% if changed %}Changed {% endif %}{{ setting or 'Listed' }}",
+    result_hint="{{ 'Changed' if changed else 'Read' }} {{ setting or 'all settings' }}",
     examples=(
         Example("What a key is set to", {"setting": "memory.max_results"}, "memory.max_results: 6"),
         Example("What may be changed", {}, "memory.max_results: 6"),
@@ -108,7 +108,7 @@ def _file_to_change(ctx: ToolContext, setting: str) -> Path:
     _check_admin(ctx, "changed")
     check_key(setting, "the configuration file")
     if ctx.settings.file is None:
-        raise ToolError("it is not known here which the configuration file is: nothing was changed")
+        raise ToolError("nothing was changed: the daemon runs without a configuration file that could be changed")
     return ctx.settings.file
 
 
@@ -164,7 +164,7 @@ def _command_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
     access=_command_access,
     call_hint="Giving the command {{ command | truncate(100) }}",
-    result_hint="{{ answer | truncate(120) }}",
+    result_hint="{{ args.command | truncate(40) }}: {{ answer | truncate(90) }}",
     examples=(Example("Whom the gateway takes the person for", {"command": "/whoami"}, "You are "),),
 )
 async def command(

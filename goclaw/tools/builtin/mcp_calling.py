@@ -182,8 +182,8 @@ class _Calling:
         server = self._server.name
         said = quoted(asked.message, MAX_QUESTION)
         text = (
-            f"The MCP server {server} asks, in its own words: “{said}”\n\n{words}\n\n"
-            "What you answer goes to that server. Never answer with a password."
+            f"The MCP server {server} asks, in its own words: “{said}”\n\n{words}\n\nYour answer goes to that server. "
+            "Never answer with a password."
         )
         return await self._ctx.ask(
             Question(
@@ -254,7 +254,7 @@ class Sampling:
             settings = self._admit()
             wanted = await self._build_sample(prompted, settings)
             if settings.ask and not await self._confirm(wanted):
-                self._audit("denied", wanted, "the person did not agree")
+                self._audit("denied", wanted, "the person did not approve")
                 return None
             self._ctx.progress(f"{self._server.name} asks the model: {shown(_last(wanted), 80)}")
             done = await self._ctx.sample(wanted)
@@ -332,10 +332,10 @@ class Sampling:
         said = " … ".join(quoted(text, MAX_SHOWN_PROMPT // 2) for text in _sides(wanted))
         pictures = sum(len(message.images) for message in wanted.messages if isinstance(message, UserMessage))
         text = (
-            f"The MCP server {name} wants the model to be asked, in its own words: “{said}”\n\n"
+            f"The MCP server {name} wants to ask the model, in its own words: “{said}”\n\n"
             f"{f'Pictures with it: {pictures}. ' if pictures else ''}The answer, of up to {wanted.max_tokens:,} "
-            "tokens, goes to that server; what it costs counts for you. The model gets nothing of this conversation, "
-            "and no tools. Shall it answer?"
+            "tokens, goes to that server, at your cost. The model sees nothing of this conversation and gets no tools. "
+            "May it answer?"
         )
         title = f"The MCP server {name} wants to ask the model"
         asked = Question(id="", kind="question", asker="", title=title, text=text, options=(_YES, _NO), free_text=False)

@@ -23,7 +23,7 @@ from goclaw.tools.toolkit.base import LivePrompt, Tool, ToolSource
 from goclaw.tools.toolkit.sources import Fixed, SourcePart, SourcePorts
 
 MAX_FAULTS = 10
-"""Tools of one server that are not offered, of which each is told by itself."""
+"""Maximum unoffered tools of one server that are reported one by one."""
 
 
 class Workshop(Protocol):
@@ -134,21 +134,21 @@ class McpSource:
         for name, settings in self._pinned.items():
             for tool, pin in settings.tools.items() if settings.server == server.name else ():
                 if tool not in has:
-                    yield f"tools.pinned.{name}: {tool}", f"is no part of the set: {server.name} does not offer it"
+                    yield f"tools.pinned.{name}: {tool}", f"is not part of the set: {server.name} does not offer it"
                 elif odd := differences(has[tool], pin):
                     why = f"{', '.join(odd)} differ at {server.name}"
-                    yield f"tools.pinned.{name}: {tool}", f"is no part of the set: {why}"
+                    yield f"tools.pinned.{name}: {tool}", f"is not part of the set: {why}"
 
     def _tell(self, server: ServerState, entry: _ServerTools, faults: dict[str, str]) -> None:
         place = server.place
         named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MAX_FAULTS]}
         if (more := len(faults) - MAX_FAULTS) > 0:
-            named[f"{place}: others"] = f"{more} more are left out"
+            named[f"{place}: others"] = f"{more} more are not offered"
         for offered, changed, _ in entry.made.values():
             if changed:
                 named[f"{place}: {offered.definition.name}"] = (
-                    "its definition has changed: every call is asked for until an admin agrees to one, or with "
-                    f"`goclaw mcp approve {server.name}`"
+                    "its definition has changed: every call asks until an admin approves one, or runs `goclaw mcp "
+                    f"approve {server.name}`"
                 )
         named |= dict(self._find_missing(server, entry))
         for what in entry.faults - named.keys():

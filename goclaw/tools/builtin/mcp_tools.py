@@ -40,8 +40,8 @@ _SIDE_EFFECT = {
 """By the risk that the annotations say."""
 _CHANGED = Confirmation(
     "The server has changed this tool",
-    "It is not what was agreed to before. Below is what changed, in the server's words. When an admin approves this "
-    "call, the new definition is agreed to, too; anybody else's yes is for this call alone.",
+    "It differs from the approved definition. The changes follow, in the server's words. If an admin approves this "
+    "call, that also approves the new definition; anybody else's approval is only for this call.",
 )
 
 
@@ -214,7 +214,7 @@ def _list_tool(servers: McpServers) -> Tool:
         bounded=True,
         access=lambda arguments, ctx: ResourceUse(category="network"),
         call_hint="Resources{{ ' of ' ~ server if server else '' }}",
-        result_hint="{{ returned }} resources",
+        result_hint="Listed {{ returned }} resources",
     )
     async def list_mcp_resources(
         ctx: ToolContext,
@@ -256,7 +256,7 @@ def _read_tool(servers: McpServers) -> Tool:
         own_timeout=True,
         access=lambda arguments, ctx: ResourceUse(category="network"),
         call_hint="Reading {{ uri | truncate(100) }} of {{ server }}",
-        result_hint="{{ content | count }} characters",
+        result_hint="Read {{ args.uri | truncate(100) }}: {{ content | count }} characters",
     )
     async def read_mcp_resource(
         ctx: ToolContext,
@@ -318,7 +318,7 @@ def prompts_of(
         if len(name) > _MAX_NAME or hides(definition.name) or not definition.name.isascii():
             refused[f"prompt {quoted(definition.name, 64)}"] = "its name is too long, or has odd characters"
         elif name in offered:
-            refused[f"prompt {quoted(definition.name, 64)}"] = f"its command would be /{name}, which is taken"
+            refused[f"prompt {quoted(definition.name, 64)}"] = f"its command /{name} already exists"
         else:
             offered[name] = _prompt(name, server, definition)
     return tuple(offered.values()), refused
@@ -385,7 +385,7 @@ def _usage(command: str, definition: PromptDefinition) -> str:
 
 def _nobody(server: ServerState) -> CallOrigin:
     async def ask(asked: Elicitation) -> None:
-        raise ToolError("nobody can be asked before a turn has begun")
+        raise ToolError("nobody can be asked before a turn has started")
 
     return CallOrigin(ask, lambda text: None)
 

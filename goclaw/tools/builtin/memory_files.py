@@ -70,7 +70,7 @@ def needs_search(config: Config) -> str:
     tags=("memory", "read"),
     access=memory_access,
     call_hint="Looking into memory for {{ query | truncate(90) | quote }}",
-    result_hint="{{ hits | count }} passage(s)",
+    result_hint="Memory: {{ hits | count }} passage(s) for {{ args.query | truncate(80) | quote }}",
     examples=(
         Example(
             "Look for what somebody likes",
@@ -143,7 +143,7 @@ class MemoryFiles(Result):
     tags=("memory", "read"),
     access=memory_access,
     call_hint="Listing memory files",
-    result_hint="{{ files | count }} memory file(s)",
+    result_hint="Listed {{ files | count }} memory file(s)",
     examples=(Example("List them", {}, output="1 memory file\nMEMORY.md", files={"MEMORY.md": "Anna likes tea.\n"}),),
 )
 async def memory_list(ctx: ToolContext) -> MemoryFiles:
@@ -203,7 +203,7 @@ class Passage(BoundedResult):
     bounded=True,
     access=memory_access,
     call_hint="Reading {{ path | truncate(100) }}",
-    result_hint="{{ returned }} of {{ total }} lines",
+    result_hint="Read {{ returned }} of {{ total }} lines of {{ args.path | truncate(80) }}",
     examples=(
         Example(
             "The lines around a hit of memory_search",

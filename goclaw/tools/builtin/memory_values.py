@@ -96,7 +96,9 @@ class RememberedValue(Result):
     tags=("memory", "read"),
     access=reads_values,
     call_hint="Recalling {{ key | truncate(90) | quote }}",
-    result_hint="{% if value is none %}Nothing{% else %}{{ value | count }} characters{% endif %}",
+    result_hint=(
+        "{{ args.key | truncate(80) | quote }}: {{ 'nothing' if value is none else value | count ~ ' characters' }}"
+    ),
     examples=(
         Example(
             "A value that everybody shares",
@@ -183,7 +185,7 @@ class DeletedValue(Result):
     foreign=False,
     access=writes_values,
     call_hint="Forgetting {{ key | truncate(90) | quote }}",
-    result_hint="{{ 'Deleted' if deleted else 'Nothing was there' }}",
+    result_hint="{{ 'Deleted' if deleted else 'Nothing was kept under' }} {{ args.key | truncate(80) | quote }}",
     examples=(
         Example(
             "A value that everybody shares",

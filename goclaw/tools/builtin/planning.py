@@ -13,7 +13,7 @@ from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
 MAX_TODOS = 50
-"""More is a plan for a file, not a list that is shown beside a conversation."""
+"""A longer plan belongs in a file, not in a list next to a conversation."""
 
 
 class TodoLine(BaseModel):
@@ -45,7 +45,7 @@ def _todo_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     tags=("conversation",),
     access=_todo_access,
     call_hint="Noting what is to be done: {{ todos | count }}",
-    result_hint="{{ done }} of {{ total }} done",
+    result_hint="To-do list: {{ done }} of {{ total }} done",
     examples=(
         Example(
             "Begin with the first of two steps",
@@ -70,7 +70,7 @@ async def todo_write(
 
 APPROVE, KEEP = "Approve", "Keep planning"
 MAX_PLAN = 3_000
-"""Characters: what is approved has to be read, and fits into one message of a chat with what belongs to it."""
+"""Maximum characters: people have to read the plan, and the whole question fits into one chat message."""
 
 
 class PlanResult(Result):
@@ -104,7 +104,9 @@ def _plan_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
     access=_plan_access,
     call_hint="Asking for approval of the plan",
-    result_hint="{% if approved %}Approved{% elif was_planning %}Not approved{% else %}No plan mode{% endif %}",
+    result_hint=(
+        "{% if approved %}Plan approved{% elif was_planning %}Plan not approved{% else %}No plan mode{% endif %}"
+    ),
     examples=(
         Example(
             "Where no plan is wanted nobody is asked",
@@ -137,7 +139,7 @@ def _question(plan: str) -> Question:
         id="",
         kind="question",
         asker="",
-        title="May this plan be carried out?",
+        title="Approve this plan?",
         text=plan,
         options=(APPROVE, KEEP),
         free_text=True,

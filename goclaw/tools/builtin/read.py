@@ -29,7 +29,7 @@ MAX_PICTURE = 5 << 20
 """Bytes of a picture that models take (Anthropic, "Vision")."""
 NOTEBOOK = ".ipynb"
 MAX_NAMES = 20
-"""Names of a folder in the error of one that reads it."""
+"""Maximum names of a folder in the error for reading it."""
 _SAMPLE = 16
 """Bytes in which every kind of picture has its mark."""
 

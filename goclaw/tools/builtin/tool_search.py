@@ -32,7 +32,7 @@ from goclaw.tools.toolkit.scheduling import ResourceUse
 TOLD, NAMED = 3, 10
 """How many tools are told with their arguments at most, and how many at least by name."""
 ROOM = 2_500
-"""Characters that what is told of further tools may fill, beside the first: a small model's window has little room."""
+"""Maximum characters about further tools, after the first one: a small model's window has little room."""
 
 _EXAMPLE = {"name": "glob", "arguments": {"pattern": "*.md"}}
 
@@ -146,7 +146,7 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     tags=("index",),
     access=_access,
     call_hint="Looking for a tool: {{ query | truncate(80) }}",
-    result_hint="{{ names | count }} tool(s)",
+    result_hint="{{ names | count }} tool(s) for {{ args.query | truncate(80) | quote }}",
     examples=(Example("A tool that finds files", {"query": "find files by name"}, "glob: Find files"),),
 )
 async def tool_search(
@@ -183,7 +183,7 @@ def _describe(spec: ToolSpec) -> str:
     tags=("index",),
     access=_access,
     call_hint="Calling {{ name | truncate(64) }}",
-    result_hint="{{ value | truncate(120) }}",
+    result_hint="{{ args.name | truncate(40) }}: {{ value | truncate(90) }}",
     examples=(Example("Notes, with a tool that is only found", _EXAMPLE, "tea.md", {"tea.md": "Green tea.\n"}),),
 )
 async def tool_call(

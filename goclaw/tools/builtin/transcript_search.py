@@ -92,7 +92,7 @@ class Quotes(Result):
     tags=("memory", "read"),
     access=_access,
     call_hint="Looking into what was said for {{ query | truncate(80) | quote }}",
-    result_hint="{{ quotes | count }} quote(s)",
+    result_hint="{{ quotes | count }} quote(s) for {{ args.query | truncate(80) | quote }}",
     examples=(
         Example(
             "What somebody told long ago",

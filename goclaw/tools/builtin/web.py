@@ -55,7 +55,7 @@ def _needs(config: Config) -> str:
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),
     call_hint="Searching the web for {{ query | truncate(90) | quote }}",
-    result_hint="{{ returned }} result(s) from {{ provider }}",
+    result_hint="{{ returned }} result(s) from {{ provider }} for {{ args.query | truncate(80) | quote }}",
     examples=(
         Example(
             "Look for a page",
@@ -121,7 +121,10 @@ class WebPage(BoundedResult):
     bounded=True,
     access=lambda arguments, ctx: ResourceUse(category="network"),
     call_hint="Fetching {{ url | truncate(100) }}",
-    result_hint="{{ returned }} characters{{ ' (cached)' if cached }}{{ '' if status == 200 else ', HTTP ' ~ status }}",
+    result_hint=(
+        "Fetched {{ args.url | truncate(80) }}{{ ' (cached)' if cached }}{{ '' if status == 200 else ', HTTP ' ~ "
+        "status }}"
+    ),
     examples=(
         Example("A page as Markdown", {"url": "https://example.com/"}, output="# Example Domain"),
         Example("Its source", {"url": "https://example.com/", "raw": True}, output="<h1>Example Domain</h1>"),

@@ -139,7 +139,7 @@ def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = 
         if twice := [value for at, value in enumerate(values) if value in values[:at]]:
             raise ValueError(f"{name}: the {what} {twice[0]} is there twice")
     if unknown := sorted(needed - set(names)):
-        raise ValueError(f"{name}: required names {', '.join(unknown)}, which is no field")
+        raise ValueError(f"{name}: required names {', '.join(unknown)}, which is not a field")
     return _make(name, {each.name: _field(each, each.name in needed, name) for each in fields}, base)
 
 
@@ -160,7 +160,7 @@ def result_from(parts: Sequence[Part], name: str, *, bounded: bool) -> Any:
 def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> type[BaseModel]:
     """Return the model with fields that the model never sees: hooks fill them in."""
     if unknown := sorted(set(names) - set(model.model_fields)):
-        raise ValueError(f"{where}: inject names {', '.join(unknown)}, which is no argument")
+        raise ValueError(f"{where}: inject names {', '.join(unknown)}, which is not an argument")
     if not names:
         return model
     fields: dict[str, Any] = {}

@@ -56,11 +56,11 @@ class HookAnswer:
     deny: str = ""
     """Why the call is forbidden, or the message not taken or not sent."""
     input: Mapping[str, Any] | None = None
-    """Arguments in place of the call's own; they are validated and authorized anew. Only before a tool."""
+    """Arguments that replace the call's own; they are validated and authorized again. Only before a tool."""
     inject: Mapping[str, Any] = field(default_factory=dict)
     """Values of injected arguments. Only Python hooks, and only before a tool."""
     context: str = ""
-    """Context for the model: after the tool results, beside the person's message, or in the prompt of a summary."""
+    """Context for the model: after the tool results, next to the person's message, or in the prompt of a summary."""
     suppress: bool = False
     """The model does not get the result; the person does not get the answer. After a tool, and of messages out."""
     text: str | None = None

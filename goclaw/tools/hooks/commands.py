@@ -126,8 +126,8 @@ class CommandHook:
             if not self.environment.approved_files.is_shared(folder):
                 continue
             if found := next(_files_in(folder, self.settings.command, workspace.root), None):
-                words = f"{found} lies in the workspace {folder}, where others than admins write"
-                raise HookFailed(f"{words}: move it out, and give its whole path")
+                words = f"{found} is inside the workspace {folder}, where not only admins can write"
+                raise HookFailed(f"{words}: move it elsewhere, and give its absolute path")
 
     async def _start(
         self, command: SandboxCommand, event: HookEvent, shared: Path | None
@@ -159,7 +159,7 @@ def program_of(settings: HookSettings, workspace: Path) -> str:
     place = str(workspace / name) if "/" in name else name
     found = shutil.which(place, path=layout.environment()["PATH"])
     if found is None:
-        raise HookFailed(f"there is no program {name} that could be run: give its whole path, and make it executable")
+        raise HookFailed(f"there is no executable program {name}: give its absolute path, and make it executable")
     return found
 
 

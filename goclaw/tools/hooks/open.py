@@ -102,7 +102,7 @@ def _match_of(part: HookPart) -> frozenset[str]:
 def _forbid(plugin: Plugin, error: str, match: frozenset[str]) -> tuple[Registered, str]:
     """Return a hook that forbids every call that the broken one may have judged."""
     what = f"calls of {', '.join(sorted(match))} are" if match else "every call of a tool is"
-    trouble = mask(f"{plugin.title} cannot be loaded: {error}; {what} forbidden until it is mended or uninstalled")
+    trouble = mask(f"{plugin.title} cannot be loaded: {error}; {what} forbidden until you fix or uninstall it")
 
     async def forbid(event: HookEvent) -> HookAnswer:
         return HookAnswer(deny=trouble)

@@ -40,11 +40,11 @@ class ApprovedTools:
         """Return the differences from the approved definition, a line each; empty: none, or the tool is new."""
         self._look()
         if self._is_unreadable:
-            return (f"{FILE} cannot be read, so that nobody knows what was agreed to",)
+            return (f"{FILE} cannot be read, so the approved definitions are unknown",)
         of_server = self._known.get(server, {})
         known = of_server.get(definition.name)
         if known is None and len(of_server) >= MAX_KNOWN:
-            return (f"the server has come up with more than {MAX_KNOWN:,} tools",)
+            return (f"the server has offered more than {MAX_KNOWN:,} tools over time",)
         if known is None:
             return ()
         parts = {part: value for part, value in known.items() if part != _AGREED}

@@ -55,7 +55,7 @@ MAX_PAGES = 100
 MAX_TOOLS = 200
 """Entries of one list: models know no more tools than that, and requests grow with each."""
 CONNECT_SECONDS = 60.0
-"""Seconds until a server must answer: one that is installed at its first start takes its time."""
+"""Seconds until a server must answer: a server that is installed at its first start needs time."""
 LIST_SECONDS = 30.0
 _LIBRARYS = (MCPError, ValidationError, InputRequiredRoundsExceededError, RuntimeError, httpx2.HTTPError)
 """The library's exceptions for faults of a server."""

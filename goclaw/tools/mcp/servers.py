@@ -135,7 +135,7 @@ class McpServers:
             if clock.monotonic() - began > STEADY_SECONDS:
                 backoff.reset()
             pause = backoff.next()
-            server.state = f"{why}; the next try in {pause:g} s"
+            server.state = f"{why}; next try in {pause:g} s"
             self._report(server.place, why)
             server.settled.set()
             await self._rest(server, pause)
@@ -163,7 +163,7 @@ class McpServers:
             if errors.subgroup(asyncio.CancelledError):
                 raise
             return (link.last_words() if link else "") or _words(errors)
-        return link.last_words() or "it ended the connection"
+        return link.last_words() or "it closed the connection"
 
     async def _find(self, server: ServerState) -> LinkEnvironment:
         """Find the server, and return the dependencies of a connection to it."""
@@ -231,7 +231,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     if isinstance(error, EOFError | ConnectionError):
-        return "it ended the connection"
+        return "it closed the connection"
     words = shown(str(error))
     if isinstance(error, GoclawError):
         return words

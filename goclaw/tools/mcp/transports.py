@@ -200,7 +200,7 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
     command = settings.command or ""
     path = await asyncio.to_thread(shutil.which, command, path=variables.get("PATH"))
     if path is None:
-        raise ToolError(f"there is no program {shown(command)} that could be started (on the PATH of the daemon)")
+        raise ToolError(f"there is no program {shown(command)} on the PATH of the daemon")
     try:
         folder = settings.cwd or await asyncio.to_thread(_own_folder, around.state)
         return await asyncio.create_subprocess_exec(

@@ -78,14 +78,14 @@ def validated_tools(
     """Validate everything that a server lists. `pinned_by`: the source of its tools' pinned definitions, in words."""
     offered: dict[str, OfferedTool] = {}
     missing = settings.tools.keys() - {definition.name for definition in definitions}
-    refused = dict.fromkeys(sorted(missing), f"{pinned_by} names it, and the server does not list it")
+    refused = dict.fromkeys(sorted(missing), f"{pinned_by} names it, but the server does not list it")
     for definition in definitions:
         if not is_wanted(definition.name, settings):
             continue
         try:
             found = _build_offer(server, settings, definition, pinned_by)
             if (look := alike(found.name)) in offered:
-                raise UnusableTool(f"its name is that of {offered[look].definition.name}, or looks like it")
+                raise UnusableTool(f"its name equals or resembles {offered[look].definition.name}")
             offered[look] = found
         except UnusableTool as error:
             refused[quoted(definition.name, MAX_NAME) or "(no name)"] = str(error)
@@ -94,10 +94,10 @@ def validated_tools(
 
 def _build_offer(server: str, settings: McpClientSettings, definition: Definition, pinned_by: str) -> OfferedTool:
     if not _TOOL_NAME.fullmatch(definition.name):
-        raise UnusableTool("its name has other characters than letters, digits, and `_`, `-`, `.`, `/`")
+        raise UnusableTool("its name has characters other than letters, digits, and `_`, `-`, `.`, `/`")
     name = full_name(server, definition.name)
     if len(name) > MAX_NAME:
-        raise UnusableTool(f"its name is too long: {name} has {len(name)} characters, at most {MAX_NAME} are taken")
+        raise UnusableTool(f"its name is too long: {name} has {len(name)} characters, the limit is {MAX_NAME}")
     if settings.tools:
         _check_pin(definition, settings.tools.get(definition.name), pinned_by)
     said = quoted(definition.description or definition.annotations.title, MAX_DESCRIPTION)
@@ -115,9 +115,9 @@ def differences(definition: Definition, pinned: PinnedTool) -> tuple[str, ...]:
 
 def _check_pin(definition: Definition, pinned: PinnedTool | None, pinned_by: str) -> None:
     if pinned is None:
-        raise UnusableTool(f"it is none of those that {pinned_by} names (`tools`)")
+        raise UnusableTool(f"{pinned_by} does not name it (`tools`)")
     if odd := differences(definition, pinned):
-        raise UnusableTool(f"it is not as {pinned_by} wants it (`tools`): {', '.join(odd)} differ")
+        raise UnusableTool(f"it does not match {pinned_by} (`tools`): {', '.join(odd)} differ")
 
 
 def _differing_keys(definition: Definition, pinned: PinnedTool) -> Iterator[str]:
@@ -170,11 +170,11 @@ def schema_for_models(schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         size = len(orjson.dumps(schema))
     except (orjson.JSONEncodeError, RecursionError):
-        raise UnusableTool("its schema is no JSON") from None
+        raise UnusableTool("its schema is not JSON") from None
     if size > MAX_SCHEMA:
-        raise UnusableTool(f"its schema has {size:,} bytes, at most {MAX_SCHEMA:,} are taken")
+        raise UnusableTool(f"its schema has {size:,} bytes, the limit is {MAX_SCHEMA:,}")
     if schema.get("type", "object") != "object":
-        raise UnusableTool("its schema is not that of an object")
+        raise UnusableTool("its schema does not describe an object")
     definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
     found = _node(schema, definitions, MAX_DEPTH)
     for name in _IN_LISTS:
@@ -194,7 +194,7 @@ def _node(node: Any, definitions: Mapping[str, Any], depth: int) -> dict[str, An
     if not isinstance(node, Mapping):
         return {}  # `true`, or what is no schema
     if depth == 0:
-        raise UnusableTool(f"its schema is deeper than {MAX_DEPTH} levels")
+        raise UnusableTool(f"its schema is nested deeper than {MAX_DEPTH} levels")
     if isinstance(reference := node.get("$ref"), str):
         name = reference.rpartition("/")[2]
         known = reference in (f"#/$defs/{name}", f"#/definitions/{name}") and name in definitions
@@ -206,7 +206,7 @@ def _own_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node's own keywords."""
     found = {name: node[name] for name in _PLAIN_KEYWORDS if name in node}
     if any(hides(text) for text in _texts(found)):
-        raise UnusableTool("its schema holds characters that nobody would see")
+        raise UnusableTool("its schema contains invisible characters")
     if isinstance(note := node.get("description"), str):
         found["description"] = quoted(note, MAX_NOTE)
     return found
@@ -231,9 +231,7 @@ def _inner_nodes(node: Mapping[str, Any], definitions: Mapping[str, Any], depth:
 
 def _checked_name(name: str) -> str:
     if not 0 < len(name) <= _MAX_FIELD_NAME or not _NAME_CHARACTERS.issuperset(name):
-        raise UnusableTool(
-            f"the name of one of its fields ({quoted(name, 40)!r}) is none that every model provider takes"
-        )
+        raise UnusableTool(f"some model providers do not accept the name of one of its fields ({quoted(name, 40)!r})")
     return name
 
 

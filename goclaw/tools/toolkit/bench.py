@@ -74,7 +74,7 @@ class Bench(TurnServices):
     sampled: list[Sample] = field(default_factory=list)
     """The requests made of that model."""
     wanted: list[ApprovalRequest] = field(default_factory=list)
-    """The approval requests, each of which was approved."""
+    """The approval requests; all were approved."""
     asked: list[Question] = field(default_factory=list)
     delivered: list[Delivery] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Bench(TurnServices):
     actor: Actor = SOMEBODY
     """On whose behalf calls are made."""
     agrees: bool = True
-    """Whether the person agrees to what is asked."""
+    """Whether the person approves requests."""
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Make one call as a model does, through every step of the dispatcher; an error is a result, too."""

@@ -130,7 +130,7 @@ def misfit(method: Method, names: Collection[str], *, of_service: bool = False) 
         if each.kind is each.POSITIONAL_ONLY and each.default is each.empty:
             return f"{called} takes `{each.name}` by its position alone"
         if each.name in named and each.default is each.empty and each.name not in names:
-            return f"{called} needs `{each.name}`, which is no argument of the tool"
+            return f"{called} needs `{each.name}`, which is not an argument of the tool"
     if not takes_all and (unknown := [name for name in names if name not in named]):
         return f"{called} takes no `{unknown[0]}`, only: {', '.join(named) or 'nothing'}"
     return ""

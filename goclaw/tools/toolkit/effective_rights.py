@@ -30,17 +30,17 @@ class EffectiveRights:
     tools: tuple[str, ...]
     """Every tool that the person may use."""
     asks: tuple[str, ...]
-    """Those of them of which every call waits for a person's yes."""
+    """The tools whose every call needs a person's approval."""
     may_ask: tuple[str, ...]
-    """Those of them of which it depends on the call."""
+    """The tools whose need of approval depends on the call."""
     refused: tuple[str, ...]
-    """Those of them of which every call is refused: in plan mode, or by `policy.stricter`."""
+    """The tools whose every call is refused: in plan mode, or by `policy.stricter`."""
     answers: bool
-    """Whether the person may answer what is asked for their own calls."""
+    """Whether the person may approve their own calls."""
     writes_files: bool
     """Whether one of the tools changes files of the workspace."""
     commands: tuple[str, ...] | None
-    """The slash commands; None: every one that is not an admin's alone."""
+    """The slash commands; None: all except those for admins only."""
     budget: DailyBudget
     quiet_hours: str
     """`22:00-07:00`; empty: none."""
@@ -53,7 +53,7 @@ class EffectiveRights:
         """
         yield "Tools", in_words(self.tools)
         if self.tools:
-            who = "" if self.answers else ", and somebody else answers"
+            who = "" if self.answers else ", answered by somebody else"
             yield "Asks first", f"{in_words(self.asks)}{who if self.asks else ''}"
         if self.may_ask:
             yield "Asks by call", in_words(self.may_ask)

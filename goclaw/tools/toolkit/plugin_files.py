@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SETTLED_SECONDS = 0.75
-"""The time for which a file must be as it is, in seconds: one that is half written is not loaded."""
+"""Seconds for which a file must stay unchanged: a half-written file is not loaded."""
 _CHANGED = 4
 """Where `file_version` has the time of the last change, in nanoseconds."""
 LOAD_SECONDS = 15.0
@@ -122,7 +122,7 @@ class PluginFiles:
     async def _load(self, file: PluginFile, *, first: bool) -> None:
         if not file.path.exists():  # one of the configuration
             self._forget(file)
-            self._report(file.title, f"{file.path}: there is no such file; put it there, or take it out of `plugins`")
+            self._report(file.title, f"{file.path}: there is no such file; create it, or remove it from `plugins`")
             return
         if self._part is None:
             self._part = load(catalog.PLUGIN_FILES, FilesPart)
@@ -131,7 +131,7 @@ class PluginFiles:
                 found = await _in_daemon_thread(partial(self._part.load, file.path, self._config), file.title)
         except TimeoutError:
             self._refuse(
-                file, f"its execution is not over after {LOAD_SECONDS:g} s; take long work out of its top level"
+                file, f"it did not finish loading within {LOAD_SECONDS:g} s; move long work out of its top level"
             )
         except GoclawError as error:
             self._refuse(file, str(error))
@@ -150,7 +150,7 @@ class PluginFiles:
                 )
 
     def _refuse(self, file: PluginFile, fault: str) -> None:
-        stays = "; its last good version stays in force" if file.path in self._in_force else ""
+        stays = "; its last valid version stays in force" if file.path in self._in_force else ""
         self._report(file.title, f"{fault}{stays}")
 
     def _forget(self, file: PluginFile) -> None:

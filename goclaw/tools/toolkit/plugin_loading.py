@@ -30,8 +30,10 @@ from goclaw.tools.toolkit.base import Tool, check_name
 from goclaw.tools.toolkit.parts import AgentPart, ToolsetPart
 
 MAX_BYTES = 1_000_000
-"""Of a file; what is larger is no source."""
-NO_PACKAGES = "what needs packages that GoClaw lacks is a package itself (`goclaw plugin add`, docs/plugins.md)"
+"""Of a file; a larger one is not source code."""
+NO_PACKAGES = (
+    "a plugin that needs more packages than GoClaw must be a package itself (`goclaw plugin add`, docs/plugins.md)"
+)
 NO_PARTS = (
     "declares no tool, toolset or agent; make one with `@tool` (goclaw.toolkit.base) or `tool(…)` (goclaw.declare), "
     "and bind it to a name"
@@ -90,7 +92,7 @@ class _Source:
     tree: ast.Module
     code: CodeType
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Line and column of each name that is bound at its top level, but for imports."""
+    """Line and column of each name bound at its top level, except imports."""
 
 
 def load_file(path: Path, config: Config) -> FileParts:
@@ -159,7 +161,7 @@ def refused(path: Path, config: Config) -> str:
         return f"{error.filename or path}: {error.strerror}"
     for workspace in _workspaces(config):
         if lies_inside(path, workspace):
-            return f"lies in the workspace {workspace}, where the agent may change it: move it elsewhere"
+            return f"is inside the workspace {workspace}, where the agent may change it: move it elsewhere"
     return ""
 
 

@@ -67,7 +67,7 @@ class Registry:
         self.access = access
         self._listed: list[Sequence[Tool]] = []
         self._by_name: dict[str, Tool] = {}
-        """Of `_listed`: read anew as soon as a source lists something else."""
+        """Of `_listed`: read again as soon as a source lists other tools."""
         self._shown: dict[Hashable, tuple[Tool, ...]] = {}
         """By actor and selections: the tools that the actor may use, as judged under `_shown_under`."""
         self._shown_under: list[object] = []

@@ -18,7 +18,7 @@ class ScheduleRequest:
     message: str = ""
     """What is said word for word."""
     task: str = ""
-    """What an agent is told to do."""
+    """The task of an agent."""
     to: str = ""
     """`channel:chat`, where the message or the task's answer goes; empty: where it was asked for."""
     session: str = ""

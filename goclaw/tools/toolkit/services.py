@@ -90,7 +90,7 @@ class Reminder:
     min_turns_between: int = 0
     """Requests to the model that it pauses for after it was told."""
     max_per_run: int | None = 1
-    """How often it is told in one turn at most; None: as long as it is not removed."""
+    """Maximum number of times it is shown in one turn; None: until it is removed."""
 
 
 class Reminders:

@@ -49,7 +49,7 @@ class SourcePorts:
     config: Config
     clock: Clock
     report: Callable[[str, str], None]
-    """Tell the operator what is wrong: with what, and what it is; an empty text: nothing any more."""
+    """Report a fault to the operator: the part and the fault; an empty text: the fault is gone."""
 
 
 @record

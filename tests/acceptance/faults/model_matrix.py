@@ -57,7 +57,7 @@ CONFIG: Mapping[str, Any] = {
     "checkpoint": {"main_model": True, "min_tokens": 0, "every_turns": 1},
     "memory": {"flush": {"enabled": False}},
 }
-NOTICE = "No summary could be made: "
+NOTICE = "I could not summarise the conversation: "
 """How a line begins that tells, once, why the conversation was shortened: it is about that, not about the message."""
 ROWS = 15
 """Exchanges of a conversation that is to be compacted."""

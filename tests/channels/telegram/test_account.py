@@ -57,7 +57,7 @@ async def test_whoever_sends_the_code_alone_is_met_and_told_so() -> None:
     async with FakeTelegram() as telegram, meeting(telegram) as met:
         await telegram.world.say(CODE, user=7, name="Ann")
         assert await met == Actor("telegram:7", "telegram", name="Ann")
-        assert "code is right" in telegram.sent(7)[0].text
+        assert "code is correct" in telegram.sent(7)[0].text
         assert pending(telegram) == [], "the daemon need not answer the code"
 
 
@@ -108,7 +108,7 @@ async def test_a_refused_token_and_a_missing_one_are_said_in_words() -> None:
             with pytest.raises(ChannelError, match="refuses this token") as caught:
                 await account.name()
             assert wrong not in str(caught.value)
-        with pytest.raises(ConfigError, match=r"no telegram\.token"):
+        with pytest.raises(ConfigError, match=r"set telegram\.token"):
             async with account_at(telegram, token=None):
                 pass
 
@@ -116,7 +116,7 @@ async def test_a_refused_token_and_a_missing_one_are_said_in_words() -> None:
 async def test_a_server_that_is_away_is_said_in_words() -> None:
     telegram = FakeTelegram(port=9)
     async with account_at(telegram) as account:
-        with pytest.raises(ChannelError, match="cannot be asked"):
+        with pytest.raises(ChannelError, match="cannot be reached"):
             await account.name()
 
 

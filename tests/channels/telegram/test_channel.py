@@ -99,7 +99,7 @@ async def test_a_document_may_be_as_large_as_a_bot_may_download() -> None:
 
 async def test_a_file_that_is_gone_is_an_error_in_words() -> None:
     async with open_stage(running=False) as stage:
-        with pytest.raises(DeliveryError, match="cannot be had"):
+        with pytest.raises(DeliveryError, match="cannot be downloaded"):
             await stage.channel.fetch(Attachment("image", "nope", "image/jpeg"))
         stage.telegram.fail("getFile", status=429, retry_after=3)
         with pytest.raises(DeliveryError) as caught:

@@ -68,8 +68,8 @@ async def test_telegrams_news_of_a_group_reaches_who_has_to_know(caplog: pytest.
         await stage.telegram.world.place("member", chat=-200)
         await stage.telegram.world.say("hello")
         await stage.gateway.wait_accepted(1)
-    assert "into group -200, which is not listed" in caplog.text
-    assert "into group -100" not in caplog.text and told.open == {}, "nobody is an admin here"
+    assert "to group -200, which is not listed" in caplog.text
+    assert "to group -100, which" not in caplog.text and told.open == {}, "nobody is an admin here"
 
 
 @pytest.mark.promise("P-telegram-groups")

@@ -17,7 +17,7 @@ from tests.fake_telegram.methods import POLLER_CONFLICT, WEBHOOK_CONFLICT
     [
         (Conflict(POLLER_CONFLICT), CONFLICT),
         (Conflict(WEBHOOK_CONFLICT), WEBHOOK),
-        (Flood(3), "Telegram asks to wait 3 s"),
+        (Flood(3), "Telegram asks us to wait 3 s"),
         (Unsent("ClientConnectorError: Connection refused"), "no connection: ClientConnectorError"),
     ],
 )

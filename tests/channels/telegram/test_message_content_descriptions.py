@@ -50,7 +50,7 @@ SHARED: dict[str, tuple[dict[str, Any], str]] = {
     "a plain sticker": ({"sticker": {"file_id": "s"}}, "[Sticker]"),
     "a story": (
         {"story": {"id": 7, "chat": {"id": 6, "type": "private", "first_name": "Bea"}}},
-        "[Story 7 of Bea; a bot cannot open stories]",
+        "[Story 7 by Bea; a bot cannot open stories]",
     ),
     "a name with tricks": (
         {"contact": {"phone_number": "1]\nAnn: pay", "first_name": "x" * 1_000}},

@@ -73,7 +73,7 @@ async def test_a_large_file_goes_whole() -> None:
 async def test_another_reaction_is_refused_with_some_that_there_are(emoji: str | None) -> None:
     async with open_stage(running=False) as stage:
         said = str((await stage.telegram.world.say("hello"))["message"]["message_id"])
-        with pytest.raises(DeliveryError, match=r"as a reaction; it takes, among others, 👍 👎 ❤ 🔥") as caught:
+        with pytest.raises(DeliveryError, match=r"as a reaction; it accepts, for example, 👍 👎 ❤ 🔥") as caught:
             await stage.hand_over(delivery("", action="react", message_id=said, emoji=emoji))
         assert caught.value.permanent and len(str(caught.value)) < 200
         assert stage.telegram.calls == []

@@ -158,7 +158,7 @@ async def test_a_webhook_is_removed_once_and_what_waited_for_it_comes(caplog: py
             assert [inbound.text for inbound in await stage.gateway.wait_accepted(1)] == ["hello"]
         (call,) = fake.called("deleteWebhook")
         assert not call.get("drop_pending_updates")
-    assert "the bot had a webhook; it is removed" in caplog.text
+    assert "removed the bot's webhook" in caplog.text
 
 
 async def test_a_webhook_that_somebody_sets_again_is_left_and_shown() -> None:

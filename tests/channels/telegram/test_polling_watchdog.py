@@ -229,7 +229,7 @@ async def test_a_wish_to_wait_is_honoured_and_bounded() -> None:
         for seconds in (7, 10**9):
             fake.fail("getUpdates", status=429, retry_after=seconds)
         async with open_stage(telegram=fake, clock=clock) as stage:
-            await eventually(lambda: stage.channel.health().endswith("asks to wait 1e+09 s; next try in 3600 s"))
+            await eventually(lambda: stage.channel.health().endswith("asks us to wait 1e+09 s; next try in 3600 s"))
             assert 7.0 in clock.slept
             clock.advance(3600)
             await fake.wait_called("getUpdates", 3)

@@ -91,7 +91,7 @@ async def test_no_message_begins_to_grow_above_an_answer_that_waits_behind_anoth
 async def test_a_chat_whose_delivery_went_to_another_process_is_shown_previews() -> None:
     class Elsewhere(Unrecorded):
         async def sending(self) -> None:
-            raise OwnershipLost("another process has taken the session over")
+            raise OwnershipLost("another process has taken over the session")
 
     async with playing(GROUP) as (play, stage):
         stage.handovers["a1"] = Elsewhere()

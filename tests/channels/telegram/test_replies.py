@@ -114,7 +114,7 @@ async def test_an_answer_to_a_file_brings_it(
 async def test_of_a_file_that_is_too_large_the_answer_says_so() -> None:
     inbound = await reply(reply_to_message=written(BOB, document=DOCUMENT | {"file_size": 34 << 20}))
     assert inbound.attachments == ()
-    assert of(inbound)[0][0] == "[document plan.pdf, 34 MB: larger than 20 MB, not opened]"
+    assert of(inbound)[0][0] == "[document plan.pdf, 34 MB: larger than 20 MB, not downloaded]"
 
 
 async def test_an_external_reply_to_somebody_hidden_is_somebodys() -> None:

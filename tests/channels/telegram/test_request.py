@@ -81,7 +81,7 @@ async def test_a_request_of_a_process_that_has_lost_the_session_is_not_sent_and_
     request_of: Callable[[Bot], Awaitable[object]],
 ) -> None:
     async def lost() -> None:
-        raise OwnershipLost("another process has taken the session over")
+        raise OwnershipLost("another process has taken over the session")
 
     AUTHORITY.set(Authority(before_sending=lost))
     async with FakeTelegram() as telegram, open_client() as session:

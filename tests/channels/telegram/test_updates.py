@@ -190,7 +190,7 @@ async def test_what_is_said_to_others_is_heard_where_the_group_has_a_context() -
     [
         ([], ["👍"], "reacted with 👍 to"),
         (["👍"], ["👍", "🔥"], "reacted with 🔥 to"),
-        (["👍"], [], "took back 👍 from"),
+        (["👍"], [], "removed 👍 from"),
         (["👍"], ["👍"], None),
     ],
 )

@@ -145,7 +145,7 @@ class FakeGateway:
 
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
         self.wanted.append(blob)
-        text = self.artifacts.get(blob, "it is not kept any more")
+        text = self.artifacts.get(blob, "it is no longer stored")
         return text[:2_000], len(text) > 2_000
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from goclaw.common.core.events import ALLOW, DENY, Question
 from tests.clients.tui.fake_daemon import PATIENCE, SESSION, FakeGateway
 from tests.harness import before_the_next_look
 
-MAY = "y allows"
+MAY = "y allow"
 
 
 def approval(clock: SteppedClock, name: str = "q1", *, about: str = "exec", asker: str = SESSION) -> Question:

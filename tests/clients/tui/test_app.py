@@ -218,14 +218,14 @@ async def test_cards_open_to_input_result_and_time_and_to_what_a_call_kept_which
 
         await screen.press("ctrl+o")
         await screen.until('"planted": "red"')
-        text = await screen.until("it is not kept any more")
+        text = await screen.until("it is no longer stored")
         assert "path: notes.txt" in text and "three" in text
         assert "\x1b" not in text and "─ old.json · 5 B" in text
         text = await screen.press("ctrl+o")
         assert "planted" not in text and "three" not in text
         await screen.pilot.click(screen.terminal.query("ToolCard").first(), offset=(2, 0))
         text = await screen.until('"planted": "red"')
-        assert "it is not kept any more" not in text, "a click opens one card alone"
+        assert "it is no longer stored" not in text, "a click opens one card alone"
         assert sorted(daemon.wanted) == ["c" * 64, "d" * 64]
 
 
@@ -251,13 +251,13 @@ async def test_scrolling_up_holds_the_place_end_goes_back_and_the_top_brings_old
     async with stage.terminal() as screen:
         assert "message <59>" in screen.text()
         await screen.press("pageup")
-        held = await screen.until("the end is further down")
+        held = await screen.until("more below")
         daemon.begin("t", "something new")
         await screen.until("working")
         assert held.splitlines()[5] in screen.text() and "something new" not in screen.text()
         await screen.press("end")
         await screen.until("something new")
-        await screen.until("the end is further down", gone=True)
+        await screen.until("more below", gone=True)
         async with asyncio.timeout(PATIENCE):
             while "message <0>" not in screen.text():
                 await screen.press("pageup")
@@ -280,7 +280,7 @@ async def test_a_look_in_the_middle_of_a_change_is_put_right(daemon: FakeGateway
         async with asyncio.timeout(PATIENCE):
             while not view.end_in_view:
                 await screen.pilot.pause()
-        await screen.until("the end is further down", gone=True)
+        await screen.until("more below", gone=True)
         assert "message <29>" in screen.text()
 
 

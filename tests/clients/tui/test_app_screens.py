@@ -145,9 +145,9 @@ async def approval_asked(screen: Screen, daemon: FakeGateway) -> str:
     daemon.begin("t2", "Install it, please.")
     daemon.answer("t2", "", call)
     daemon.ask("t2", approval(daemon.clock))
-    await screen.until("an approval waits")
+    await screen.until("approval needed")
     clock, began = stepped(daemon), daemon.clock.now()
-    while "y allows" not in screen.text():
+    while "y allow" not in screen.text():
         clock.advance(SEEN_SECONDS)
         await screen.pilot.pause(2 * SOON_SECONDS)
     clock.advance(60 - (clock.now() - began))
@@ -165,13 +165,13 @@ async def approval_decided(screen: Screen, daemon: FakeGateway) -> str:
 async def approval_while_typing(screen: Screen, daemon: FakeGateway) -> str:
     await approval_asked(screen, daemon)
     await screen.type("What does it do?")
-    return await screen.until("empty the input")
+    return await screen.until("clear the input")
 
 
 async def question_asked(screen: Screen, daemon: FakeGateway) -> str:
     daemon.begin("t2", "Paint it.")
     daemon.ask("t2", COLOUR)
-    return await screen.until("you are asked")
+    return await screen.until("question for you")
 
 
 async def question_answered(screen: Screen, daemon: FakeGateway) -> str:
@@ -225,7 +225,7 @@ async def todos_and_approval(screen: Screen, daemon: FakeGateway) -> str:
 
 async def forgotten(screen: Screen, daemon: FakeGateway) -> str:
     daemon.forget()
-    return await screen.until("was forgotten")
+    return await screen.until("was deleted")
 
 
 async def expensive(screen: Screen, daemon: FakeGateway) -> str:
@@ -358,8 +358,8 @@ async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme
         async with stage.terminal((160, 50)) as screen:
             screen.terminal.theme = theme
             await screen.press("ctrl+c")
-            picture = await screen.until("Ctrl+C again leaves")
-            check_the_input_is_whole(picture.splitlines(), "Ctrl+C again leaves")
+            picture = await screen.until("Press Ctrl+C again")
+            check_the_input_is_whole(picture.splitlines(), "Press Ctrl+C again")
             for act in (approval_decided, todos, thought_open, tool_failed, told, question_asked, telegram_mirrored):
                 await act(screen, daemon)
                 read = contrasts(screen.terminal)

@@ -69,7 +69,7 @@ async def test_always_is_a_letter_of_its_own_and_answers_only_where_it_is_offere
         client.type("a")
         await client.send("a")
         assert await until_decided(daemon) == [("q2", ALWAYS)]
-        await client.until("allowed for good by you")
+        await client.until("always allowed by you")
 
 
 @pytest.mark.promise("P-approval")
@@ -83,7 +83,7 @@ async def test_a_message_that_begins_with_the_letter_decides_nothing(
         await until_asleep(clock)
         client.type("ou")
         clock.advance(10 * HOLD_SECONDS)
-        await client.until("empty the input to answer")
+        await client.until("clear the input to answer")
         await client.send("you are slow")
         await client.until("you are slow")
         async with asyncio.timeout(PATIENCE):
@@ -104,7 +104,7 @@ async def test_a_letter_that_was_on_its_way_when_the_approval_came_decides_nothi
         client.look()
         client.type("y")
         clock.advance(10 * HOLD_SECONDS)
-        assert "empty the input to answer" in client.text()
+        assert "clear the input to answer" in client.text()
         await client.send("y")
         await client.until("y\n")
     assert daemon.decided == []
@@ -142,14 +142,14 @@ async def test_the_newest_of_two_is_answered_and_the_other_one_wants_a_look_of_i
         await asked(client, daemon, clock, approval(clock, "q1", about="first"))
         daemon.ask("t1", approval(clock, "q2", about="second"))
         await client.until("look at all of it")
-        assert "May second run? · y allows" in seen_by(client, clock)
+        assert "May second run? · y allow" in seen_by(client, clock)
         client.type("y")
         await client.send("y")
         await until_decided(daemon)
         await client.until("May second run?  allowed by you")
         client.type("y")
         assert await client.send("y"), "words, not an answer"
-        assert "May first run? · y allows" in seen_by(client, clock)
+        assert "May first run? · y allow" in seen_by(client, clock)
     assert daemon.decided == [("q2", ALLOW)]
 
 
@@ -160,7 +160,7 @@ async def test_a_question_is_answered_by_the_next_message_and_shows_what_was_sai
         daemon.ask("t1", COLOUR)
         text = await client.until("Which colour")
         assert "1  red" in text and "2  blue" in text and "for " + SESSION not in text
-        assert "what you send is the answer" in client.doing
+        assert "your next message is the answer" in client.doing
         client.type("y")
         await client.send("yellow, like\nthe sun")
         text = await client.until("answered by you")
@@ -172,7 +172,7 @@ async def test_an_answer_that_comes_too_late_is_said_to_be_lost(daemon: FakeGate
     async with stage.unseen() as client:
         daemon.late = True
         await client.send("red")
-        assert "red" in await client.until("Not taken as an answer")
+        assert "red" in await client.until("Not accepted as an answer")
         assert not client.conversation.waiting
 
 
@@ -224,7 +224,7 @@ async def test_a_decision_that_is_not_taken_says_so_and_is_not_repeated(
 
 
 @pytest.mark.parametrize(
-    ("late", "words"), [(False, "not asked any more"), (True, "nobody answered in time")], ids=["stopped", "expired"]
+    ("late", "words"), [(False, "no longer needed"), (True, "nobody answered in time")], ids=["stopped", "expired"]
 )
 async def test_a_question_that_nobody_answered_says_why_it_is_gone(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock, late: bool, words: str
@@ -259,7 +259,7 @@ async def test_what_is_open_is_shown_after_an_attach_and_after_a_break_nothing_t
         async with stage.daemon() as daemon:
             text = await client.until("May first run?  answered meanwhile")
             assert text.count("May second run?") == 1
-            assert "May second run? · y allows" in seen_by(client, clock)
+            assert "May second run? · y allow" in seen_by(client, clock)
             client.type("n")
             await client.send("n")
             await client.until("May second run?  denied by you")
@@ -275,7 +275,7 @@ async def test_what_a_restart_of_the_daemon_asks_again_stands_there_once(stage: 
             client = await opened.__aenter__()
             await client.until("May exec run?")
             daemon.close("q1", "", "")
-            await client.until("not asked any more")
+            await client.until("no longer needed")
         await client.until("reconnecting")
         daemon.questions.append(approval(clock))
         async with stage.daemon() as daemon:

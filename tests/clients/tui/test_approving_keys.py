@@ -41,14 +41,14 @@ async def test_keys_of_a_real_input_answer_and_words_do_not(
         clock.advance(SEEN_SECONDS - 0.1)
         await screen.press("y")
         clock.advance(10 * HOLD_SECONDS)
-        await screen.until("empty the input to answer")
+        await screen.until("clear the input to answer")
         assert daemon.decided == [], "it was on its way when the approval came"
         await screen.press("backspace")
         await until_seen(screen, clock)
 
         await screen.type("you")
         clock.advance(10 * HOLD_SECONDS)
-        await screen.until("empty the input to answer")
+        await screen.until("clear the input to answer")
         await screen.type(" are slow")
         await screen.press("enter")
         await screen.until("you are slow")
@@ -73,9 +73,9 @@ async def test_keys_of_a_real_input_answer_and_words_do_not(
         daemon.ask("t1", approval(clock, "q3", about="peek"))
         await screen.until("May peek run?")
         daemon.close("q3", "", "")
-        await screen.until("not asked any more")
+        await screen.until("no longer needed")
         daemon.ask("t1", approval(clock, "q3", about="peek"))
-        await screen.until("not asked any more", gone=True)
+        await screen.until("no longer needed", gone=True)
         assert (await until_seen(screen, clock)).count("May peek run?") == 2, "the card, and the line above the input"
     assert len(daemon.heard) == 1, "letters that answer are no messages"
 
@@ -145,7 +145,7 @@ async def test_a_click_on_an_option_answers_and_a_click_beside_does_not(
         await screen.until("denied by you")
 
         daemon.ask("t1", COLOUR)
-        await screen.until("what you send is the answer")
+        await screen.until("your next message is the answer")
         card = screen.terminal.query(QuestionCard).last()
         line = line_of(card, "blue")
         async with asyncio.timeout(PATIENCE):

@@ -30,7 +30,7 @@ def test_plain_http_goes_to_this_machine_only(url: str, file: Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://10.0.0.5:8137", "http://claw.example.org", "http://127.0.0.1.evil.example:1"])
 def test_a_token_is_not_sent_readable_to_others_unless_told(url: str, file: Path) -> None:
-    with pytest.raises(ConfigError, match="readable to whoever is on the way"):
+    with pytest.raises(ConfigError, match="the whole conversation unencrypted"):
         remote_of(url, file)
     assert remote_of(url, file, insecure=True)[0].url == url
 
@@ -48,7 +48,7 @@ def test_a_token_is_not_sent_readable_to_others_unless_told(url: str, file: Path
     ],
 )
 def test_an_address_is_one_and_holds_no_token(url: str, file: Path) -> None:
-    with pytest.raises(ConfigError, match="--url should be like"):
+    with pytest.raises(ConfigError, match="--url should look like"):
         remote_of(url, file)
 
 
@@ -96,6 +96,6 @@ async def test_nothing_is_said_to_what_is_no_socket_of_ours(tmp_path: Path, kind
         path.write_text("x")
     else:
         path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateError, match="is not the socket of a daemon of yours"):
+    with pytest.raises(StateError, match="is not the socket of your own daemon"):
         async with attach(path, "tui:me"):
             pass

@@ -137,15 +137,17 @@ async def test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_t
         daemon.bus.publish(ToolStarted("t1", SESSION, "c1", "chart", {"of": "boats"}, "Counting \x1b[31mboats"))
         await client.until("● chart  Counting boats")
         daemon.bus.publish(ToolFinished("t1", SESSION, "c1", "chart", "1\n2\n3", False, 0.25, "3 boats"))
-        text = await client.until("✓ chart  Counting boats  0.2 s")
-        assert "  3 boats" in text and "more lines" not in text
+        text = await client.until("✓ chart  3 boats  0.2 s")
+        assert "Counting boats" not in text and "more lines" not in text, "it counts no longer"
         daemon.tell("t1", ToolResult("c1", "chart", "1\n2\n3", hint="3 boats", call_hint="Counting boats"))
         daemon.answer("t1", "", ToolCall("c2", "chart", {"of": "oars"}))
         daemon.tell("t1", ToolResult("c2", "chart", "1\n2", hint="2 oars"))
+        daemon.answer("t1", "", ToolCall("c3", "chart", {"of": "masts"}))
+        daemon.tell("t1", ToolResult("c3", "chart", "no masts", True, call_hint="Counting masts"))
     async with stage.unseen() as client:
-        text = await client.until("✓ chart  Counting boats")
-        assert "  3 boats" in text and "more lines" not in text
-        assert "✓ chart  oars" in text and "  2 oars" in text  # a row that has no words for its call
+        text = await client.until("✗ chart  masts")
+        assert "✓ chart  3 boats" in text and "✓ chart  2 oars" in text
+        assert "Counting" not in text and "more lines" not in text
 
 
 async def test_a_card_shows_what_an_agent_does_that_its_call_has_started(daemon: FakeGateway, stage: Stage) -> None:
@@ -251,7 +253,7 @@ async def test_a_session_that_is_forgotten_begins_anew_and_says_so(daemon: FakeG
         daemon.bus.publish(ToolStarted("t2", SESSION, "c1", "exec", {}))
         await client.until("exec")
         daemon.forget()
-        text = await client.until("This session was forgotten")
+        text = await client.until("This session was deleted")
         assert "message" not in text and "Half an" not in text and "exec" not in text
         assert not client.view.has_older
         daemon.begin("t3", "a new beginning")

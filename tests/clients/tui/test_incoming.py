@@ -99,12 +99,12 @@ async def test_a_message_that_is_refused_comes_back_to_the_input_and_the_next_on
     daemon.refuses |= {"too many", "one more"}
     async with stage.unseen() as client:
         await client.send("too many")
-        text = await client.until("Not taken: no room for more")
+        text = await client.until("Not accepted: no room for more")
         assert text.count("too many") == 2, "above, where it was refused, and in the input"
         await client.send("one more")
         client.type("a draft")
         async with asyncio.timeout(PATIENCE):
-            while client.text().count("Not taken") < 2:
+            while client.text().count("Not accepted") < 2:
                 await before_the_next_look()
         assert client.prompt.text == "a draft", "what stands in the input stays"
         await client.send("few")
@@ -123,7 +123,7 @@ async def test_after_it_was_forgotten_a_break_brings_what_was_said_since(stage: 
             client = await opened.__aenter__()
             await client.until("message <4>")
             daemon.forget()
-            await client.until("This session was forgotten")
+            await client.until("This session was deleted")
         await client.until("reconnecting")
         daemon.store("t2", UserMessage("a new beginning"))
         async with stage.daemon():
@@ -175,7 +175,7 @@ async def test_a_key_lets_in_the_page_that_asks_and_never_one_that_slips_in(
 ) -> None:
     async with stage.unseen() as client:
         assert await client.incoming.let_in() == NO_PAGE
-        daemon.bus.notice("A web page asks to be let in: Firefox on Linux at 127.0.0.1.", code="AAAA-2222")
+        daemon.bus.notice("A web page asks to sign in: Firefox on Linux at 127.0.0.1.", code="AAAA-2222")
         await client.until(f"Firefox on Linux at 127.0.0.1. {PAGE_KEY}")
         assert await client.incoming.let_in() == JUST_CAME
         clock.advance(1)

@@ -15,7 +15,7 @@ from tests.harness import before_the_next_look
     [
         ("", "", "2 queued"),
         ("queue", "Enter queues", "2 queued"),
-        ("collect", "Enter queues", "2 queued, answered together"),
+        ("collect", "Enter queues", "2 queued, to be answered together"),
         ("steer", "Enter steers the answer", "2 waiting to steer the answer"),
         ("interrupt", "Enter interrupts the answer", "2 interrupting the answer"),
         ("of a newer daemon", "", "2 queued"),

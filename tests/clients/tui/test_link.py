@@ -121,7 +121,7 @@ async def test_a_session_that_is_not_open_is_said_and_not_stormed(tmp_path: Path
     async with stage.daemon(), background(link.run(notes), "link"):
         await notes.until(refusals=1)
     assert notes.refusals[0].startswith(
-        "the session telegram:5 is not open to you (telegram:5 is not a session of tui:"
+        "you have no access to the session telegram:5 (telegram:5 is not a session of tui:"
     )
     assert not link.connected
 

@@ -159,7 +159,7 @@ def test_a_question_is_shown_with_its_options_and_its_answer() -> None:
         "Which?",
         "  1. red",
         "  2. blue",
-        "[answer with a number or in your own words; /deny q2 leaves it open]",
+        "[answer with a number or in your own words; /deny q2 skips it]",
         "[✓ Colour answered by you]",
         "one",
         "two",
@@ -172,7 +172,7 @@ def test_what_is_to_be_done_is_a_line() -> None:
 
 
 def test_a_session_that_was_forgotten_says_so() -> None:
-    assert "was forgotten" in shown(SessionForgotten("s"))
+    assert "was deleted" in shown(SessionForgotten("s"))
 
 
 class Sink(io.StringIO):

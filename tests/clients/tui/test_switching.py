@@ -54,7 +54,7 @@ async def test_another_session_takes_the_place_of_this_one(daemon: FakeGateway, 
         await client.until("pack the bags")
         daemon.todos = ()
         await go(client, OTHER)
-        text = await client.until("This is the session tui:work")
+        text = await client.until("You are now in the session tui:work")
         assert "The plan." in text and "Hello me" not in text and "pack the bags" not in text
         assert "│ tui:work │" in await client.until("12.3k of 200k tokens")
 
@@ -75,7 +75,7 @@ async def test_two_changes_at_once_lead_to_the_second_session(daemon: FakeGatewa
         await client.until("Hello me")
         client.switching.go(OTHER)
         client.switching.go("telegram:5")  # before the link to the first one has begun
-        await client.until("This is the session telegram:5")
+        await client.until("You are now in the session telegram:5")
         await client.send("said there")
         assert await heard(daemon, 1) == [("telegram:5", "said there")]
 
@@ -159,14 +159,14 @@ async def test_what_is_refused_elsewhere_is_told_with_its_text(stage: Stage, mon
 
         monkeypatch.setattr(stage.gateway, "accept", accept)
         async with stage.daemon():
-            await client.until("tui:me: not taken: no room. It was: too much")
+            await client.until("tui:me: not accepted: no room. Your message: too much")
 
 
 async def test_a_session_that_is_not_open_leads_back_with_a_word(daemon: FakeGateway, stage: Stage) -> None:
     daemon.closed = {"telegram:5"}
     async with stage.unseen() as client:
         await go(client, "telegram:5")
-        await client.until("The session telegram:5 is not open to you")
+        await client.until("You have no access to the session telegram:5")
         await client.until("Hello me")
         await client.until("● connected │ tui:me │")
         await client.send("still here")
@@ -182,10 +182,10 @@ async def test_rights_that_are_taken_away_are_said_once_and_typing_waits(stage: 
         stage.gateway.closed = {SESSION}
         async with stage.daemon() as daemon:
             await client.until("not allowed")
-            text = await client.until("now waits.")
+            text = await client.until("will wait.")
             await client.send("hello?")
-            assert text.count("is not open to you") == 1
-            assert "what you send waits | 1 not sent yet" in client.doing
+            assert text.count("have no access") == 1
+            assert "your message will wait | 1 not sent yet" in client.doing
             assert daemon.heard == []
             await opened.__aexit__(None, None, None)
 
@@ -199,7 +199,7 @@ async def test_a_first_session_that_is_not_open_ends_the_program_with_the_reason
             await before_the_next_look()
         refusal = client.switching.refusal
     assert isinstance(refusal, StateError)
-    assert str(refusal).startswith("the session tui:me is not open to you (tui:me is not a session of tui:me)")
+    assert str(refusal).startswith("you have no access to the session tui:me (tui:me is not a session of tui:me)")
     assert "`goclaw tui --pick`" in str(refusal)
 
 
@@ -249,11 +249,11 @@ async def test_the_list_opens_finds_and_begins_sessions_and_its_keys_reach_nothi
         await screen.press("shift+home", "backspace")
 
         await pick(screen, "work")
-        text = await screen.until("This is the session tui:work")
+        text = await screen.until("You are now in the session tui:work")
         assert "The plan." in text and "Hello me" not in text
 
         await pick(screen, "my  project")
-        await screen.until("This is the session tui:my-project")
+        await screen.until("You are now in the session tui:my-project")
         await screen.type("hello")
         await screen.press("enter")
         assert await heard(daemon, 1) == [("tui:my-project", "hello")]

@@ -59,8 +59,8 @@ def test_vi_is_taken_where_there_is_no_nano(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ({"EDITOR": "nowhere"}, "EDITOR is nowhere, and there is no such program"),
-        ({"VISUAL": "'open"}, "VISUAL cannot be understood as a command: 'open"),
+        ({"EDITOR": "nowhere"}, "EDITOR is nowhere, but there is no such program"),
+        ({"VISUAL": "'open"}, "VISUAL is not a valid command: 'open"),
         ({}, "set EDITOR"),
     ],
 )
@@ -93,8 +93,8 @@ async def test_an_editor_that_fails_leaves_what_was_written_and_is_named(folder:
 
     assert await edit("mine", [broken]) == Edited("mine", f"{broken} ended with code 3.")
     assert await edit("mine", [late]) == Edited("saved", f"{late} ended with code 1.")
-    assert await edit("mine", [gone]) == Edited("mine", f"{gone} could not be used: No such file or directory.")
-    assert await edit("mine", [str(tmp_path)]) == Edited("mine", f"{tmp_path} could not be used: Permission denied.")
+    assert await edit("mine", [gone]) == Edited("mine", f"Could not run {gone}: No such file or directory.")
+    assert await edit("mine", [str(tmp_path)]) == Edited("mine", f"Could not run {tmp_path}: Permission denied.")
     assert left_in(folder) == []
 
 
@@ -106,7 +106,7 @@ async def test_what_is_no_message_is_kept_and_said_where(script: str, folder: Pa
 
     (kept,) = left_in(folder)
     assert edited.text == "mine"
-    assert edited.problem.endswith(f"It is kept in {kept}/message.md.")
+    assert edited.problem.endswith(f"It is saved in {kept}/message.md.")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
 
 
@@ -115,7 +115,7 @@ async def test_without_a_place_for_the_file_the_text_stays(tmp_path: Path, monke
 
     edited = await edit("mine", ["true"])
 
-    assert edited == Edited("mine", "No file could be made for the editor: No such file or directory.")
+    assert edited == Edited("mine", "Could not create a file for the editor: No such file or directory.")
 
 
 async def test_ctrl_c_in_the_editor_ends_the_editor_and_not_us(folder: Path, tmp_path: Path) -> None:

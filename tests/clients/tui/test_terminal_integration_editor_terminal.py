@@ -82,7 +82,7 @@ async def test_the_editor_has_the_terminal_and_what_happens_meanwhile_is_shown_a
     [
         ("exit 3", "ended with code 3.", "begun"),
         ('echo " and saved" >> "$1"; exit 1', "ended with code 1.", "begun and saved"),
-        ('rm "$1"', "could not be used", "begun"),
+        ('rm "$1"', "Could not run", "begun"),
     ],
 )
 async def test_an_editor_that_fails_is_named_and_the_input_kept(

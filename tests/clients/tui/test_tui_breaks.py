@@ -361,7 +361,7 @@ async def test_what_is_forgotten_while_a_client_is_away_is_gone_from_its_screen(
                 if lost:
                     told.daemon.restart()
                 told.line.up.set()
-            seen.append(await told.whole("was forgotten"))
+            seen.append(await told.whole("was deleted"))
     assert "secret" not in seen[1]
     greeting = "Model: scripted."
     assert seen[0].replace(greeting, "").split() == seen[1].replace(greeting, "").split()

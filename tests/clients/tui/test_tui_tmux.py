@@ -73,7 +73,7 @@ class Pane:
         self.rest()
         begun = self.until(lambda screen: "look at all of it" in screen)
         self.until(lambda screen: " n  Deny" in screen, "PageDown")
-        self.until(lambda screen: "─ May write run? · y allows" in screen)
+        self.until(lambda screen: "─ May write run? · y allow" in screen)
         return begun
 
 
@@ -127,7 +127,7 @@ def test_a_call_waits_for_a_letter_over_a_restart_and_runs_once_it_is_allowed(pa
         pane.until(lambda screen: "● connected" in screen and "Write a message" in screen)
         pane.type("please", "C-j")
         pane.type('/tool write {"path": "a.txt", "content": "as allowed"}', "Enter")
-        pane.until(lambda screen: "look at all of it to answer by a key" in screen)
+        pane.until(lambda screen: "scroll through all of it to answer with a key" in screen)
         pane.read_approval()
         pane.tmux("split-window", "-d", goclaw(*given, "restart"))
         pane.until(lambda screen: "reconnecting" in screen)

@@ -51,7 +51,7 @@ RICH = (
 TALK: list[Message] = [
     UserMessage("Look at this, please: " + "a" * 200),
     AssistantMessage(RICH, (ToolCall("c1", "exec", {"command": "ls " + "x" * 300}),)),
-    ToolResult("c1", "exec", "line\n" * 30, call_hint="Running ls", hint="Exit code 0"),
+    ToolResult("c1", "exec", "line\n" * 30, call_hint="Running ls", hint="Ran ls: exit code 0"),
     AssistantMessage("> quoted\n\n1. one\n2. [two](https://example.org)\n\n*done*"),
 ]
 """Everything that is wide or has parts; Dora's conversation begins with it."""

@@ -54,7 +54,7 @@ def test_axe_finds_nothing_serious_in_both_themes(browser: Browser, daemon: WebD
         pytest.skip("axe-core is not installed: run scripts/test once, with Node 20 or newer")
     with device(browser, daemon) as here:
         here.open()
-        expect(here.button("Show me a code")).to_be_visible()
+        expect(here.button("Show a sign-in code")).to_be_visible()
         found = {"login": serious(here.page)}
         here.sign_in(token)
         here.page.locator("tool-card summary").last.click()

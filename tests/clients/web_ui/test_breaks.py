@@ -61,7 +61,7 @@ def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browse
         broken = "() => { window.kept = WebSocket; window.WebSocket = function (to) { return new kept(to + 'x'); }; }"
         here.context.add_init_script(f"({broken})()")
         here.sign_in_broken(daemon.token(EVE))
-        seen(here.page.locator("#state"), "opens no connection")
+        seen(here.page.locator("#state"), "accepts no connection")
         here.page.evaluate("() => { window.WebSocket = window.kept; }")
         unseen(here.page.locator("#state"))
 

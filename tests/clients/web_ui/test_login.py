@@ -17,11 +17,11 @@ def test_a_token_signs_in_and_signing_out_ends_it(browser: Browser, daemon: WebD
         seen(here.page.locator("#person"), "Ann", whole=True)
         here.page.reload()
         here.expect_ready()
-        here.go("devices").get_by_role("article").filter(has_text="this one").get_by_role("button").click()
+        here.go("devices").get_by_role("article").filter(has_text="this browser").get_by_role("button").click()
         here.button("Really?").click()
-        seen(here.page.get_by_text("This browser is signed out."))
+        seen(here.page.get_by_text("You have signed out of this browser."))
         here.page.reload()
-        expect(here.button("Show me a code")).to_be_visible()
+        expect(here.button("Show a sign-in code")).to_be_visible()
 
 
 def test_a_wrong_token_is_refused_in_words(browser: Browser, daemon: WebDaemon) -> None:
@@ -39,12 +39,12 @@ def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
     place = link.partition("/#")[2]
     with device(browser, daemon) as here:
         here.open(f"#{place}")
-        here.button("Sign in as Ann (tui:ann)").click()
+        here.button("Sign in as Ann").click()
         here.expect_ready()
         assert "link" not in here.page.url
     with device(browser, daemon) as elsewhere:
         elsewhere.open(f"#{place}")
-        seen(elsewhere.page.get_by_role("alert"), "link is over")
+        seen(elsewhere.page.get_by_role("alert"), "link has expired")
 
 
 @pytest.mark.promise("P-web-login")
@@ -54,7 +54,7 @@ def test_a_link_that_another_person_sent_takes_no_browser_over(browser: Browser,
         here.sign_in(daemon.token(BOB))
         here.page.goto("about:blank")
         here.open(f"#{link.partition('/#')[2]}")
-        expect(here.button("Sign in as Ann (tui:ann)")).to_be_visible()
+        expect(here.button("Sign in as Ann")).to_be_visible()
         expect(here.page.locator("#app")).to_be_hidden()
         here.button("Stay signed in as Bob").click()
         here.expect_ready()
@@ -68,7 +68,7 @@ def test_a_code_is_approved_by_a_person_elsewhere_and_by_no_other_page(browser: 
     with device(browser, daemon) as known, device(browser, daemon, 360) as new:
         known.sign_in(daemon.token(BOB))
         new.open()
-        new.button("Show me a code").tap()
+        new.button("Show a sign-in code").tap()
         expect(new.page.locator(".pairing code")).to_be_visible()
         (order,) = seen_texts(new.page.locator(".pairing code"))
         known.say(order)
@@ -121,7 +121,7 @@ def test_the_page_of_a_browser_that_nobody_signed_in_has_no_error_in_its_console
         said: list[str] = []
         here.page.on("console", lambda message: said.append(message.text))
         here.open()
-        expect(here.button("Show me a code")).to_be_visible()
+        expect(here.button("Show a sign-in code")).to_be_visible()
         assert said == []
 
 
@@ -132,7 +132,7 @@ def test_another_users_session_is_not_there(browser: Browser, daemon: WebDaemon)
         assert here.page.evaluate(status, "/api/v1/sessions/telegram%3A123456/messages") == 404
         assert here.page.evaluate(status, "/api/v1/sessions/tui%3Aann/media/" + "0" * 64) == 404
         here.open("#/s/telegram%3A123456")
-        seen(here.page.locator("#state"), "Not open to you")
+        seen(here.page.locator("#state"), "You have no access")
         unseen(here.messages, "secret")
         unseen(here.go("sessions"), "telegram")
 

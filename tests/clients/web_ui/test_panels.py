@@ -66,7 +66,7 @@ def test_a_schedule_is_added_paused_and_forgotten(browser: Browser, daemon: WebD
         seen(card.locator(".badge"), "on", whole=True)
         card.get_by_role("button", name="Pause").tap()
         seen(card.locator(".badge"), "paused", whole=True)
-        card.get_by_role("button", name="Forget").tap()
+        card.get_by_role("button", name="Delete").tap()
         card.get_by_role("button", name="Really?").tap()
         seen(panel.get_by_text("No schedules yet"))
         assert here.ran() == []
@@ -98,7 +98,7 @@ def test_people_without_the_right_see_neither_plots_nor_others_of_the_daemon(
         panel = here.go("status")
         seen(panel.locator("pre").first, "Session Status")
         expect(panel.locator(".plot")).to_have_count(0)
-        expect(here.go("usage").get_by_text("Everybody’s")).to_have_count(0)
+        expect(here.go("usage").get_by_text("Everybody")).to_have_count(0)
         assert here.ran() == []
 
 

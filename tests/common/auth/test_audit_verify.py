@@ -54,17 +54,22 @@ ATTACKS: list[tuple[str, Callable[[Lines], Lines], str, str]] = [
     ("a salt changed", lambda f: [*f[:2], with_field(f[2], salt="no"), *f[3:]], ".1:3", "was changed"),
     ("a field added", lambda f: [*f[:2], with_field(f[2], rule="r"), *f[3:]], ".1:3", "was changed"),
     ("a number changed", lambda f: [*f[:2], with_field(f[2], n=77), *f[3:]], ".1:3", "was changed"),
-    ("a space added", lambda f: [*f[:2], f[2].replace(b",", b", ", 1), *f[3:]], ".1:3", "not written as"),
+    (
+        "a space added",
+        lambda f: [*f[:2], f[2].replace(b",", b", ", 1), *f[3:]],
+        ".1:3",
+        "does not write lines like this",
+    ),
     ("the first changed", lambda f: [with_field(f[0], object="x"), *f[1:]], ".1:1", "was changed"),
     ("the last of a file changed", lambda f: [*f[:5], with_field(f[5], object="x"), *f[6:]], ".1:6", "was changed"),
-    ("the last changed", lambda f: [*f[:11], with_field(f[11], object="x")], ":6", "the database knows another"),
+    ("the last changed", lambda f: [*f[:11], with_field(f[11], object="x")], ":6", "the database knows a different"),
     ("one removed", lambda f: [*f[:2], *f[3:]], ".1:3", "line 3 of the chain is missing before"),
     ("several removed", lambda f: [*f[:2], *f[5:]], ".1:3", "lines 3 to 5 of the chain are missing before"),
     ("the first removed", lambda f: f[2:], ".1:1", "lines 1 to 2 of the chain are missing before"),
     ("an older file emptied", lambda f: f[6:], ":1", "lines 1 to 6 of the chain are missing before"),
     ("the end of an older file", lambda f: [*f[:4], *f[6:]], ":1", "lines 5 to 6 of the chain are missing before"),
-    ("cut off", lambda f: f[:9], ":3", "lines 10 to 12 of the chain are missing behind"),
-    ("cut off within a line", lambda f: [*f[:11], f[11][:20]], ":5", "line 12 of the chain is missing behind"),
+    ("cut off", lambda f: f[:9], ":3", "lines 10 to 12 of the chain are missing after"),
+    ("cut off within a line", lambda f: [*f[:11], f[11][:20]], ":5", "line 12 of the chain is missing after"),
     ("one inserted that fits", lambda f: [*f[:3], forged(f, 2), *f[3:]], ".1:4", "was inserted"),
     ("one inserted twice", lambda f: [*f[:3], f[2], *f[3:]], ".1:3", "was inserted"),
     ("one inserted that fits nowhere", lambda f: [*f[:3], with_field(f[2], n=4), *f[3:]], ".1:4", "was inserted"),
@@ -73,7 +78,7 @@ ATTACKS: list[tuple[str, Callable[[Lines], Lines], str, str]] = [
     ("rubbish inserted", lambda f: [*f[:3], b"rubbish\n", *f[3:]], ".1:4", "changed or inserted"),
     ("one made rubbish", lambda f: [*f[:2], b"rubbish\n", *f[3:]], ".1:3", "changed or inserted"),
     ("odd kinds of values", lambda f: [*f[:2], with_field(f[2], action=[], n=True), *f[3:]], ".1:3", "was inserted"),
-    ("everything made anew", made_anew, ":6", "the database knows another"),
+    ("everything made anew", made_anew, ":6", "the database knows a different"),
     ("everything removed", lambda f: [], "", "lines 1 to 12 of the chain are missing"),
 ]
 
@@ -137,10 +142,10 @@ async def test_the_command_names_the_places_and_fails(
     written(path)
     assert await asyncio.to_thread(run, ["audit", "verify"]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"12 lines verified, from {path}.1:1 on: no fault found\n")
-    assert "that none was cut off at the end is not certain" in output
+    assert output.startswith(f"12 lines verified, starting at {path}.1:1: no fault found\n")
+    assert "so lines may be missing at the end" in output
     attacked(path, lambda lines: [with_field(line, object="x") for line in lines])
     assert await asyncio.to_thread(run, ["audit", "verify"]) == 1
-    assert capsys.readouterr().out.startswith(f"{path}.1:1: was changed: the next line has another hash for it\n")
+    assert capsys.readouterr().out.startswith(f"{path}.1:1: was changed: the next line has a different hash for it\n")
     assert await asyncio.to_thread(run, ["audit", "-n", "1"]) == 0
     assert orjson.loads(capsys.readouterr().out)["detail"] == "ls 11"

@@ -144,7 +144,7 @@ async def test_role_and_tools_are_those_of_the_configuration(tmp_path: Path) -> 
 @pytest.mark.promise("P-strangers-ignored")
 @pytest.mark.parametrize("role", ["admin", "", " "])
 def test_nobody_becomes_an_admin_by_it(role: str) -> None:
-    with pytest.raises(ValueError, match="admins are made by hand"):
+    with pytest.raises(ValueError, match="add admins by hand"):
         PairingSettings(role=role)
 
 
@@ -199,7 +199,7 @@ async def test_only_so_many_codes_are_open(tmp_path: Path) -> None:
 async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_another(desk: Desk) -> None:
     code = await desk.code()
     desk.clock.advance(CODE_SECONDS)
-    with pytest.raises(PairingRefused, match="No such code"):
+    with pytest.raises(PairingRefused, match="This code is not open"):
         await desk.pairing.approve(ADMIN, code)
     await desk.pairing.request_code(knocking(number=2))
     assert len(desk.sent) == 1
@@ -211,7 +211,7 @@ async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_anothe
 async def test_a_code_is_good_once(desk: Desk) -> None:
     code = await desk.code()
     await desk.pairing.approve(ADMIN, code)
-    with pytest.raises(PairingRefused, match="No such code"):
+    with pytest.raises(PairingRefused, match="This code is not open"):
         await desk.pairing.approve(ADMIN, code)
 
 
@@ -221,14 +221,14 @@ async def test_of_two_admins_at_once_one_lets_in(desk: Desk) -> None:
     got = await asyncio.gather(*(desk.pairing.approve(by, code) for by in (ADMIN, other)), return_exceptions=True)
     assert sorted(type(each).__name__ for each in got) == ["PairingRefused", "PairingRequest"]
     assert list(desk.entries()) == [ADMIN.key, f"telegram:{CARL}"]
-    assert sum("let in" in sent.text for sent in desk.sent) == 1
+    assert sum("now have access" in sent.text for sent in desk.sent) == 1
 
 
 @pytest.mark.promise("P-strangers-ignored")
 async def test_codes_cannot_be_tried_out(desk: Desk) -> None:
     code = await desk.code()
     for number in range(TRIES):
-        with pytest.raises(PairingRefused, match="No such code"):
+        with pytest.raises(PairingRefused, match="This code is not open"):
             await desk.pairing.approve(ADMIN, f"AAAAAAA{number + 2}")
     for _ in range(3):
         with pytest.raises(PairingRefused, match="Too many"):
@@ -317,7 +317,7 @@ async def test_a_display_name_is_shown_as_one_and_counts_for_nothing(desk: Desk,
     await desk.pairing.request_code(knocking(name=name))
     (asking,) = await desk.pairing.list()
     line = shown(asking, desk.clock.now())
-    assert line.isprintable() and len(line) < 140 and f"telegram:{CARL}, calls itself " in line
+    assert line.isprintable() and len(line) < 140 and f"telegram:{CARL}, claims the name " in line
     await desk.pairing.approve(ADMIN, asking.code)
     assert list(desk.entries()) == [ADMIN.key, f"telegram:{CARL}"]
     assert desk.entries()[f"telegram:{CARL}"]["name"].isprintable()
@@ -363,10 +363,10 @@ async def test_over_telegram_a_stranger_is_let_in_by_an_admin_and_by_nobody_else
         assert (await said_to(telegram, -100, 1)).startswith("Other people can read this chat")
         assert str(CARL) not in users.read_text()
         await world.say("/pair list", user=BOSS)
-        assert f"{code}  telegram:{CARL}, calls itself 'Carl'" in await said_to(telegram, BOSS, 1)
+        assert f"{code}  telegram:{CARL}, claims the name 'Carl'" in await said_to(telegram, BOSS, 1)
         await world.say(f"/pair approve {code}", user=BOSS)
-        assert (await said_to(telegram, BOSS, 2)).startswith(f"telegram:{CARL} is let in")
-        assert (await said_to(telegram, CARL, 2)).startswith("You are let in")
+        assert (await said_to(telegram, BOSS, 2)).startswith(f"telegram:{CARL} may now talk to me")
+        assert (await said_to(telegram, CARL, 2)).startswith("You now have access")
         await world.say("what now?", user=CARL)
         assert await said_to(telegram, CARL, 3) == "The agent speaks."
         # The entry opens no group.

@@ -58,7 +58,7 @@ def test_a_folder_that_an_entry_names_stays_that_folder_without_a_shared_one(tmp
     named = user(workspace=tmp_path / "mine")
     here = config(tmp_path, workspaces="per-person")
     assert place_of(here, named) == place_of(here, named, GROUP) == WorkspacePlace(tmp_path / "mine")
-    assert in_words(here, place_of(here, named)) == "a folder that users.json names"
+    assert in_words(here, place_of(here, named)) == "a folder named in users.json"
 
 
 def test_in_a_group_everybody_works_in_the_configured_workspace(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_who_is_not_listed_works_in_the_configured_workspace(tmp_path: Path) -> 
 def test_the_folder_belongs_to_the_key_and_stays_when_a_person_is_renamed(tmp_path: Path) -> None:
     here, ann = config(tmp_path, workspaces="per-person"), user(name="Ann")
     assert place_of(here, ann) == place_of(here, replace(ann, name="Anna", session="team"))
-    assert in_words(here, place_of(here, ann)) == "your own (people/tui.ann); shared/ in it belongs to everybody"
+    assert in_words(here, place_of(here, ann)) == "your own (people/tui.ann), with shared/ for everybody"
 
 
 @pytest.mark.parametrize(

@@ -70,4 +70,4 @@ def test_a_kind_of_an_installed_package_is_known(tmp_path: Path, packages: Path)
 
 def test_a_python_that_the_agent_could_replace_is_refused(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, f"workspace: {tmp_path}/w\nmemory:\n  embedder_python: {tmp_path}/w/bin/python\n")
-    assert "config.yaml:4:3: memory.embedder_python: should not lie inside the workspace" in problem
+    assert "config.yaml:4:3: memory.embedder_python: should not be inside the workspace" in problem

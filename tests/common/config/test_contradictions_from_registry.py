@@ -25,13 +25,13 @@ def refusal(folder: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [
-        ("data", "mcp: {servers: {data: {command: npx}}}", "`data` is a server of `mcp.servers` already"),
-        ("data", "tools.sets: {data: [read]}", "`data` is a set of `tools.sets` already"),
-        ("memory", "", "`memory` is a built-in set of tools already"),
+        ("data", "mcp: {servers: {data: {command: npx}}}", "`data` is already a server of `mcp.servers`"),
+        ("data", "tools.sets: {data: [read]}", "`data` is already a set of `tools.sets`"),
+        ("memory", "", "`memory` is already a built-in set of tools"),
         (
             "plans",
             "agents: {main: {exports: {plans: {include: [read]}}}}",
-            "`plans` is a set that an agent exports already",
+            "`plans` is already a set that an agent exports",
         ),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_name_means_one_thing(name: str, more: str, words: str, tmp_path: Path
     [
         ("{registry: crop, toolset: x}", "data.registry: unknown registry `crop`; did you mean `corp`?"),
         ("{registry: elsewhere, toolset: x}", "data.registry: unknown registry `elsewhere`; known are: corp"),
-        (f"{{registry: corp, toolset: x, sha256: {'a' * 64}}}", "data.sha256: is that of one version; say which"),
+        (f"{{registry: corp, toolset: x, sha256: {'a' * 64}}}", "data.sha256: is the hash of one version"),
         ("{registry: corp, toolset: x, sha256: abc}", "should be 64 hexadecimal digits"),
         ("{registry: corp}", "data.toolset: is missing"),
     ],

@@ -46,9 +46,13 @@ def test_a_command_may_be_a_list_and_hooks_may_come_from_the_environment(tmp_pat
         ("{on: pre_tool, command: x, timeout: 0}", "2:32: hooks[0].timeout", "should be more than 0"),
         ("{on: pre_tool, command: x, sandbox: maybe}", "2:32: hooks[0].sandbox", "should be true or false"),
         ("{on: pre_tool, comand: x}", "hooks[0].comand", "unknown key; did you mean `command`?"),
-        ("{on: message_in, command: x, match: exec}", "2:34: hooks[0].match", "is about tools, and message_in is not"),
-        ('{on: pre_tool, command: x, match: "exec, set:shell"}', "hooks[0].match", "`set:shell`: should hold names"),
-        ('{on: pre_tool, command: x, match: "-exec"}', "hooks[0].match", "hooks know no sets"),
+        (
+            "{on: message_in, command: x, match: exec}",
+            "2:34: hooks[0].match",
+            ("is only for tools, but message_in is not"),
+        ),
+        ('{on: pre_tool, command: x, match: "exec, set:shell"}', "hooks[0].match", "`set:shell`: should contain names"),
+        ('{on: pre_tool, command: x, match: "-exec"}', "hooks[0].match", "hooks do not support sets"),
         ("{on: [pre_tool, session_start], command: x, match: a}", "hooks[0].match", "session_start is not"),
     ],
 )
@@ -59,5 +63,5 @@ def test_what_cannot_be_used_is_told_with_its_place(tmp_path: Path, line: str, p
 
 
 def test_two_hooks_have_two_names(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"3:6: hooks\[1\].name: is the name of another hook"):
+    with pytest.raises(ConfigError, match=r"3:6: hooks\[1\].name: is also the name of another hook"):
         loaded(tmp_path, "hooks:\n  - {name: a, on: pre_tool, command: x}\n  - {name: a, on: post_tool, command: y}\n")

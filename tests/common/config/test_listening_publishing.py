@@ -27,10 +27,10 @@ def test_nothing_is_in_the_way_of_what_can_be_published() -> None:
 @pytest.mark.parametrize(
     ("config", "place", "why"),
     [
-        (configured({}), "mcp.server.enabled", "no gateway could use what `publish_to` offers"),
-        (configured({"enabled": True}), "mcp.server.public_url", "can be used from nowhere else"),
-        (configured({**ABROAD, "public_url": "http://localhost:1/mcp"}), "mcp.server.public_url", "nowhere else"),
-        (configured(EVERYWHERE), "mcp.server.public_url", "others cannot call ::"),
+        (configured({}), "mcp.server.enabled", "no gateway could use what `publish_to` publishes"),
+        (configured({"enabled": True}), "mcp.server.public_url", "no other machine can use what you publish"),
+        (configured({**ABROAD, "public_url": "http://localhost:1/mcp"}), "mcp.server.public_url", "no other machine"),
+        (configured(EVERYWHERE), "mcp.server.public_url", "other gateways cannot reach ::"),
         (
             configured(ABROAD, registries={"corq": CORP["corp"]}),
             "agents.main.exports.reading.publish_to",
@@ -76,5 +76,5 @@ def test_others_are_told_the_public_address_or_where_it_listens(
 
 @pytest.mark.parametrize("url", ["https://ann:secret@tools.example.org/mcp", "https://t.example/mcp?key=1"])
 def test_no_secret_is_told_with_the_address(url: str) -> None:
-    with pytest.raises(ValueError, match="everybody reads it"):
+    with pytest.raises(ValueError, match="everybody can read it"):
         configured({"public_url": url})

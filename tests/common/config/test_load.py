@@ -42,9 +42,9 @@ def problems(load: Load, text: str | bytes | None = None, env: dict[str, str] | 
 
 BROKEN_FILES = [
     # text, position, what the message must hold
-    ("workspace: $HOME/work\n", "1:1", ["workspace", "holds $HOME", "not filled in", "`~/`"]),
-    ("users_file: ${CONFIG}/users.json\n", "1:1", ["users_file", "holds ${CONFIG}", "`~/`"]),
-    ("plugins: [/srv/$TEAM/x.py]\n", "1:11", ["plugins", "holds $TEAM", "`~/`"]),
+    ("workspace: $HOME/work\n", "1:1", ["workspace", "contains $HOME", "does not expand", "`~/`"]),
+    ("users_file: ${CONFIG}/users.json\n", "1:1", ["users_file", "contains ${CONFIG}", "`~/`"]),
+    ("plugins: [/srv/$TEAM/x.py]\n", "1:11", ["plugins", "contains $TEAM", "`~/`"]),
     ("telegram:\n  tokne: x\n", "2:3", ["telegram.tokne", "unknown key", "`token`"]),
     ("telegarm: {}\n", "1:1", ["telegarm", "unknown key", "`telegram`"]),
     ("telegram:\n  baseUrl: http://x\n", "2:3", ["telegram.baseUrl", "`base_url`"]),
@@ -73,7 +73,7 @@ BROKEN_FILES = [
     ("telegram:\n  groups:\n    -100: {contxt: 5}\n", "3:12", ["telegram.groups.-100.contxt", "`context`"]),
     ("telegram:\n  groups:\n    -100: {context: 500}\n", "3:12", ["telegram.groups.-100.context", "at most 100"]),
     ("telegram:\n  groups:\n    100: {}\n", "3:5", ["telegram.groups.100", "negative"]),
-    ("telegram:\n  ack_reaction: 🦀\n", "2:3", ["telegram.ack_reaction", "takes no 🦀", "among others, 👍"]),
+    ("telegram:\n  ack_reaction: 🦀\n", "2:3", ["telegram.ack_reaction", "does not accept 🦀", "for example, 👍"]),
     ("telegram:\n  groups: 7\n", "2:3", ["telegram.groups", "list"]),
     ("telegram:\n  poll_seconds: 51\n", "2:3", ["telegram.poll_seconds", "at most 50"]),
     ("models:\n  agent: 5\n", "2:3", ["models.agent", "list", "a number"]),
@@ -95,7 +95,7 @@ BROKEN_FILES = [
     ("policy:\n  stricter: {hgh: ask}\n", "2:14", ["policy.stricter.hgh", "`high`"]),
     ("log_level: loud\n", "1:1", ["log_level", "DEBUG, INFO, WARNING, ERROR"]),
     ("workspace: 5\n", "1:1", ["workspace", "path"]),
-    ("workspace: .\n", "1:1", ["workspace", "state folder must not lie inside"]),
+    ("workspace: .\n", "1:1", ["workspace", "state folder must not be inside"]),
     ("compaction:\n  keep_percent: 91\n", "2:3", ["compaction.keep_percent", "at most 90"]),
     ("http:\n  port: 1\nhttp:\n  port: 2\n", "3:1", ["http", "duplicate key", "1:1"]),
     ("http:\n  port: 1\n  port: 2\n", "3:3", ["http.port", "duplicate key", "2:3"]),

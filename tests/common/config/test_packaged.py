@@ -100,7 +100,7 @@ def test_what_contradicts_the_package_is_refused_with_both_places_and_the_remedy
         load(tmp_path, "agents: {kinds: {chat: {policy: {timing: {plan: 5s}}}}}")
     (line,) = refused.value.problems
     assert line.startswith(f"{tmp_path / 'config.yaml'}:1:34: agents.kinds.chat.policy.timing: excludes `time_budget`")
-    assert line.endswith(f"({CHAT} says more of it; `agents.kinds.chat.replace: true` puts that aside)")
+    assert line.endswith(f"({CHAT} declares more of it; `agents.kinds.chat.replace: true` ignores that)")
 
 
 @pytest.mark.promise("P-plugins-stop-nothing")
@@ -110,7 +110,7 @@ def test_half_an_agent_is_none_while_its_package_is_broken(packages: Path, tmp_p
     text = "agents: {kinds: {chat: {policy: {max_tool_calls: 3}}, own: {}}}\nregistries: {corp: {auth: token-of-it}}\n"
     loaded = load(tmp_path, text)
     assert list(loaded.config.agents.kinds) == ["own"] and loaded.config.registries == {}
-    assert loaded.packaged.faults["agents.kinds.chat"].startswith("is left out, for the package that declares it")
+    assert loaded.packaged.faults["agents.kinds.chat"].startswith("is ignored because the package that declares it")
     assert "has no `url`" in loaded.packaged.faults["registries.corp"]
     assert "ZeroDivisionError" in loaded.packaged.faults["plugin agents.chat (chat-agents 1.0)"]
     alone = load(tmp_path, "agents: {kinds: {chat: {replace: true}}}")

@@ -34,7 +34,7 @@ def test_an_unquoted_time_and_an_expression_with_spaces_are_read(tmp_path: Path)
         ("every: 1h\n    message: x\n    timezone: Mars", ":5:5: schedules.tea.timezone: there is no time zone `Mars`"),
         ("message: x", ":2:3: schedules.tea: should have one of `at`, `every` and `cron`"),
         ("every: 1h", ":2:3: schedules.tea: should have one of `message` and `task`"),
-        ("every: 1h\n    message: x\n    model: demo", ":5:5: schedules.tea.model: is for a `task`"),
+        ("every: 1h\n    message: x\n    model: demo", ":5:5: schedules.tea.model: is only for a `task`"),
         ("every: 1h\n    message: x\n    to: notify:ops", ":5:5: schedules.tea.to: unknown target `ops` (notify)"),
         ("every: 1h\n    message: x\n    to: ops", ":5:5: schedules.tea.to: should be `telegram:<chat id>`"),
         ("every: 1h\n    mesage: x", ":4:5: schedules.tea.mesage: unknown key; did you mean `message`?"),

@@ -34,7 +34,7 @@ def refused(tmp_path: Path, tool: str) -> str:
             "lint: {command: ruff, description: D, read_only: true, destructive: true}",
             "3:5: tools.cli.lint: `read_only` and `destructive` exclude each other",
         ),
-        ('lint: {command: ruff, args: ["a\\0"], description: D}', "3:27: tools.cli.lint.args: should hold no NUL"),
+        ('lint: {command: ruff, args: ["a\\0"], description: D}', "3:27: tools.cli.lint.args: should contain no NUL"),
     ],
 )
 def test_a_tool_that_cannot_be_is_refused_with_its_place(tool: str, problem: str, tmp_path: Path) -> None:

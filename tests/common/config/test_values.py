@@ -11,7 +11,7 @@ from goclaw.common.config.schema import Config
 )
 def test_a_variable_by_which_all_commands_run_something_else_is_refused(name: str) -> None:
     with pytest.raises(
-        ValidationError, match=f"should not set {name}: it makes every command run something else first"
+        ValidationError, match=f"should not set {name}: it makes every command run another program first"
     ):
         Config.model_validate({"tools": {"exec": {"env": {name: "x"}}}})
 

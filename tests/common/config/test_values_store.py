@@ -32,10 +32,10 @@ def test_an_address_names_a_schema_of_a_database(address: str, url: str, schema:
     [
         ("mysql://a@h/d", "should be `postgresql://USER@HOST/DATABASE`"),
         ("goclaw.db", "leave it out for SQLite"),
-        ("postgresql://a:hunter2@h/d", "should have no password in it"),
+        ("postgresql://a:hunter2@h/d", "should contain no password"),
         ("postgresql://a@h/d?password=hunter2", "secrets/store_password"),
-        ("postgresql://a@h/d?schema=Team", "no plain name"),
-        ("postgresql://a@h/d?schema=x%22;drop", "no plain name"),
+        ("postgresql://a@h/d?schema=Team", "an invalid `schema`"),
+        ("postgresql://a@h/d?schema=x%22;drop", "an invalid `schema`"),
         ("postgresql://a@h/d?schema", "should be an address"),
     ],
 )

@@ -61,9 +61,9 @@ def test_a_secret_comes_from_a_file_of_its_name(tmp_path: Path) -> None:
         ({"to": "notify:ops"}, "webhooks.ci.to: unknown target `ops` (notify)"),
         ({"message": "Hello"}, "webhooks.ci: should have either `message` or `task`"),
         ({"task": None}, "webhooks.ci: should have either `message` or `task`"),
-        ({"task": None, "message": "Hello", "budget": 1}, "webhooks.ci.budget: is about a task"),
-        ({"id_header": "Authorization"}, "webhooks.ci.id_header: should be no header that carries a secret"),
-        ({"headers": "Cookie"}, "should be no header that carries a secret"),
+        ({"task": None, "message": "Hello", "budget": 1}, "webhooks.ci.budget: is only for a task"),
+        ({"id_header": "Authorization"}, "webhooks.ci.id_header: should not be a header that carries a secret"),
+        ({"headers": "Cookie"}, "should not be a header that carries a secret"),
         ({"task": "x" * 5_000}, "webhooks.ci.task: should be a text of at most 4,000 characters"),
     ],
 )

@@ -116,5 +116,5 @@ def test_a_set_has_a_name_of_its_own(name: str, why: str) -> None:
 
 
 def test_what_runs_without_asking_must_be_said() -> None:
-    with pytest.raises(ValidationError, match="should say what runs without asking"):
+    with pytest.raises(ValidationError, match="should name what runs without asking"):
         Config.model_validate({"policy": {"auto_allow": ["-exec"]}})

@@ -195,7 +195,7 @@ def test_a_record_that_cannot_be_rendered_costs_no_other(config: Config) -> None
         logging.getLogger("x").info("large", extra={"number": 1 << 70})
         logging.getLogger("x").info("after")
     events = [line["event"] for line in lines(config)]
-    assert events[0].startswith("a line of x cannot be shown: ") and events[1] == "after"
+    assert events[0].startswith("a log line of x cannot be formatted: ") and events[1] == "after"
     assert "after" in terminal.getvalue()
 
 
@@ -217,7 +217,7 @@ def test_callers_never_wait_and_what_finds_no_room_is_counted(config: Config, mo
         goes_on.set()
     events = [line["event"] for line in lines(config)]
     assert events[:6] == ["first", *(f"line {number}" for number in range(5))]
-    assert events[6:] == ["3 lines of the log were lost: they came faster than they are written"]
+    assert events[6:] == ["lost 3 log lines: they arrived faster than they could be written"]
 
 
 def test_an_error_that_ends_the_daemon_loses_no_line(config: Config) -> None:

@@ -59,7 +59,7 @@ async def test_a_write_that_hangs_is_a_reason(monkeypatch: pytest.MonkeyPatch) -
     disk.held.clear()
     async with asyncio.timeout(10):
         (problem,) = (await probe(disk, SteppedClock()).look()).problems
-    assert "did not take a write" in problem
+    assert "did not accept a write" in problem
 
 
 async def test_a_channel_that_is_away_makes_nobody_less_ready() -> None:

@@ -65,8 +65,8 @@ def test_plenty_of_room_is_no_reason_to_worry() -> None:
 @pytest.mark.parametrize(
     ("database", "free", "words"),
     [
-        (1_000_000, LOW_BYTES - 1, "nothing that is said can be kept"),
-        (9_000_000_000, 8_000_000_000, "less is free than the database takes"),
+        (1_000_000, LOW_BYTES - 1, "no message can be stored"),
+        (9_000_000_000, 8_000_000_000, "less space is free than the database uses"),
     ],
 )
 def test_little_room_is_a_warning_with_the_reason(database: int, free: int, words: str) -> None:

@@ -147,6 +147,6 @@ async def test_a_proxy_without_an_address_is_named_and_not_gone_past(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", address)
-    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: is no address of a proxy; write http://HOST:PORT$"):
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: is not a proxy address; write http://HOST:PORT$"):
         async with open_client():
             pass

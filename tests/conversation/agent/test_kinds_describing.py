@@ -39,7 +39,7 @@ Models: ollama:big, then ollama:small
 Tools: read
 A turn: at most 3 tool calls, 5 failures in a row, 15m
 Answers /plan for telegram:7
-Answers whoever no other route leads elsewhere
+Answers everybody without another route
 
 Exports planning: Plans for others.
 - create_plan: Make a plan.
@@ -47,7 +47,7 @@ Exports planning: Plans for others.
 - also list
 - offered to corp
 
-What it is told:
+Instructions:
 
 Think first."""
 

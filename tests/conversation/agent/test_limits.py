@@ -52,7 +52,7 @@ def test_another_call_between_starts_the_count_anew() -> None:
 def test_failures_in_a_row_are_caught() -> None:
     limited = policy(failed_calls=3)
     limited.after([BAD, BAD])
-    with pytest.raises(LimitReached, match=r"3 tool calls in a row that failed \(limits\.failed_calls\)"):
+    with pytest.raises(LimitReached, match=r"3 failed tool calls in a row \(limits\.failed_calls\)"):
         limited.after([BAD])
 
 
@@ -73,14 +73,14 @@ def tried(limited: RunPolicy, *results: ToolResult) -> bool:
 def test_failures_of_form_end_the_turn_only_after_the_schema_was_shown() -> None:
     limited = policy(failed_calls=3, repeated_calls=9)
     assert [tried(limited, MALFORMED) for _ in range(3)] == [False, False, True]
-    with pytest.raises(LimitReached, match=r"after 4 tool calls in a row that failed \(limits\.failed_calls\)"):
+    with pytest.raises(LimitReached, match=r"after 4 failed tool calls in a row \(limits\.failed_calls\)"):
         tried(limited, MALFORMED)
 
 
 def test_calls_of_one_answer_get_the_schema_where_they_reach_the_limit_together() -> None:
     limited = policy(failed_calls=3)
     assert tried(limited, MALFORMED, MALFORMED, MALFORMED, MALFORMED)
-    with pytest.raises(LimitReached, match="after 5 tool calls"):
+    with pytest.raises(LimitReached, match="after 5 failed tool calls"):
         tried(limited, BAD)
 
 
@@ -88,7 +88,7 @@ def test_calls_of_one_answer_get_the_schema_where_they_reach_the_limit_together(
 def test_failures_that_concern_more_than_form_end_the_turn_at_the_limit(results: tuple[ToolResult, ...]) -> None:
     limited = policy(failed_calls=3, repeated_calls=9)
     assert [tried(limited, result) for result in results[:2]] == [False, False]
-    with pytest.raises(LimitReached, match="after 3 tool calls"):
+    with pytest.raises(LimitReached, match="after 3 failed tool calls"):
         tried(limited, results[2])
 
 
@@ -144,7 +144,7 @@ LACKS = ToolResult("1", "write", '{"error": "…"}', is_error=True, lacking=("pa
 
 
 def test_a_call_that_lacks_arguments_ends_the_turn_where_the_policy_says_so() -> None:
-    said = r"write was called without what it needs: path, content \(agents\.main\.policy\.on_missing_fields\)"
+    said = r"write lacked required fields: path, content \(agents\.main\.policy\.on_missing_fields\)"
     with pytest.raises(LimitReached, match=said):
         lacking("finalize").after([LACKS])
 
@@ -152,10 +152,10 @@ def test_a_call_that_lacks_arguments_ends_the_turn_where_the_policy_says_so() ->
 def test_a_call_that_lacks_arguments_is_neither_a_failure_nor_a_success_where_the_turn_goes_on() -> None:
     going_on = lacking("resume")
     going_on.after([BAD, LACKS, LACKS, LACKS])
-    with pytest.raises(LimitReached, match="2 tool calls in a row that failed"):
+    with pytest.raises(LimitReached, match="2 failed tool calls in a row"):
         going_on.after([LACKS, BAD])
 
 
 def test_a_call_that_lacks_arguments_is_a_failure_like_others_where_the_policy_says_nothing() -> None:
-    with pytest.raises(LimitReached, match="2 tool calls in a row that failed"):
+    with pytest.raises(LimitReached, match="2 failed tool calls in a row"):
         lacking("").after([LACKS, LACKS])

@@ -299,7 +299,7 @@ async def test_a_compaction_that_frees_next_to_nothing_says_so_and_is_not_repeat
         await talk(core, *secrets(8))
         assert len((await window_of(core)).entries) > 7, "it would be due"
         asked = len(summary.requests)
-        assert any("That is next to nothing" in getattr(event, "text", "") for event in core.seen)
+        assert any("That saved almost nothing" in getattr(event, "text", "") for event in core.seen)
     assert asked == 1
 
 
@@ -309,8 +309,8 @@ async def test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clea
     world = World(tmp_path, answers(12), tools=[bulky], summary=clerk(), **SMALL)
     async with world.running() as core:
         await talk(core, *secrets(8))
-        told = [text for event in core.seen if "next to nothing" in (text := getattr(event, "text", ""))]
-    assert "the prompt and the tools alone take about " in told[0] and "tools.disabled" in told[0]
+        told = [text for event in core.seen if "saved almost nothing" in (text := getattr(event, "text", ""))]
+    assert "the prompt and the tools alone need about " in told[0] and "tools.disabled" in told[0]
     assert "/clear" not in told[0]
 
 
@@ -319,7 +319,7 @@ async def test_a_short_conversation_that_a_person_compacts_is_not_told_to_take_a
     async with world.running() as core:
         await talk(core, "hello", "hello again, " + "at some length, " * 50, "/compact")
     told = world.texts()[-1]
-    assert "There was little to sum up: " in told and "Nothing needs to be done." in told
+    assert "There was little to summarise: " in told and "You need not do anything." in told
     assert "larger window" not in told
 
 

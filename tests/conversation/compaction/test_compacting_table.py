@@ -180,8 +180,8 @@ async def test_the_main_model_takes_over(
     monkeypatch.setattr(compaction, "FIRST_SHARE", 0.005 if cause.name == "timeout" else compaction.FIRST_SHARE)
     async with stage(tmp_path, wire, ollama=cause, main=None) as on:
         text = await check_compaction(on, "fallback model")
-        assert "No summary by the summary model: " in text and cause.reason in text
-        assert text.endswith("The main model is used instead.")
+        assert "The summary model does not work: " in text and cause.reason in text
+        assert text.endswith("The main model writes summaries instead.")
         assert await on.status() == (
             "Compaction Health\n  Ollama: healthy (1/3 failures)\n  Mode: normal\n  Last attempt: 0 min ago\n"
             "  Pending retries: 0"
@@ -199,8 +199,8 @@ async def test_when_both_fail_a_stub_stands_for_it_until_it_is_paid(tmp_path: Pa
     await seed(tmp_path, with_checkpoint=False)
     async with stage(tmp_path, wire, ollama=cause, main=cause, seconds=0.4 if cause.name == "timeout" else 30) as on:
         text = await check_compaction(on, "emergency truncation")
-        assert "No summary could be made: " in text and cause.reason in text
-        assert text.endswith("A summary is written as soon as a model can; nothing is lost meanwhile.")
+        assert "I could not summarise the conversation: " in text and cause.reason in text
+        assert text.endswith("I will try again until a model can; nothing is lost.")
         stub = (await window_of(on.core)).summary
         assert stub == STUB
         assert await on.status() == (

@@ -310,11 +310,11 @@ def link_outside(world: World) -> None:
 @pytest.mark.parametrize(
     ("hinder", "words"),
     [
-        (full, f"memory/{DAY} is full: 1,048,576 bytes are the limit"),
+        (full, f"memory/{DAY} is full: the limit is 1,048,576 bytes"),
         (folder, f"is a directory: memory/{DAY}"),
-        (link, f"memory/{DAY} is or lies behind a symbolic link"),
-        (linked_folder, f"memory/{DAY} is or lies behind a symbolic link"),
-        (link_outside, f"memory/{DAY} is or lies behind a symbolic link"),
+        (link, f"memory/{DAY} is a symbolic link, or lies behind one"),
+        (linked_folder, f"memory/{DAY} is a symbolic link, or lies behind one"),
+        (link_outside, f"memory/{DAY} is a symbolic link, or lies behind one"),
     ],
     ids=["full", "a folder", "a link", "behind a link", "a link outside"],
 )
@@ -329,7 +329,7 @@ async def test_a_file_that_cannot_be_written_is_refused_in_words_in_the_log(
         async with world.running() as core:
             await turns(core, 2)
             assert notices(core) == []
-    assert f"notes of memory:here could not be kept: {words}" in caplog.text
+    assert f"notes of memory:here could not be stored: {words}" in caplog.text
     assert files(world) == before
     assert world.texts() == ["answer at 100", "answer at 101"]
 

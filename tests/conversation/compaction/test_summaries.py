@@ -21,13 +21,13 @@ DOWN = Answer(error=ModelErrorKind.NETWORK, message=GONE)
 LONG = f"question {'x' * 2_000}"
 """Without it, a compaction would free next to nothing."""
 TROUBLE = Answer(error=ModelErrorKind.SERVER, message="trouble")
-BEGUN = f"No summary by the summary model: ollama:qwen2.5:7b: {GONE}. The main model is used instead."
+BEGUN = f"The summary model does not work: ollama:qwen2.5:7b: {GONE}. The main model writes summaries instead."
 GIVEN_UP = (
-    f"No summary by the summary model: ollama:qwen2.5:7b: {GONE}. "
-    "The main model is used instead; the next try is in 30 min."
+    f"The summary model does not work: ollama:qwen2.5:7b: {GONE}. The main model writes summaries instead; I will try "
+    "it again in 30 min."
 )
-AGAIN = "Summaries are written by the summary model again."
-LATER = "A summary is written as soon as a model can; nothing is lost meanwhile."
+AGAIN = "The summary model writes summaries again."
+LATER = "I will try again until a model can; nothing is lost."
 
 
 class Main(ScriptedModel):
@@ -115,13 +115,15 @@ async def test_that_nobody_could_is_told_once_with_all_reasons(tmp_path: Path) -
     async with world.running() as core:
         for _ in range(3):
             await world.compact(core)
-        expected = f"No summary could be made: ollama:qwen2.5:7b: {GONE}; scripted:test: trouble. {LATER}"
+        expected = f"I could not summarise the conversation: ollama:qwen2.5:7b: {GONE}; scripted:test: trouble. {LATER}"
         assert world.told() == news(core) == [expected]
         world.main.summarises = Answer(SUMMARY)
         await world.compact(core)
         world.main.summarises = TROUBLE
         await world.compact(core)
-        assert len(world.told()) == 2 and world.told()[1].startswith("No summary could be made:"), "it is news again"
+        assert len(world.told()) == 2 and world.told()[1].startswith("I could not summarise the conversation:"), (
+            "it is news again"
+        )
 
 
 async def test_what_was_told_is_remembered_over_a_restart(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ async def test_while_the_demo_answers_nobody_is_asked_for_a_summary(tmp_path: Pa
     world.main.spec = "demo"
     async with world.running() as core:
         await world.compact(core)
-    assert world.told() == [f"No model could summarise. {LATER}"]
+    assert world.told() == [f"I could not summarise the conversation. {LATER}"]
 
 
 async def test_a_terminal_has_it_from_the_bus_alone(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tests.kills import recorded
 from tests.parts import sql
 
 DOWN = Answer(error=ModelErrorKind.NETWORK, message="nobody answers")
-PAID = "The summary that was owed is written now (LLM)."
+PAID = "The delayed summary is now written (LLM)."
 
 
 class DebtWorld(World):

@@ -34,7 +34,7 @@ async def test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_
     told = [text for text in world.texts() if text.startswith(TOO_SMALL)]
     assert len(told) == len(shown) == 2, "once in each context"
     first, *helps = told[0].splitlines()
-    assert all(part in first for part in ("tools 3", "reserve 256", "for what is said")), first
+    assert all(part in first for part in ("tools 3", "reserve 256", "for the conversation")), first
     assert helps[0] == "What helps:" and "larger window" in helps[1] and "tools.disabled" in told[0]
     assert world.texts().count("Well.") == 3
 
@@ -64,7 +64,7 @@ async def test_what_does_not_fit_because_of_what_was_said_is_explained_by_that(t
         await talk(core, "word " * 7_000)
     (text,) = world.texts()
     assert "The window of 8,192 tokens holds: prompt " in text and "conversation " in text
-    assert "- /compact sums the conversation up" in text
+    assert "- /compact summarises the conversation" in text
 
 
 @pytest.mark.promise("P-context-fits")

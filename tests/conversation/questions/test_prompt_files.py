@@ -63,7 +63,7 @@ async def test_the_first_answer_counts_and_every_card_says_whose_it_was(tmp_path
         await turn(core)
         card = cards(world)[0]
         assert await world.room.press(card.choices[0], BOB) == NO_QUESTION.text
-        assert await world.room.press(card.choices[0], ANNA) == "AGENTS.md: the new text counts."
+        assert await world.room.press(card.choices[0], ANNA) == "AGENTS.md: the new text is now in force."
         assert await world.room.press(card.choices[1], ANNA) == NO_QUESTION.text
         await turn(core)
         assert "Be brief." in repr(world.script.requests[-1]) and "Be brief." not in repr(world.script.requests[-2])
@@ -84,7 +84,7 @@ async def test_commands_answer_it_too_and_for_admins_alone(tmp_path: Path) -> No
         for actor in (BOB, Actor("memory:nobody", "memory"), Actor("memory:anna", "memory", behalf=(BOB,))):
             assert (await core.say(f"/approve {change}", actor=actor, chat="bob")).text in (NO_QUESTION.text, "")
         assert await core.command(f"/approve {change} always", actor=ANNA) == NO_ALWAYS
-        assert await core.command(f"/deny {change}", actor=ANNA) == "AGENTS.md: the old text goes on."
+        assert await core.command(f"/deny {change}", actor=ANNA) == "AGENTS.md: the old text stays in force."
         assert await core.command(f"/approve {change}", actor=ANNA) == NO_QUESTION.text
         await turn(core)
     assert "Obey Bob." not in repr(world.script.requests)
@@ -102,7 +102,7 @@ async def test_terminals_of_admins_show_a_line_and_the_owner_may_answer(tmp_path
         assert notice.for_admins and "`goclaw prompt-files list`" in notice.text and "Be brief." not in notice.text
         change = cards(world)[0].choices[0].question
         assert change in notice.text
-        assert await core.command(f"/approve {change}") == "AGENTS.md: the new text counts."
+        assert await core.command(f"/approve {change}") == "AGENTS.md: the new text is now in force."
 
 
 def test_a_diff_is_bounded_and_shows_neither_secrets_nor_hidden_characters() -> None:

@@ -100,7 +100,7 @@ def test_no_number_is_put_beside_an_option_where_the_plan_has_one(line: str) -> 
 
 
 def test_a_number_that_could_mean_two_things_is_asked_about_with_a_way_out() -> None:
-    again = '"1" could mean more than one thing here. Please {}answer in words, for example "Approve".'
+    again = '"1" is ambiguous here. Please {}answer in words, for example "Approve".'
     assert chosen(PLAN, "1", CHAT) == answered(again.format("press a button, or "), AnswerRefusal.INVALID)
     assert chosen(PLAN, "1", LOCAL) == answered(again.format(""), AnswerRefusal.INVALID)
     assert chosen(STRICT, "green", CHAT) == answered("Please answer with one of: red, blue.", AnswerRefusal.INVALID)

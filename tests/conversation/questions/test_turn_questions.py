@@ -103,7 +103,7 @@ async def test_a_script_that_changes_while_it_is_asked_for_is_not_run(tmp_path: 
             "exec runs contained.\n\nIn the workspace, in the sandbox `bubblewrap`, without network.",
         ),
         ("bubblewrap", "host", "In the workspace, in the sandbox `bubblewrap`, with the network `host`."),
-        ("off", "none", "nothing contains what commands do.**\n\nIn the workspace, without a sandbox."),
+        ("off", "none", "commands run without containment.**\n\nIn the workspace, without a sandbox."),
     ],
 )
 async def test_a_question_says_where_a_command_runs_and_what_it_reaches(
@@ -208,7 +208,7 @@ async def test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answ
         await core.say("go", actor=guest, session=GUEST, chat="guest")
         question = await asked(core)
         here, *there = await arrived(world, 3)
-        assert "Asked instead: Chef, Boss." in here.text and question.id not in here.text and here.choices == ()
+        assert "I asked Chef, Boss instead." in here.text and question.id not in here.text and here.choices == ()
         assert [delivery.address.chat for delivery in there] == ["chef", "boss"]
         assert all([choice.label for choice in d.choices] == ["Allow once", "Always", "Deny"] for d in there)
         assert (await core.gateway.choose(guest, question.id, 0)).text == NO_QUESTION.text
@@ -228,7 +228,7 @@ async def allowed_for_good(core: Core, line: str = "git status", by: Actor = ann
     await core.say("go", actor=anna, session=ANNA)
     question = await asked(core)
     assert (await core.gateway.decide(by, question.id, ALWAYS)).text == (
-        "Allowed, from now on without asking. /approvals lists it."
+        "Always allowed from now on. /approvals lists it."
     )
     await core.settled()
 
@@ -372,7 +372,7 @@ async def test_after_a_no_the_like_is_not_asked_again_and_three_of_them_end_the_
         assert told[0]["result"] == "denied: the user did not approve exec" and told[0]["command"] == "rm -rf build"
         assert ["nobody was asked again" in result["result"] for result in told] == [False, True, True]
         assert len(asked_so_far(core)) == 1 and sandbox.ran == []
-    assert world.texts()[-1] == "I stopped: 3 tool calls in this turn were denied. Tell me how to go on instead."
+    assert world.texts()[-1] == "I stopped: 3 tool calls in this turn were denied. Tell me how to continue."
 
 
 async def test_a_no_is_remembered_over_a_restart_and_forgotten_with_its_turn(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ async def test_however_it_is_decided_the_message_says_so_and_has_no_buttons_any_
             [
                 (lambda name: core.command(f"/approve {name}", actor=anna, session=ANNA), "✓ Allowed by Anna"),
                 (lambda name: core.command(f"/deny {name.upper()}", actor=chef, session=ANNA), "✗ Denied by Chef"),
-                (lambda name: core.command("/stop", actor=anna, session=ANNA), "✗ Not asked any more"),
+                (lambda name: core.command("/stop", actor=anna, session=ANNA), "✗ No longer needed"),
                 (None, "✗ Not answered in time"),
             ],
             1,

@@ -57,10 +57,10 @@ def test_the_words_are_one_order(text: str, order: ScheduleOrder) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ad tea", "/schedule ad: there is no such order; did you mean `add`?"),
-        ("pause", "/schedule pause: which one? Name it: /schedule pause NAME"),
-        ("add tea --mesage hello", "--mesage: no such option; did you mean `message`?"),
-        ("add tea --at --message hello", "--at: there is no value behind it"),
+        ("ad tea", "/schedule ad: unknown action; did you mean `add`?"),
+        ("pause", "/schedule pause: which schedule? Send /schedule pause NAME"),
+        ("add tea --mesage hello", "--mesage: unknown option; did you mean `message`?"),
+        ("add tea --at --message hello", "--at: the value is missing"),
         ("add tea --message don't", "a quotation mark is not closed"),
         ("add tea --budget much", "--budget much: should be a number of US dollars"),
         ("pause tea --at 20m", "--at is for /schedule add"),

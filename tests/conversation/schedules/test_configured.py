@@ -87,5 +87,5 @@ async def test_a_persons_schedule_of_the_same_name_stays_and_a_time_that_has_pas
         await follow(core, {"tea": TEA, "old": {"at": "2001-01-01T08:00", "message": "x"}})
         (stored,) = await core.schedules.of(HERE)
         assert not stored.job.configured
-    assert "schedules.tea of the configuration does not run: there is a schedule named tea already" in caplog.text
-    assert "schedules.old of the configuration does not run: its time has passed" in caplog.text
+    assert ("schedules.tea in the configuration does not run: there is already a schedule named tea") in caplog.text
+    assert "schedules.old in the configuration does not run: its time has passed" in caplog.text

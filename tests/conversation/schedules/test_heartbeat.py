@@ -94,10 +94,10 @@ async def test_a_file_that_asks_nothing_makes_no_call(tmp_path: Path, text: str)
     assert orders_in(text) == ""
     world = awake(tmp_path, orders=text)
     async with world.running() as core:
-        assert "says nothing yet" in await ask(core, "/heartbeat on")
+        assert "is empty, so the heartbeat" in await ask(core, "/heartbeat on")
         await beat(core, world)
         assert world.script.requests == [] and await states(core) == []
-        assert f"{FILE} says nothing" in await ask(core, "/heartbeat now")
+        assert f"{FILE} is empty" in await ask(core, "/heartbeat now")
 
 
 async def test_it_reads_the_file_when_it_runs(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_budget_of_the_day_is_said_once_and_holds_until_the_next_day(tmp
         for _ in range(8):
             await beat(core, world)
         assert len(model.requests) == 2, "after $0.60"
-        assert world.texts()[1:] == ["The heartbeat has used up its budget of today ($0.50); it goes on tomorrow."]
+        assert world.texts()[1:] == ["The heartbeat has used up today's budget ($0.50); it continues tomorrow."]
         assert "is used up (heartbeat.budget_per_day)" in await ask(core, "/heartbeat now")
         await pass_time(core, world, 15 * HOUR)  # into the next day: one is due at once
         assert len(model.requests) == 3
@@ -181,7 +181,7 @@ async def test_it_can_be_turned_off_and_on_again(tmp_path: Path) -> None:
         ]:
             assert (await ask(core, f"/heartbeat {order}")).startswith(begins)
         assert len(await core.schedules.of(ANN)) == 1
-        assert "those of heartbeats" in await ask(core, "/schedule add heartbeat-x --every 1h --message Hi")
+        assert "reserved for heartbeats" in await ask(core, "/schedule add heartbeat-x --every 1h --message Hi")
 
 
 async def test_it_follows_settings_and_zone_as_they_are_now(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ async def test_failures_are_reported_once_and_back_off(tmp_path: Path) -> None:
         runs = await core.schedules.runs(HERE, "tea")
         assert {run.state for run in runs} == {"failed"}
         assert len(runs) < 7, "each failure doubles the pause"
-        assert sum("further failures in a row are not reported" in text for text in world.texts()) == 1
+        assert sum("I will not report further failures in a row" in text for text in world.texts()) == 1
         assert len(world.texts()) == 1
 
 
@@ -236,7 +236,7 @@ async def test_a_call_that_would_ask_is_refused_and_the_person_hears_of_it(tmp_p
         await pass_time(core, world, 60)
         assert trail.times == 0
         (text,) = world.texts()
-        assert text.startswith("I could not.") and "nobody was there to ask: risky" in text
+        assert text.startswith("I could not.") and "nobody was there to approve it: risky" in text
 
 
 async def test_a_job_whose_maker_lost_the_right_stops_and_says_so(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ async def test_a_job_whose_maker_lost_the_right_stops_and_says_so(tmp_path: Path
         (stored,) = await core.schedules.of(HERE)
         assert stored.state == "stopped" and "allowedTools" in stored.note
         (text,) = world.texts()
-        assert text.startswith("The schedule tea is stopped: memory:ann may not run it any more")
+        assert text.startswith("The schedule tea has stopped: memory:ann may no longer run it")
 
 
 async def test_a_maker_who_may_not_write_to_another_chat_any_more_hears_of_it_in_their_own(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ async def test_people_see_and_change_their_own_jobs(tmp_path: Path) -> None:
         for change in (core.schedules.pause, core.schedules.resume, core.schedules.run, core.schedules.remove):
             with pytest.raises(StateError, match="there is no schedule named tea"):
                 await change(ben, "tea")
-        with pytest.raises(StateError, match="there is a schedule named tea already"):
+        with pytest.raises(StateError, match="there is already a schedule named tea"):
             await hourly(core, world, actor=ann, session="memory:ann")
         with pytest.raises(AccessDenied):
             await hourly(core, world, actor=ann, session="memory:ben", name="other")

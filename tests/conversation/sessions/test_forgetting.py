@@ -146,7 +146,7 @@ async def test_old_turns_go_once_a_day_and_the_rest_is_shown_as_before(
         await core.sessions.forgetter.prune()
         assert await core.messages() == [UserMessage("recent"), AssistantMessage("1")]
         assert media(world) == []
-        assert "2 rows of 1 sessions were older than retention.days (30): deleted" in caplog.text
+        assert "deleted 2 rows of 1 sessions, older than retention.days (30)" in caplog.text
         await said(core, "now")
         assert len(world.script.requests[-1].messages) == 3 and "ancient" not in str(world.script.requests[-1])
         world.clock.advance(60 * DAY)
@@ -198,7 +198,7 @@ async def test_what_memory_could_not_forget_is_tried_again_also_after_a_restart(
         forgetter = core.sessions.forgetter
         assert await forgetter.forget("memory:here") == (2, False)
         await forgetter.prune()
-        assert "has not forgotten yet: the memory index cannot be used" in caplog.text
+        assert "has not deleted its copy yet: the memory index cannot be used" in caplog.text
     world.memory = Forgetful()
     async with world.running() as core:
         forgetter = core.sessions.forgetter

@@ -107,7 +107,7 @@ async def test_a_model_whose_cache_cannot_follow_the_policy_is_not_chosen(
     monkeypatch.setattr(open_room, "find_provider", lambda name: half)
     policy = {"cache": {"after_tools": True}}
     async with models_of(tmp_path, agent=[script], summary=[], agents={"main": {"policy": policy}}) as models:
-        with pytest.raises(ConfigError, match=r"agents\.main\.policy\.cache\.after_tools: half has a prompt cache"):
+        with pytest.raises(ConfigError, match=r"agents\.main\.policy\.cache\.after_tools: the prompt cache of half"):
             await models.choose("memory:here", "half:nova")
         assert await models.chosen("memory:here") == ""
 

@@ -106,10 +106,15 @@ async def test_agent_chooses_for_the_session_and_the_choice_survives_a_restart(t
     ("by", "session", "text", "answer"),
     [
         (ANNA, ANNA, "/agent", "clerk answers here (by agents.routes)."),
-        (ANNA, ANNA, "/agent cok", "There is no agent 'cok' for you. Did you mean cook?"),
-        (GUEST, GUEST, "/agent cook", "There is no agent 'cook' for you. Available: clerk."),
-        (GUEST, GUEST, "/agent", "No agent is available to you here: main is not among those of your role"),
-        (BOB, BOB, "/agent main", "main answers in this conversation from the next message on."),
+        (ANNA, ANNA, "/agent cok", "You have no agent 'cok'. Did you mean cook?"),
+        (GUEST, GUEST, "/agent cook", "You have no agent 'cook'. Available: clerk."),
+        (
+            GUEST,
+            GUEST,
+            "/agent",
+            ("No agent is available to you here: your role does not include main"),
+        ),
+        (BOB, BOB, "/agent main", "main answers in this conversation, starting with the next message."),
         (GUEST, GUEST, "/agents", "- clerk: Files letters.\n\n"),
         (ANNA, ANNA, "/agents", "- clerk: Files letters. (answers here)\n- cook: Cooks. (/cook)"),
     ],
@@ -167,7 +172,7 @@ async def test_a_route_to_an_agent_that_is_not_there_lets_nobody_less_bound_answ
     world = world_of(tmp_path, agents={**AGENTS, "routes": [{"agent": "ghost"}]})
     async with world.running() as core:
         await said(core, ANNA)
-    assert "agent ghost to answer, and there is none" in world.texts()[0] and world.script.requests == []
+    assert "agent ghost to answer, but there is no such agent" in world.texts()[0] and world.script.requests == []
 
 
 async def test_its_own_policy_ends_its_turn(tmp_path: Path) -> None:
@@ -224,7 +229,7 @@ async def test_a_message_for_another_agent_does_not_join_the_turn_that_runs(tmp_
 
 async def test_a_role_says_also_which_agents_are_started_for_a_task(tmp_path: Path) -> None:
     roles = {"guest": {"agents": ["main", "clerk"]}}
-    script = [asks_for("do it", handing("x", kind="cook")), says("that may work for this person", "I may not.")]
+    script = [asks_for("do it", handing("x", kind="cook")), says("this person may use no kind of agent", "I may not.")]
     world = world_of(tmp_path, script, roles=roles)
     async with world.running() as core:
         await said(core, GUEST, "do it")

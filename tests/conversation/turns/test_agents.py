@@ -158,7 +158,7 @@ async def test_a_kind_that_is_none_is_named_with_those_that_there_are(tmp_path: 
         await core.say("do it")
         await core.settled()
         assert results(await core.messages()) == [
-            """{"error": "no kind of agent is called 'wizard': there are reader, writer"}"""
+            """{"error": "there is no kind of agent 'wizard': there are reader, writer"}"""
         ]
 
 
@@ -179,7 +179,7 @@ async def test_what_agents_spend_counts_into_the_turn_that_they_work_for(tmp_pat
     async with world.running() as core:
         await core.say("do it")
         await core.settled()
-    assert "I stopped: this turn took 45 tokens, and 40 are allowed (limits.turn_tokens)." in world.texts()
+    assert "I stopped: this turn used 45 tokens; the limit is 40 (limits.turn_tokens)." in world.texts()
 
 
 async def test_stop_reaches_every_agent_and_leaves_each_call_a_result(tmp_path: Path) -> None:

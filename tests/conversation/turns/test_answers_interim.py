@@ -217,7 +217,7 @@ async def test_the_hook_for_what_goes_out_judges_each_of_them(tmp_path: Path) ->
         await core.say("work")
         await core.settled()
         said = [message for message in await core.messages() if isinstance(message, AssistantMessage)]
-    assert world.texts() == ["ONE", "This answer is held back: it names a customer", "END"]
+    assert world.texts() == ["ONE", "This answer is withheld: it names a customer", "END"]
     assert [len(message.calls) for message in said] == [1, 1, 1, 0] and "secret" not in str(said)
 
 

@@ -356,7 +356,7 @@ async def test_a_file_is_no_answer_to_a_question_and_the_question_stays(tmp_path
         async with asyncio.timeout(PATIENCE):
             await core.room.heard()  # the question
         said = await core.say("this one", files=[document("a.txt", b"x")])
-        assert "a file or a voice message cannot be one: answer in words, then send it again" in said.text
+        assert "A file or voice message cannot answer it: answer in text first, then send it again" in said.text
         assert (await core.gateway.now("memory:here")).questions and inbox(world) == {}
         attached, content = document("b.txt", b"of what is answered")
         answered = replace(attached, origin=Provenance(SourceKind.AGENT))

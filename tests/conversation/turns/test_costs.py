@@ -39,7 +39,7 @@ async def test_a_turn_ends_before_the_request_after_its_tokens_are_spent(tmp_pat
         await core.settled()
         assert (await core.sessions.ports.spending.of_session("memory:here")).requests == 2
     assert world.texts() == [
-        "I stopped: this turn took 130,000 tokens, and 100,000 are allowed (agents.main.policy.max_tokens)."
+        "I stopped: this turn used 130,000 tokens; the limit is 100,000 (agents.main.policy.max_tokens)."
     ]
 
 
@@ -49,7 +49,7 @@ async def test_a_turn_ends_when_it_has_cost_enough_and_the_next_one_begins_anew(
         for text in ("go", "and now?"):
             await core.say(text)
             await core.settled()
-    assert world.texts() == ["I stopped: this turn took $0.70, and $0.50 is allowed (limits.turn_cost).", "fine"]
+    assert world.texts() == ["I stopped: this turn used $0.70; the limit is $0.50 (limits.turn_cost).", "fine"]
 
 
 async def test_what_is_spent_is_known_after_a_restart(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ async def test_a_person_has_a_day_over_all_sessions_and_nobody_elses(tmp_path: P
         said = world.texts()[:3]
         assert said[0] == "one"
         assert said[1] == (
-            "I stopped: your requests of today took 65,000 tokens, and 65,000 are allowed (limits.daily_tokens). "
-            "I can go on after midnight."
+            "I stopped: your requests today used 65,000 tokens; the limit is 65,000 (limits.daily_tokens). I can "
+            "continue after midnight."
         )
         assert said[2] == "two"
         now = datetime.fromtimestamp(world.clock.now()).astimezone()
@@ -100,7 +100,7 @@ async def test_the_budget_of_a_role_holds_for_its_people_alone(tmp_path: Path) -
         assert "Today: $0.70 of $0.50" in await core.command("/status", actor=cem, session="memory:cem", chat="cem")
         assert "Today" not in await core.command("/status", actor=ben, session="memory:ben", chat="ben")
     assert sorted(world.texts()[:4]) == [
-        "I stopped: your requests of today took $0.70, and $0.50 is allowed (roles.child.daily_cost). I can go on "
+        "I stopped: your requests today used $0.70; the limit is $0.50 (roles.child.daily_cost). I can continue "
         "after midnight.",
         "one",
         "three",
@@ -121,7 +121,7 @@ async def test_what_has_no_price_is_not_counted_and_that_is_said(tmp_path: Path)
         ]
         await core.database.write(*rows)
         with pytest.raises(
-            LimitReached, match=r"\$0\.75, and \$0\.50 is allowed .*; 2 answers of unknown price not cou"
+            LimitReached, match=r"\$0\.75; the limit is \$0\.50 .*; 2 answers of unknown price not incl"
         ):
             await core.sessions.costs.check_day(person)
 
@@ -146,4 +146,4 @@ async def test_a_compaction_that_somebody_orders_is_not_made_when_the_day_is_spe
         await core.settled()
         await core.say("/compact")
         await core.settled()
-    assert world.texts()[-1].startswith("I stopped: your requests of today took 65,000 tokens")
+    assert world.texts()[-1].startswith("I stopped: your requests today used 65,000 tokens")

@@ -153,7 +153,7 @@ async def test_a_request_waits_for_those_before_it_and_then_learns_whether_there
         other = await request(two, "q", "t3", Call(0, 1, 10, 0.0, fails=False))
         assert other == "answered" and not before.done() and not behind.done(), "one person does not wait for another"
         assert [line for _, line in await two.lines("p")] == [
-            "0 of 150 tokens, up to 190 tokens more for requests that run"
+            "0 of 150 tokens, up to 190 tokens more for running requests"
         ]
         assert await before == "answered"
         assert await behind == "answered", "140 of 150 tokens were used"
@@ -232,7 +232,7 @@ async def test_two_conversations_of_a_person_do_not_spend_the_same_rest_of_a_day
         while not world.clock.sleepers:
             await before_the_next_look()
         assert len(world.script.requests) == 1, "the rest of the day may be used up by the first one"
-        assert "more for requests that run" in await core.command("/status", chat="a")
+        assert "more for running requests" in await core.command("/status", chat="a")
         world.script.gate.set()
         await core.settled_in(world.clock)
         assert len(world.script.requests) == 2, "4,000 of 5,000 tokens leave room for one more"
@@ -241,7 +241,7 @@ async def test_two_conversations_of_a_person_do_not_spend_the_same_rest_of_a_day
         assert core.sessions.costs.reservations.own == {}
     said = world.texts()
     assert said[:2] == ["one", "two"] or "two" in said
-    assert said[-1].startswith("I stopped: your requests of today took 8,000 tokens, and 5,000 are allowed")
+    assert said[-1].startswith("I stopped: your requests today used 8,000 tokens; the limit is 5,000")
 
 
 async def test_a_request_that_fails_or_is_stopped_leaves_its_share_to_others(tmp_path: Path) -> None:
@@ -321,5 +321,5 @@ async def test_no_summary_is_asked_for_once_the_day_is_spent_and_that_is_why(tmp
         async with core.sessions.compactor.attempt("memory:here", aloud=False) as attempt:
             assert list(await attempt.summarizers()) == []
             assert attempt.no_source().startswith(
-                "No summary could be made: your requests of today took 4,000 tokens, and 4,000 are allowed"
+                "I could not summarise the conversation: your requests today used 4,000 tokens, and 4,000 are allowed"
             )

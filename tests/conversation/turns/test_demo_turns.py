@@ -19,8 +19,8 @@ from tests.llm.wires import OPENAI
 from tests.parts import GivenModels
 
 FRESH = (
-    "scripted:test answers now and begins with a fresh context. What was said with the demo stays in the transcript, "
-    "unseen by it."
+    "scripted:test answers now and starts with a fresh context. It does not see your messages with the demo; they "
+    "stay in the transcript."
 )
 SMALL: dict[str, Any] = {"compaction": {"max_messages": 7, "min_messages": 2}}
 
@@ -66,7 +66,7 @@ async def test_what_real_models_said_before_the_demo_stays(tmp_path: Path) -> No
     await life(world, DemoModel(), "hello?", "again?")
     script = ScriptedModel([Answer("A cat."), Answer("Yes.")])
     told = await life(world, script, "what is there?")
-    assert told == [FRESH.replace("begins with a fresh context", "goes on where a real model was last")]
+    assert told == [FRESH.replace("starts with a fresh context", "continues where a real model stopped")]
     assert "I shall remember the cat." in said(script.requests[0]) and "[demo" not in said(script.requests[0])
     assert await life(world, script, "sure?") == [], "it is told once"
     assert "[demo" not in said(script.requests[1]) and "hello?" not in said(script.requests[1])

@@ -189,7 +189,7 @@ async def test_an_answer_that_is_denied_is_replaced_by_the_reason(tmp_path: Path
     world.hooks = hooks("message_out", hook=Ears(lambda event: HookAnswer(deny="it names a customer")))
     async with world.running() as core:
         await talk(core, "hi")
-    assert world.texts() == ["This answer is held back: it names a customer"]
+    assert world.texts() == ["This answer is withheld: it names a customer"]
 
 
 async def test_a_text_before_a_tool_call_is_a_message_out_too(tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ async def test_a_file_that_cannot_be_had_is_named_instead(tmp_path: Path) -> Non
         await core.settled()
         heard = (await core.messages())[0]
     assert heard == UserMessage(
-        "see\n[Picture cat.png: could not be fetched: there is no file gone]\n"
-        "[Voice message: could not be fetched: there is no file v]"
+        "see\n[Picture cat.png: could not be fetched: there is no file gone]\n[Voice message: could not be fetched: "
+        "there is no file v]"
     )
     assert world.texts() == ["What was in it?"]
 
@@ -206,7 +206,7 @@ async def test_an_empty_answer_is_said_to_be_one(tmp_path: Path) -> None:
     ("stop", "sentence"),
     [
         (Stop.REFUSAL, "(The model refused to answer.)"),
-        (Stop.FILTERED, "(The provider's filter stopped the answer. Another wording or another model may help.)"),
+        (Stop.FILTERED, "(The provider's filter blocked the answer. Try other words or another model.)"),
     ],
 )
 async def test_an_answer_that_was_declined_is_not_called_empty(tmp_path: Path, stop: Stop, sentence: str) -> None:
@@ -223,7 +223,7 @@ async def test_half_an_answer_does_not_look_whole(tmp_path: Path, stop: Stop) ->
     async with world.running() as core:
         await core.say("tell me")
         await core.settled()
-    assert world.texts()[0].startswith("Once upon a ti\n\n[The answer stops here: ")
+    assert world.texts()[0].startswith("Once upon a ti\n\n[The answer ends here: ")
 
 
 async def test_a_window_that_is_full_before_the_first_word_is_made_room_in(tmp_path: Path) -> None:

@@ -135,9 +135,9 @@ async def test_a_terminal_gets_those_of_the_session_alone_and_hears_what_is_gone
         text, more = await core.gateway.artifact(SESSION, key)
         assert PLANTED in text and not more
         for session, asked in (("memory:elsewhere", key), (SESSION, ""), (SESSION, key[:20]), (SESSION, '","')):
-            assert (await core.gateway.artifact(session, asked))[0] == "there is no such artifact in this session"
+            assert (await core.gateway.artifact(session, asked))[0] == "this session has no such artifact"
         (world.folder / "blobs" / "media" / key).unlink()
-        assert await core.gateway.artifact(SESSION, key) == ("it is not kept any more", False)
+        assert await core.gateway.artifact(SESSION, key) == ("it is no longer stored", False)
 
 
 async def test_a_long_one_is_cut_for_the_terminal(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ async def fail() -> str:
         (
             {"repeated_calls": 2},
             calls(3, same=True),
-            "I stopped: I asked for the same look call more than 2 times in a row (limits.repeated_calls).",
+            "I stopped: I repeated the same look call more than 2 times in a row (limits.repeated_calls).",
         ),
         (
             {"failed_calls": 2},
             calls(3, same=True),
-            "I stopped after 2 tool calls in a row that failed (limits.failed_calls).",
+            "I stopped after 2 failed tool calls in a row (limits.failed_calls).",
         ),
         (
             {"turn_seconds": 2},  # in which a slow machine, too, asks and hears the first words
@@ -109,7 +109,7 @@ async def test_what_a_limit_kept_from_running_has_a_result_and_the_next_turn_beg
         await core.settled()
     results = [message for message in stored if isinstance(message, ToolResult)]
     assert [result.call_id for result in results] == [call.id for call in many.calls]
-    assert {result.content for result in results} == {'{"error": "not finished: a limit of the turn was reached"}'}
+    assert {result.content for result in results} == {'{"error": "not finished: the turn reached a limit"}'}
     assert trail.times == 0, "nothing of an answer runs that asks for too much"
     assert world.texts()[-1] == "Fine."
 

@@ -30,7 +30,7 @@ async def test_status_shows_admins_where_the_window_comes_from(tmp_path: Path) -
     world.models.served.open(SPEC, "http://here").learn(window=200_000, origin=WindowOrigin.SERVER)
     async with world.running() as core:
         text = await core.command("/status")
-    assert "  Model window: 200,000 tokens, as the server says\n" in text
+    assert "  Model window: 200,000 tokens, according to the server\n" in text
 
 
 async def test_what_was_learnt_of_a_server_is_kept_over_a_restart(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ async def test_what_was_learnt_of_a_server_is_kept_over_a_restart(tmp_path: Path
 
 STYLES = {
     CallStyle.STRUCTURED: "  Model trial: it calls tools\n",
-    CallStyle.TEXT: "  Model trial: it calls tools as text: they are read\n",
-    CallStyle.NONE: "  Model trial: it answers, but makes no calls: fine for talk, not for tools\n",
+    CallStyle.TEXT: "  Model trial: it calls tools as text, which GoClaw reads\n",
+    CallStyle.NONE: "  Model trial: it answers but makes no calls: good for conversation, not for tools\n",
 }
 
 

@@ -95,7 +95,7 @@ async def stopping(world: World, hang: Hang, clock_steps: Callable[[], None]) ->
         await begun(hang.told)
         clock_steps()
         async with asyncio.timeout(PATIENCE):
-            assert (await answering).startswith("Stopping: the turn has been told to end")
+            assert (await answering).startswith("Stopping: the turn is still finishing")
         yield core
         hang.over.set()
 

@@ -96,7 +96,7 @@ async def test_whoever_is_set_up_reads_one_line(tmp_path: Path, monkeypatch: pyt
         (
             WITH_TELEGRAM,
             [User("tui:ann")],
-            "Telegram: users.json lists no Telegram user, so no message there is answered.",
+            "Telegram: users.json lists no Telegram user, so nobody gets an answer there.",
         ),
         ({"telegram": {"enabled": False}}, [], "`goclaw setup` connects a model."),
     ],

@@ -31,7 +31,7 @@ async def test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcrip
         await core.settled()
         assert outcomes(core) == [Outcome.CUT, Outcome.ANSWERED]
     cut, rest = world.texts()
-    assert cut.startswith("Once upon a ti\n\n[The answer stops here: ") and LIMIT in cut and 'Say "go on"' in cut
+    assert cut.startswith("Once upon a ti\n\n[The answer ends here: ") and LIMIT in cut and 'Say "go on"' in cut
     assert not answer.notice and notice.notice and f"{answer.text}\n\n{notice.text}" == cut and rest == "me."
     assert text_of(world.script.requests[1].messages[1]) == "Once upon a ti", "its own words alone"
 
@@ -57,7 +57,7 @@ async def test_the_rest_is_asked_for_three_times_at_most(tmp_path: Path) -> None
         assert outcomes(core) == [Outcome.CUT]
     assert len(world.script.requests) == 4
     (text,) = world.texts()
-    assert text.count("Once upon a ti") == 4 and text.count("[The answer stops here: ") == 1
+    assert text.count("Once upon a ti") == 4 and text.count("[The answer ends here: ") == 1
 
 
 @pytest.mark.promise("P-answered-once")

@@ -19,7 +19,7 @@ CONVERSATION: list[Message] = [
     ToolResult("2", "exec", "a.txt"),
     ToolResult("1", "read", '{"error": "file not found: a.txt"}', is_error=True),
     AssistantMessage("There is nothing."),
-    AssistantMessage("[The answer stops here.]", notice=True),
+    AssistantMessage("[The answer ends here.]", notice=True),
 ]
 
 

@@ -178,7 +178,7 @@ async def test_one_that_hangs_is_ended(model: FakeModel, clock: SteppedClock, py
         asking = asyncio.create_task(embedder.embed(["hang"]))
         await eventually(lambda: "hang" in model.embedded())
         await moved(clock, ANSWER_SECONDS)
-        with pytest.raises(EmbeddingError, match="does not answer; it was ended"):
+        with pytest.raises(EmbeddingError, match="did not answer and was stopped"):
             await asking
         await has_ended(model.begun()[0]["pid"])
 
@@ -199,7 +199,7 @@ async def test_a_model_that_is_too_large_from_the_start_says_what_to_change(
 ) -> None:
     (model.path / "large").touch()
     async with opened(model, clock, python, embedder_memory=200) as embedder:
-        with pytest.raises(EmbeddingError, match=r"takes \d+ MB, memory.embedder_memory allows 200: raise it"):
+        with pytest.raises(EmbeddingError, match=r"uses \d+ MB, but memory.embedder_memory allows 200: raise that"):
             await embedder.embed(["one"])
 
 

@@ -25,5 +25,5 @@ async def test_without_one_it_is_the_python_that_runs_this() -> None:
 
 @pytest.mark.parametrize("path", ["/nowhere/python", "/", "/bin/true", "/bin/false"])
 async def test_what_is_no_python_is_told(path: str) -> None:
-    with pytest.raises(ConfigError, match=rf"memory.embedder_python: {path} does not work as a Python does"):
+    with pytest.raises(ConfigError, match=rf"memory.embedder_python: {path} is not a working Python"):
         await interpreter(Path(path), ["numpy"])

@@ -1,4 +1,4 @@
-"""`notebook_edit`: one cell changes, the notebook stays valid, and everything else stays as it was."""
+"""`notebook_edit`: one cell changes, the notebook stays valid, and everything else is unchanged."""
 
 import json
 

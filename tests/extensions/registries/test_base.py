@@ -1,4 +1,4 @@
-"""What an entry is, its digest, and which version is the newest."""
+"""What an entry is, its digest, and which version is the newest version."""
 
 from itertools import pairwise
 from typing import Any

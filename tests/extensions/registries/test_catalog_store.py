@@ -80,7 +80,7 @@ def test_what_is_published_is_kept_as_it_is_and_published_once(shelf: CatalogSto
 
 def test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn(shelf: CatalogStore) -> None:
     shelf.publish(document(), "tui:ann", 1.0)
-    with pytest.raises(ChangedEntry, match=r"data-tools 1\.0\.0 is published already as something else"):
+    with pytest.raises(ChangedEntry, match=r"data-tools 1\.0\.0 is already published with other content"):
         shelf.publish(document(description="Other."), "tui:ann", 2.0)
     assert shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", "tui:ann") and names(shelf) == []
     with pytest.raises(ChangedEntry):
@@ -90,7 +90,7 @@ def test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn(
 
 def test_a_name_is_its_first_publishers(shelf: CatalogStore) -> None:
     shelf.publish(document(), "tui:ann", 1.0)
-    with pytest.raises(ForeignName, match="belongs to somebody else"):
+    with pytest.raises(ForeignName, match="belongs to another publisher"):
         shelf.publish(document(version="2.0.0"), "tui:eve", 2.0)
     with pytest.raises(ForeignName):
         shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", "tui:eve")
@@ -106,7 +106,7 @@ def test_a_name_is_its_first_publishers(shelf: CatalogStore) -> None:
 def test_a_version_is_a_toolset_or_an_mcp_server_and_not_both(shelf: CatalogStore) -> None:
     """Whoever uses `data-tools 1.0.0` does not say which: the one would be used in place of the other."""
     shelf.publish(document(), "tui:ann", 1.0)
-    with pytest.raises(ChangedEntry, match="published already as something else"):
+    with pytest.raises(ChangedEntry, match="already published with other content"):
         shelf.publish({**document(), "kind": "mcp-server"}, "tui:ann", 2.0)
     assert shelf.publish({**document(), "kind": "agent"}, "tui:ann", 2.0), "an agent is used by its toolsets"
 
@@ -250,7 +250,7 @@ def test_a_file_of_a_newer_goclaw_is_left_alone(shelf: CatalogStore, path: Path)
         connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
     for use in (lambda: shelf.entries(), lambda: shelf.publish(document("x"), "tui:ann", 1.0)):
-        with pytest.raises(StateError, match="of a newer GoClaw"):
+        with pytest.raises(StateError, match="a newer GoClaw wrote"):
             use()
     assert path.read_bytes() == before
 
@@ -262,7 +262,7 @@ def test_a_file_that_is_used_for_long_is_not_called_damaged(
     shelf.publish(document(), "tui:ann", 1.0)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StateError, match="is used by another program"):
+        with pytest.raises(StateError, match="another program has locked"):
             shelf.entries()
 
 

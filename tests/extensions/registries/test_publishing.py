@@ -168,7 +168,7 @@ async def test_another_content_under_a_chosen_version_is_said_with_what_helps(tm
     scene.publisher = scene.restarted()
     await scene.looks()
     why, for_good = scene.reports[PLACE]
-    assert "published already as something else" in why and for_good
+    assert "already published with other content" in why and for_good
     assert "give it another `version` (agents.main.exports.finding.version)" in why
     assert scene.newest() == "Search."
 

@@ -88,7 +88,9 @@ def test_a_version_that_nobody_chose_is_another_one_with_every_change() -> None:
     versions = {made(SPECS), made(changed), made(SPECS, "https://elsewhere.example/mcp")}
     assert len(versions) == 3 and made(list(SPECS)) in versions
     assert all(version_order(each, 5.0) < version_order("0.0.1", 0.0) for each in versions), "a chosen one is newer"
-    assert version_order(max(versions), 1.0) < version_order(min(versions), 2.0), "the last published one is the newest"
+    assert version_order(max(versions), 1.0) < version_order(min(versions), 2.0), (
+        "the last published one is the newest version"
+    )
     chosen = configured({"planning": {**PLANNING, "version": "2.1.0"}})
     assert documents(offer(chosen, "corp", SPECS, ADDRESS))["toolset planning"]["version"] == "2.1.0"
 

@@ -65,7 +65,7 @@ def test_the_newest_version_counts_unless_one_is_pinned(shelf: CatalogStore) -> 
     have(shelf, *(toolset(version=version, remotes=[REMOTE]) for version in ("1.9.0", "1.10.0", "2.0.0-rc.1")))
     assert resolved(shelf, version="1.9.0").about.startswith("data-tools 1.9.0 ")
     assert resolved(shelf).about.startswith("data-tools 2.0.0-rc.1 ")
-    assert "has no version 3.0.0 of data-tools; it has 2.0.0-rc.1, 1.10.0, 1.9.0" in refused(shelf, version="3.0.0")
+    assert "has no version 3.0.0 of data-tools; available: 2.0.0-rc.1, 1.10.0, 1.9.0" in refused(shelf, version="3.0.0")
 
 
 def test_what_was_fetched_too_long_ago_says_nothing_of_the_newest_and_all_of_a_pinned_version(
@@ -86,13 +86,13 @@ def test_a_digest_pins_what_the_version_is_from_the_first_time(shelf: CatalogSto
     have(shelf, document)
     assert resolved(shelf, version="1.0.0", sha256=digest(document)).settings.url
     words = refused(shelf, version="1.0.0", sha256="0" * 64)
-    assert f"is not what {PLACE}.sha256 says: it has {digest(document)}" in words
+    assert f"does not match {PLACE}.sha256: its hash is {digest(document)}" in words
 
 
 def test_why_there_is_nothing_is_told(shelf: CatalogStore) -> None:
-    assert "catalogue of the registry corp was not fetched yet" in refused(shelf)
+    assert "catalogue of the registry corp has not been fetched yet" in refused(shelf)
     shelf.tried("corp", NOW, "it is down")
-    assert "not fetched yet (it is down)" in refused(shelf)
+    assert "has not been fetched yet (it is down)" in refused(shelf)
     agent = {"kind": "agent", "name": "helper", "version": "1.0.0", "toolsets": ["data-tools"]}
     have(shelf, agent, toolset(tools=[], remotes=[REMOTE]))
     assert "helper of the registry corp is an agent; name one of its toolsets: data-tools" in refused(
@@ -120,7 +120,7 @@ def test_why_there_is_nothing_is_told(shelf: CatalogStore) -> None:
 )
 def test_an_address_that_is_none_for_us_is_passed_over(remote: dict[str, str], shelf: CatalogStore) -> None:
     have(shelf, toolset(remotes=[remote]), toolset("both", remotes=[remote, REMOTE]))
-    assert "has no address that can be used" in refused(shelf)
+    assert "has no usable address" in refused(shelf)
     assert resolved(shelf, toolset="both").settings.url == REMOTE["url"]
 
 
@@ -137,7 +137,7 @@ def test_who_has_the_name_of_a_registry_leads_it_into_no_network_of_ours(shelf: 
     """What the name means is said anew at each connection, by whoever runs that registry."""
     have(shelf, toolset(remotes=[{"url": "http://registry.example.org:6379/mcp"}]))
     assert not resolved(shelf).is_trusted
-    assert "without encryption" in refused(shelf, headers={"Authorization": "Bearer x"})
+    assert "unencrypted address" in refused(shelf, headers={"Authorization": "Bearer x"})
     assert not resolved(shelf, registry={"url": "https://other.example.org"}).is_trusted
 
 
@@ -145,7 +145,7 @@ def test_headers_go_to_nobody_without_encryption_unless_the_network_is_ones_own(
     have(shelf, toolset(remotes=[{"url": "http://tools.example.org/mcp"}]))
     secret: dict[str, Any] = {"headers": {"Authorization": "Bearer secret-word"}}
     words = refused(shelf, **secret)
-    assert "without encryption (tools.example.org)" in words and "secret-word" not in words
+    assert "unencrypted address (tools.example.org)" in words and "secret-word" not in words
     assert resolved(shelf, **secret, private=True).settings.headers and resolved(shelf).settings.url
 
 
@@ -155,10 +155,10 @@ def test_what_it_wants_of_the_operator_is_told_by_name(shelf: CatalogStore) -> N
         toolset(remotes=[{**REMOTE, "headers": ["X-Key"]}]),
         toolset("local", packages=[{**NPM, "variables": ["DATA_KEY"]}]),
     )
-    assert f"wants the headers X-Key; set them in {PLACE}.headers" in refused(shelf)
+    assert f"needs the headers X-Key; set them in {PLACE}.headers" in refused(shelf)
     assert resolved(shelf, headers={"x-key": "1"}).settings.url
     local: dict[str, Any] = {"toolset": "local", "packages": True}
-    assert f"wants the variables DATA_KEY; set them in {PLACE}.env" in refused(shelf, **local)
+    assert f"needs the variables DATA_KEY; set them in {PLACE}.env" in refused(shelf, **local)
     assert resolved(shelf, **local, env={"DATA_KEY": "1"}).settings.variables() == {"DATA_KEY": "1"}
 
 
@@ -168,7 +168,7 @@ def server(*packages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def test_a_package_is_started_only_where_the_operator_lets_it(shelf: CatalogStore) -> None:
     have(shelf, server(NPM, PYPI))
-    assert f"only packages: {PLACE}.packages lets one be fetched and started" in refused(shelf)
+    assert f"only packages: set {PLACE}.packages to fetch and start one" in refused(shelf)
     found = resolved(shelf, packages=True)
     assert (found.settings.command, found.settings.args) == ("npx", ("-y", "@ann/data@1.2.3", "serve"))
     assert found.settings.tools == {} and found.settings.allow == ()
@@ -206,7 +206,7 @@ def test_what_names_no_package_or_no_single_version_is_not_started(
     package: dict[str, Any], changes: dict[str, Any], shelf: CatalogStore
 ) -> None:
     have(shelf, server({**package, **changes}))
-    assert "no package of npm or PyPI with its version" in refused(shelf, packages=True)
+    assert "no npm or PyPI package of its version" in refused(shelf, packages=True)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_names_no_package_or_no_single_version_is_not_started(
 )
 def test_what_npx_takes_for_a_range_or_a_tag_is_no_version(version: str, shelf: CatalogStore) -> None:
     have(shelf, server({**NPM, "version": version}))
-    assert "no package of npm or PyPI with its version" in refused(shelf, packages=True)
+    assert "no npm or PyPI package of its version" in refused(shelf, packages=True)
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "1.2.3-rc.1", "1.2.3-beta+build.5", "10.20.30+x"])

@@ -205,9 +205,9 @@ async def test_a_key_that_is_missing_or_within_reach_is_refused(
         ({"host": "-oProxyCommand=x"}, "name or the address"),
         ({"host": "a b"}, "name or the address"),
         ({"port": 0}, "greater than or equal to 1"),
-        ({"identity_file": "/keys/%h"}, "ssh reads as something else"),
-        ({"known_hosts": "/a /b"}, "ssh reads as something else"),
-        ({"identity_file": "/keys/${HOME}"}, r"holds \$\{HOME\}, which is not filled in here"),
+        ({"identity_file": "/keys/%h"}, "has a special meaning for ssh"),
+        ({"known_hosts": "/a /b"}, "has a special meaning for ssh"),
+        ({"identity_file": "/keys/${HOME}"}, r"contains \$\{HOME\}, which GoClaw does not expand"),
         ({"proxy": "x"}, "Extra inputs"),
     ],
 )

@@ -185,7 +185,7 @@ async def test_a_folder_that_others_can_change_holds_no_socket(tmp_path: Path) -
     (tmp_path / "open").chmod(0o777)
     world = World(tmp_path)
     async with world.running() as core:
-        with pytest.raises(StateError, match="others can change it"):
+        with pytest.raises(StateError, match="others can change this folder"):
             async with open_socket(tmp_path / "open" / "s", core.gateway, world.clock, lambda: ""):
                 pass
     assert not (tmp_path / "open" / "s").exists()
@@ -248,7 +248,7 @@ async def test_nonsense_is_refused_in_words_and_the_connection_stays(tmp_path: P
     assert got[1].startswith('{"reason":"not a frame: Input tag \'dance\'')
     assert '"type":"attached"' in got[2]
     assert got[3].startswith('{"reason":"not a frame: ')
-    assert got[4].startswith('{"reason":"attached already; open another connection"')
+    assert got[4].startswith('{"reason":"already attached; open another connection"')
     assert '"type":"status"' in got[5]
 
 

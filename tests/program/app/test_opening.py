@@ -56,7 +56,7 @@ async def test_a_start_without_the_store_that_the_folder_was_used_with_says_so(
         assert "was last used with" not in caplog.text
         async with asyncio.timeout(60), open_app(Config.model_validate(values | more), with_channels=False):
             pass
-    assert f"was last used with {place.shown}, and `store` is not set now" in caplog.text
+    assert f"was last used with {place.shown}, but `store` is no longer set" in caplog.text
     await copied(Config.model_validate(values), place, tmp_path / "state" / "goclaw.db", replace=True)
     caplog.clear()
     async with asyncio.timeout(60), open_app(Config.model_validate(values), with_channels=False):

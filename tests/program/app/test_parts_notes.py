@@ -84,7 +84,7 @@ async def test_a_daemon_of_an_earlier_version_that_still_runs_is_not_robbed_of_i
     note = tmp_path / f"work/memory/users/{ANN.key}/tea.md"
     keep(note, "tea")
     with running(config):
-        with pytest.raises(StateError, match="is of an earlier version: `goclaw restart` first"):
+        with pytest.raises(StateError, match="runs an older version: `goclaw restart` first"):
             async with open_environment(config, users, SteppedClock()):
                 pass
     assert note.read_text() == "tea" and not (config.state_dir / "notes").exists()

@@ -43,7 +43,7 @@ async def test_switching_it_on_makes_folders_moves_nothing_and_says_where_the_fi
         assert (own.root / "AGENTS.md").exists() and (own.root / "shared").readlink() == tmp_path / "work"
         assert not (tmp_path / "state/people/tui.bob").exists(), "made when it is used"
     assert sorted(path.name for path in (tmp_path / "work").iterdir()) == before
-    told = f"in {tmp_path / 'state/people'}; files from before stay in {tmp_path / 'work'}, which each sees as shared/"
+    told = f"in {tmp_path / 'state/people'}; older files stay in {tmp_path / 'work'}, which everybody sees as shared/"
     assert caplog.text.count(told) == 1
     async with open_environment(config(tmp_path), users, SteppedClock()) as environment:
         assert (await environment.workspace(ANN)).root == tmp_path / "work", "and back"

@@ -41,7 +41,7 @@ async def test_a_catalogue_is_fetched_while_the_daemon_runs_and_a_changed_versio
             registry.items = [item(toolset(description="Other words."))]
             await until(clock, lambda: "registries.corp" in app.foundation.sources.faults)
             assert "toolset data-tools 1.0.0 is not what it was" in app.foundation.sources.faults["registries.corp"]
-            assert "has changed what it said" in app.foundation.alerts.open()["registry corp"]
+            assert "has changed a published entry" in app.foundation.alerts.open()["registry corp"]
             registry.items = [item(toolset())]
             await until(clock, lambda: "registries.corp" not in app.foundation.sources.faults)
             assert app.foundation.alerts.open() == {}
@@ -60,6 +60,6 @@ async def test_a_registry_that_is_down_delays_nothing_and_the_status_says_so(tmp
             silent.set()
             await until(clock, lambda: "registries.corp" in app.foundation.sources.faults)
             assert "does not answer now (HTTP 50" in app.foundation.sources.faults["registries.corp"]
-            assert "do not work; /tools says which" in (await details(app, "tui:ann")).lines["Tools"]
+            assert "in tools or their servers; /tools lists them" in (await details(app, "tui:ann")).lines["Tools"]
             await until(clock, lambda: "tools.from_registry.data" in app.foundation.sources.faults)
-            assert "was not fetched yet" in app.foundation.sources.faults["tools.from_registry.data"]
+            assert "has not been fetched yet" in app.foundation.sources.faults["tools.from_registry.data"]

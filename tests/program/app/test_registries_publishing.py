@@ -69,6 +69,6 @@ async def test_without_the_mcp_server_nothing_is_told_which_the_status_says(tmp_
         async with open_app(published_by(tmp_path, registry), clock) as app:
             await eventually(lambda: bool(app.foundation.sources.faults))
             why = app.foundation.sources.faults["mcp.server.enabled"]
-            assert "no gateway could use what `publish_to` offers" in why
-            assert "1 of them" in (await details(app, "tui:ann")).lines["Tools"]
+            assert "no gateway could use what `publish_to` publishes" in why
+            assert "1 fault in tools" in (await details(app, "tui:ann")).lines["Tools"]
     assert registry.put == []

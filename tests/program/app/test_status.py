@@ -46,7 +46,7 @@ async def test_tools_that_do_not_work_are_counted_for_admins(tmp_path: Path) -> 
     async with asyncio.timeout(30), open_app(config) as app:
         await app.foundation.sources.settled(20)
         shown = await details(app, "tui:me")
-        assert shown.lines["Tools"].startswith("1 of them or of their servers do not work")
+        assert shown.lines["Tools"].startswith("1 fault in tools or their servers")
         assert "Tools" not in shown.without_others().lines
 
 
@@ -82,4 +82,4 @@ async def test_a_daemon_that_takes_no_messages_says_so_in_the_first_line(tmp_pat
     async with asyncio.timeout(30), open_app(config) as app:
         broken = replace(app, probe=Probe(refused, dict, app.foundation.clock))
         shown = await details(broken, "tui:me")
-    assert "but it takes no messages: the database cannot be written" in shown.lines["Daemon"]
+    assert "but it accepts no messages: the database cannot be written" in shown.lines["Daemon"]

@@ -45,7 +45,7 @@ def test_a_token_is_for_somebody_who_is_listed(state: Path, capsys: pytest.Captu
     assert run(["token", "add", "laptop", "--user", "tui:ann"]) == 0
     (state / "users.json").write_text('{"users": {}}')
     assert run(["token", "list"]) == 0
-    assert "not in users.json: of no use" in capsys.readouterr().out
+    assert "not in users.json, so not valid" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("state")
@@ -67,5 +67,5 @@ def test_a_terminal_sends_its_token_nowhere_without_care(
 def test_a_listener_for_others_needs_a_credential(capsys: pytest.CaptureFixture[str]) -> None:
     reached = ["--set", "http.enabled=true", "--set", "http.host=0.0.0.0", "config", "check"]
     assert run(reached) == 78
-    assert "no credential is set" in capsys.readouterr().err
+    assert "no setting requires a credential" in capsys.readouterr().err
     assert run(["--set", "http.clients=true", *reached]) == 0

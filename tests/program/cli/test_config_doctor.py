@@ -29,4 +29,4 @@ def test_what_may_cost_is_said_on_standard_error_and_can_be_left_out(capsys: pyt
     run(["doctor", "--offline"])
     output = capsys.readouterr()
     assert "which may cost" not in output.err
-    assert "✓ model: openai-chat:gpt, as configured in `models.agent`. Not asked (--offline)" in output.out
+    assert "✓ model: openai-chat:gpt, as configured in `models.agent`. Not contacted (--offline)" in output.out

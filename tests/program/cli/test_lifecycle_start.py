@@ -50,7 +50,7 @@ def test_where_systemd_has_the_daemon_it_starts_it(systemd: FakeSystemd, capsys:
 def test_a_daemon_that_runs_is_no_error(systemd: FakeSystemd, daemon: Daemon, capsys: Capture) -> None:
     assert run(["start"]) == 0
     said = capsys.readouterr().err
-    assert f"runs already (pid {daemon.pid})" in said
+    assert f"already running (pid {daemon.pid})" in said
     assert "`goclaw stop`" in said and "`goclaw logs -f`" in said and "`goclaw send TEXT`" in said
     assert systemd.calls == []
 
@@ -64,7 +64,7 @@ def test_the_daemon_of_the_service_is_restarted_by_systemd(
     assert run(["restart"]) == 0
     assert systemd.calls[len(before) :] == ["restart goclaw.service"]
     assert run(["start"]) == 0
-    assert "run by systemd" in capsys.readouterr().err
+    assert "systemd runs it" in capsys.readouterr().err
 
 
 def test_options_for_the_daemon_of_the_service_are_refused_in_words(

@@ -77,7 +77,7 @@ def test_lines_are_chosen_by_turn_session_and_level(
     assert run(["logs", *arguments]) == 0
     said = capsys.readouterr()
     assert events(said.out) == found
-    assert ("nothing of that kind" in said.err) == (not found)
+    assert ("no matching lines" in said.err) == (not found)
 
 
 def test_older_files_are_read_when_the_newest_has_too_few(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "approve", "odd", "--yes"]) == 0
     output = capsys.readouterr()
-    assert "odd  connected: misbehaving 1, protocol " in output.out and "nothing of odd has changed" in output.err
+    assert "odd  connected: misbehaving 1, protocol " in output.out and "no tool of odd has changed" in output.err
     file = state / "mcp-tools.json"
     kept = json.loads(file.read_text()) if file.exists() else {}
     kept["odd"] = {"echo": {"name": "echo", "description": "Says nothing.", "input_schema": {}}}
@@ -64,7 +64,7 @@ def test_the_list_says_which_tools_are_left_out_and_that_it_was_cut(
 
 def test_what_could_not_be_looked_at_is_not_called_unchanged(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "approve", "none", "--yes"]) != 0
-    assert "none could not be asked for its tools" in capsys.readouterr().err
+    assert "none did not list its tools" in capsys.readouterr().err
     (state / "mcp-tools.json").write_text("[1]")
     assert run(["mcp", "approve", "odd", "--yes"]) == 78
     assert "mcp-tools.json in the state folder cannot be read" in capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_servers_of_registries_are_among_them(state: Path, capsys: pytest.Captur
     config = {"registries": {"corp": {"url": "http://127.0.0.1:9"}}, "tools": {"from_registry": {"data": line}}}
     (state / "config.yaml").write_text(json.dumps(config))
     assert run(["mcp", "list"]) == 0
-    assert capsys.readouterr().out.startswith("data  the catalogue of the registry corp was not fetched yet")
+    assert capsys.readouterr().out.startswith("data  the catalogue of the registry corp has not been fetched yet")
     assert run(["mcp", "approve", "data", "--yes"]) == 1
     assert run(["mcp", "approve", "date", "--yes"]) == 78
     assert "no MCP server is called date; see `mcp.servers` and `tools.from_registry`" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_an_index_is_made_anew_from_what_is_there(state: Path, capsys: pytest.Ca
     status = json.loads(capsys.readouterr().out)
     assert (status["files"], status["conversations"]) == (1, 1)
     assert run(["memory", "search", "nothing of the kind"]) == 0
-    assert "nothing is found" in capsys.readouterr().out
+    assert "no results" in capsys.readouterr().out
 
 
 def test_what_cannot_be_asked_is_said_and_fails(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,4 +115,4 @@ def test_a_tool_that_is_run_alone_asks_the_daemon_for_conversations(
     owners, of_another = capsys.readouterr().out.split("nothing that was said matches")
     assert "the key is under the flower pot" in owners and "the key is" not in of_another
     assert run(["tool", "run", "transcript_search", "--input", wanted]) == 1
-    assert "no daemon runs that has them" in capsys.readouterr().out
+    assert "no daemon is running" in capsys.readouterr().out

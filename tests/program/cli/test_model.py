@@ -84,8 +84,8 @@ async def test_the_main_model_changes_and_every_comment_stays(state: Path, capsy
     old = state / "config.yaml.old"
     assert (old.read_text(), old.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (BEFORE, 0o640, 0o640)
     assert capsys.readouterr().out.splitlines() == [
-        "state/config.yaml: models.agent is ollama:qwen3:8b, then demo now, ollama:gemma3, then demo before",
-        "state/config.yaml.old: the file as it was",
+        "state/config.yaml: models.agent is now ollama:qwen3:8b, then demo, ollama:gemma3, then demo before",
+        "state/config.yaml.old: the previous file",
         "Asking ollama:qwen3:8b for one tool call …",
     ]
     assert load_config().config.models.agent == ("ollama:qwen3:8b", "demo")
@@ -112,7 +112,7 @@ async def test_a_chosen_model_that_does_not_answer_is_chosen_and_its_servers_wor
     assert await goclaw("model", "qwen3:8b") == 0
     assert load_config().config.models.agent == ("ollama:qwen3:8b",)
     error = capsys.readouterr().err
-    assert "it was chosen, but does not answer" in error and "the weights are on strike" in error
+    assert "chosen, but it does not answer" in error and "the weights are on strike" in error
     assert names(state) == ["config.yaml"]
 
 
@@ -125,9 +125,9 @@ async def test_a_new_installation_gets_a_file_with_that_key_alone(state: Path) -
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("qwen3", "'qwen3' fits several models:\ngoclaw: ollama:qwen3:30b\ngoclaw: ollama:qwen3:8b\n"),
-        ("ollama:qwen4:8b", "no provider lists a model 'ollama:qwen4:8b'; did you mean ollama:qwen3:8b?"),
-        ("embed", "no provider lists a model 'embed'"),
+        ("qwen3", "'qwen3' matches several models:\ngoclaw: ollama:qwen3:30b\ngoclaw: ollama:qwen3:8b\n"),
+        ("ollama:qwen4:8b", "no provider offers a model 'ollama:qwen4:8b'; did you mean ollama:qwen3:8b?"),
+        ("embed", "no provider offers a model 'embed'"),
         ("openai-chat:gpt", "no key; set OPENAI_API_KEY"),
         ("nonsense:x", "nonsense"),
     ],

@@ -65,7 +65,7 @@ def test_agents_registries_servers_and_tools_of_packages_are_there_for_every_com
 ) -> None:
     described = out(capsys, "agents", "describe", "chat")
     assert "3 tool calls" in described and "9,000 tokens" in described and "Talks." in described
-    assert "corp was not fetched yet" in out(capsys, "registry", "list")
+    assert "corp has not been fetched yet" in out(capsys, "registry", "list")
     assert "data  " in out(capsys, "mcp", "list")
     assert "look_up" in out(capsys, "tool", "list")
     assert out(capsys, "tool", "run", "look_up") == "found\n"

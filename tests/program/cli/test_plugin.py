@@ -35,7 +35,7 @@ def test_a_plugin_is_added_listed_and_removed(state: Path, tmp_path: Path, capsy
         assert run(["plugin", "add", "./garden"]) == 0
     output = capsys.readouterr()
     assert output.out == "added garden-tools 1.0: tools.garden\n"
-    assert output.err == "goclaw: the daemon that runs has it after `goclaw restart`\n"
+    assert output.err == "goclaw: `goclaw restart`\n"
     assert run(["plugin", "list"]) == 0
     assert capsys.readouterr().out == f"garden-tools 1.0: tools.garden\n  from {source}\n"
     assert run(["plugin", "list", "--json"]) == 0
@@ -45,9 +45,9 @@ def test_a_plugin_is_added_listed_and_removed(state: Path, tmp_path: Path, capsy
     assert capsys.readouterr().out == "from a package\n"
     assert run(["plugin", "remove", "garden-tools"]) == 0
     output = capsys.readouterr()
-    assert output.out == "removed garden-tools 1.0\n" and "no daemon runs, and the next start has it" in output.err
+    assert output.out == "removed garden-tools 1.0\n" and "the next start of the daemon uses it" in output.err
     assert run(["plugin", "remove", "garden-tools"]) == 1
-    assert capsys.readouterr().err == "goclaw: no plugin is called garden-tools; there are: none\n"
+    assert capsys.readouterr().err == "goclaw: there is no plugin garden-tools; installed: none\n"
 
 
 def recorded(state: Path, source: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_plugin_that_cannot_be_restored_is_left_out_and_stops_no_start(
     recorded(state, tmp_path / "gone")
     loaded = load_given(Options(), restoring=True)
     ((what, why),) = loaded.packaged.faults.items()
-    assert what == "plugin garden-tools" and str(tmp_path / "gone") in why and "tried again" in why
+    assert what == "plugin garden-tools" and str(tmp_path / "gone") in why and "tries again" in why
     assert f"warning: {what}: {why}" in capsys.readouterr().err
     assert run(["plugin", "restore"]) == 1
     assert [plugin.name for plugin in read_record(state).plugins] == ["garden-tools"]
@@ -105,7 +105,7 @@ def test_declare_check_prints_every_fault_and_has_an_exit_code(
     good = put(folder / "good.py", TOOL.format(name="garden", says="x"))
     bad = put(folder / "bad.py", "import nothing_of_that_name\n\nnot_defined()\n")
     assert run(["declare", "check", str(good)]) == 0
-    assert capsys.readouterr().err == "goclaw: 1 file without a fault\n"
+    assert capsys.readouterr().err == "goclaw: 1 file checked, no faults\n"
     assert run(["declare", "check", str(good), str(bad)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["mine/bad.py:1:1", "mine/bad.py:3:1"]

@@ -96,7 +96,7 @@ def test_the_table_says_what_the_person_will_be_able_to_do(state: Path, capsys: 
     out = capsys.readouterr().out
     for row in (
         "Cem (tui:cem): child, ",
-        "  Asks first   web_fetch, web_search, and somebody else answers\n",
+        "  Asks first   web_fetch, web_search, answered by somebody else\n",
         "  Daily budget $0.50, 500,000 tokens\n",
         "  Quiet hours  20:00-07:00\n",
         "  Workspace    state/people/tui.cem\n",
@@ -128,7 +128,7 @@ def test_a_person_who_is_listed_is_shown_the_difference(state: Path, capsys: pyt
 def test_an_unknown_preset_names_the_four(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["users", "add", "tui:cem", "--preset", "gest"]) == 78
     err = capsys.readouterr().err
-    assert "unknown preset `gest`; did you mean `guest`? there are owner, adult, child, guest" in err
+    assert "unknown preset `gest`; did you mean `guest`? available: owner, adult, child, guest" in err
     assert files(state) == {}
 
 
@@ -159,7 +159,7 @@ def test_a_role_that_is_there_already_stays_and_the_table_shows_what_it_gives(
     assert run(["users", "add", "tui:cem", "--preset", "child", "--yes"]) == 0
     out = capsys.readouterr().out
     assert "  Tools        exec\n" in out and "  Daily budget $9.00\n" in out
-    assert "roles.child of state/config.yaml stays as it is, and is not the preset's: tools, " in out
+    assert "roles.child in state/config.yaml differs from the preset and stays unchanged: tools, " in out
     assert (state / "config.yaml").read_text() == text
 
 
@@ -170,7 +170,7 @@ def test_a_configuration_that_cannot_be_added_to_leaves_both_files_as_they_were(
     (state / "config.yaml").write_text("roles: {helper: {tools: [read]}}\n")
     before = files(state)
     assert run(["users", "add", "tui:cem", "--preset", "child", "--yes"]) == 1
-    assert "roles.child cannot be set in the configuration file as it is written there" in capsys.readouterr().err
+    assert "roles.child cannot be set in the present layout of the configuration file" in capsys.readouterr().err
     assert files(state) == before
 
 
@@ -183,7 +183,7 @@ def test_a_role_is_taken_back_when_the_entry_cannot_be_written(config: str, stat
     plans = presets.planned(loaded.config, [presets.Wanted("tui:cem", PRESETS["child"])])
     (state / "users.json").write_text('{"users": {"tui:cem": {"roles": ["admin"]}}}')
     before = files(state)
-    with pytest.raises(ConfigError, match="tui:cem was changed meanwhile; nothing was written"):
+    with pytest.raises(ConfigError, match="tui:cem was changed in the meantime; nothing was written"):
         presets.write(loaded, plans)
     assert files(state) == before
 

@@ -52,12 +52,12 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 def test_a_change_is_listed_with_its_diff_and_approved(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["prompt-files", "list"]) == 0
-    assert "no prompt file differs" in capsys.readouterr().err
+    assert "all prompt files match" in capsys.readouterr().err
     stage.write("Be brief.\n")
     assert run(["prompt-files", "list"]) == 0
     assert f"{stage.root}/AGENTS.md\n@@ -1 +1 @@\n-Be kind.\n+Be brief.\n" in capsys.readouterr().out
     run(["config", "check"])
-    assert f"{stage.root}/AGENTS.md was changed" in "".join(capsys.readouterr())
+    assert f"{stage.root}/AGENTS.md has changed" in "".join(capsys.readouterr())
     assert stage.used() == "Be kind."
     assert run(["prompt-files", "approve", "AGENTS.md", "--yes"]) == 0
     assert stage.used() == "Be brief."
@@ -79,7 +79,7 @@ def test_nothing_is_approved_without_a_yes_or_a_change(
     stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(["prompt-files", "approve", "--yes"]) == 1
-    assert "no change waits" in capsys.readouterr().err
+    assert "nothing to approve" in capsys.readouterr().err
     stage.write("Be brief.\n")
     assert run(["prompt-files", "approve", "SOUL.md", "--yes"]) == 1
     monkeypatch.setattr("typer.confirm", lambda text: False)

@@ -30,7 +30,7 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(alone: Path, caps
     assert (listed["user"], listed["to"], listed["text"]) == ("telegram:5", "telegram:5", text)
     assert [run(["schedule", order, "tea"]) for order in ("pause", "resume", "runs", "remove")] == [0, 0, 0, 0]
     paused, _, *others = capsys.readouterr().out.splitlines()
-    assert paused == "tea is paused until it is resumed.", "`/schedule` is an order for chats"
+    assert paused == "tea is paused until you resume it.", "`/schedule` is an order for chats"
     assert others == ["tea has not run yet.", "tea is removed."]
     assert run(["schedule", "list"]) == 0
     assert capsys.readouterr().out.startswith("There are no schedules.")
@@ -39,7 +39,7 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(alone: Path, caps
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["add", "tea", "--at", "soon", "--message", "x"], "`soon` is no time: write 20m, 8:00, tomorrow 8:00"),
+        (["add", "tea", "--at", "soon", "--message", "x"], "`soon` is not a time: write 20m, 8:00, tomorrow 8:00"),
         (["pause", "tea"], "there is no schedule named tea."),
         (["list", "--user", "telegram:7"], "telegram:7 is not in users.json"),
     ],

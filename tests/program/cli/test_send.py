@@ -191,7 +191,7 @@ async def test_a_message_behind_a_turn_that_waits_says_what_holds_it_up(
         assert (await second)[1]
     out, err = capsys.readouterr()
     assert question.id in (out if as_json else err)
-    assert ("not finished" in err) is not as_json
+    assert ("waiting for an earlier message" in err) is not as_json
 
 
 async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(
@@ -300,5 +300,5 @@ async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
         sending = asyncio.create_task(send.send_and_wait(world.config, "paint it", SESSION))
         await line.until("TextStreamed")
         line.hang_up()
-        with pytest.raises(StateError, match="it is answered at the next start, in session tui:me"):
+        with pytest.raises(StateError, match="the daemon answers it at the next start, in session tui:me"):
             await sending

@@ -92,7 +92,7 @@ def test_the_environment_is_not_copied_and_what_the_service_will_miss_is_named(
     systemd.gives(ANTHROPIC_API_KEY="x", PATH="/usr/bin")
     assert run(["service", "install"]) == 0
     said = capsys.readouterr().err
-    named = "set in this shell, and not seen by the service: GOCLAW_PROVIDERS__GROQ__API_KEY, HTTPS_PROXY, "
+    named = "set in this shell, but invisible to the service: GOCLAW_PROVIDERS__GROQ__API_KEY, HTTPS_PROXY, "
     assert f"{named}OPENROUTER_API_KEY\n" in said
     assert str(secrets) in said and "`goclaw setup`" in said
     assert SECRET not in unit.read_text() + said
@@ -135,7 +135,7 @@ def test_a_unit_that_is_not_ours_is_left_alone(
     else:
         unit.symlink_to("/dev/null")
     assert run(["service", command]) == 1
-    assert systemd.calls == [] and "not ours" in capsys.readouterr().err
+    assert systemd.calls == [] and "not written by GoClaw" in capsys.readouterr().err
     assert unit.is_symlink() if kind == "link" else unit.read_text() == "[Service]\nExecStart=/bin/true\n"
 
 
@@ -157,7 +157,7 @@ def test_installing_again_changes_only_what_is_different(
     run(["service", "install"])
     systemd.has(MainPID=4711)
     assert run(["service", "install"]) == 0
-    assert "as it was" in capsys.readouterr().err
+    assert "unchanged" in capsys.readouterr().err
     assert "restart goclaw.service" not in systemd.calls
     (tmp_path / "other.yaml").write_text("")
     assert run(["--config", str(tmp_path / "other.yaml"), "service", "install"]) == 0

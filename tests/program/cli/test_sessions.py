@@ -76,7 +76,7 @@ def test_an_export_is_a_new_file_or_standard_output(
     written = (tmp_path / "out.md").read_text()
     assert written.startswith("# Conversation `telegram:5`\n") and "> cat question" in written
     assert run(["sessions", "export", "telegram:5", "out.md"]) == 1
-    assert "out.md: exists already" in capsys.readouterr().err
+    assert "out.md: already exists" in capsys.readouterr().err
     assert (tmp_path / "out.md").read_text() == written
     for arguments in ([], ["-"]):
         assert run(["sessions", "export", "telegram:5", *arguments]) == 0

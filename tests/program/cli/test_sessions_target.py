@@ -29,17 +29,17 @@ def test_the_file_is_whole_and_private(tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten_not_even_what_came_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "out.md"
-    with pytest.raises(StateError, match=r"out\.md: exists already"):
+    with pytest.raises(StateError, match=r"out\.md: already exists"):
         write(path, meanwhile=lambda: path.write_text("theirs"))
     assert path.read_text() == "theirs"
-    with pytest.raises(StateError, match="exists already"), open_target(str(path)):
+    with pytest.raises(StateError, match="already exists"), open_target(str(path)):
         raise AssertionError("nothing is begun")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_link_that_leads_nowhere_is_somebodys_too(tmp_path: Path) -> None:
     (tmp_path / "out.md").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(StateError, match="exists already"), open_target(str(tmp_path / "out.md")):
+    with pytest.raises(StateError, match="already exists"), open_target(str(tmp_path / "out.md")):
         raise AssertionError("nothing is begun")
 
 
@@ -65,7 +65,7 @@ def test_a_file_system_without_links_works_too(tmp_path: Path, monkeypatch: pyte
         target.write("whole")
     assert path.read_text() == "whole" and list(tmp_path.iterdir()) == [path]
     two = tmp_path / "two.md"
-    with pytest.raises(StateError, match="exists already"):
+    with pytest.raises(StateError, match="already exists"):
         write(two, meanwhile=lambda: two.write_text("theirs"))
     assert two.read_text() == "theirs"
 

@@ -180,7 +180,7 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
         await telegram.world.say("00000000", user=8)
         await telegram.world.say(code, user=9, chat=-100)
         await telegram.world.say(code, user=5)
-        await asked.until("4. Others")
+        await asked.until("4. Other people")
         asked.type("telegram:6 child Cem", "", "")
         assert await asked.end() == 0
     for words in ("✓ openai-chat:echo answers", "✗ Telegram refuses", "✓ @claw_bot answers", "✓ Ann (telegram:5)"):
@@ -196,7 +196,7 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
     assert check.code == 0 and "warning" not in check.err
     weak = check.out.partition("Weak:")[2].partition("Rights:")[0]
     assert [line for line in weak.splitlines() if line.startswith("  ") and "→" not in line] == (
-        ["  this account is root: whatever gets past GoClaw has the whole machine"] if os.geteuid() == 0 else []
+        ["  GoClaw runs as root: anything that escapes it controls the whole machine"] if os.geteuid() == 0 else []
     )
 
     await home.start(telegram)
@@ -243,7 +243,7 @@ async def test_enter_skips_every_question(home: Installation) -> None:
     async with wizard(home) as asked:
         asked.type("", "")
         assert await asked.end() == 0
-    assert files(home) == set() and "Nothing new." in asked.said
+    assert files(home) == set() and "Nothing to change." in asked.said
 
 
 async def test_the_end_of_the_input_skips_every_question(home: Installation) -> None:
@@ -264,7 +264,7 @@ async def test_a_daemon_that_runs_goes_on_when_nothing_is_new(home: Installation
         async with wizard(home) as asked:
             asked.type("", "")
             assert await asked.end() == 0
-    assert asked.said.endswith("Nothing new.\n\nNext: `goclaw`\n")
+    assert asked.said.endswith("Nothing to change.\n\nNext: `goclaw`\n")
 
 
 async def test_options_answer_and_nothing_is_asked(home: Installation, telegram: FakeTelegram) -> None:
@@ -313,7 +313,7 @@ async def test_a_wrong_option_writes_nothing_and_fails(home: Installation, teleg
     [
         (("--owner-id", "@ann"), "usernames change hands"),
         (("--key-file", "nowhere"), "needs --model"),
-        (("--person", "telegram:6 gest"), "there are owner, adult, child, guest"),
+        (("--person", "telegram:6 gest"), "available: owner, adult, child, guest"),
         (("--model", "x:y", "--key-file", "nowhere"), "cannot be read"),
     ],
 )
@@ -326,7 +326,7 @@ async def test_a_folder_that_cannot_be_written_to_is_said_before_the_first_quest
     (home.folder / "file").write_text("")
     async with wizard(home, GOCLAW_STATE_DIR=str(home.folder / "file" / "state")) as asked:
         assert await asked.end() == 1
-    assert "cannot be written to" in asked.said and "The model" not in asked.said
+    assert "not writable" in asked.said and "The model" not in asked.said
 
 
 async def test_a_named_file_that_is_missing_is_made_there(home: Installation) -> None:
@@ -361,7 +361,7 @@ async def test_in_a_terminal_no_secret_is_shown(home: Installation, telegram: Fa
         ("Key for openai-chat (hidden)", lambda: KEY),
         ("Token (hidden)", lambda: telegram.token),
         ("Waiting", lambda: "5"),
-        ("no more]:", lambda: ""),
+        ("done]:", lambda: ""),
     ]
     async with wizard(home, terminal=True) as asked:
         for question, answer in steps:

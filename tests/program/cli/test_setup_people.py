@@ -29,7 +29,7 @@ async def test_people_are_shown_as_they_will_be_before_they_are_taken(tmp_path: 
     people, said = await chosen(tmp_path, "telegram:6 child Cem", "tui:gus guest", "", "")
     assert people == [Wanted("telegram:6", PRESETS["child"], "Cem"), Wanted("tui:gus", PRESETS["guest"])]
     assert all(f"   {preset.name:7}{preset.about}\n" in said for preset in PRESETS.values())
-    assert said.index("Daily budget $0.50") < said.index("Let them in like this?")
+    assert said.index("Daily budget $0.50") < said.index("Add these people?")
     assert not (tmp_path / "state").exists()
 
 
@@ -44,9 +44,9 @@ async def test_what_cannot_be_taken_says_why_and_asks_again(tmp_path: Path) -> N
     assert [each.key for each in people] == ["telegram:6"]
     reasons = (
         "should be `<channel>:<id>`",
-        "say as what: owner, adult, child, guest",
+        "choose a preset: owner, adult, child, guest",
         "`gest`",
-        "is you, who are admin",
+        "that is you, and you are the admin",
     )
     assert [words for words in reasons if words not in said] == []
 
@@ -63,7 +63,7 @@ async def test_people_who_are_listed_are_left_as_they_are(tmp_path: Path) -> Non
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "state" / "users.json").write_text('{"users": {"telegram:6": {}}}')
     people, said = await chosen(tmp_path, "telegram:6 owner", "")
-    assert people == [] and "is listed already; `goclaw users add telegram:6 --preset owner` shows" in said
+    assert people == [] and "is already listed; `goclaw users add telegram:6 --preset owner` shows" in said
 
 
 @table("text", ["", "telegram:6", "telegram:6 father Cem", "cem child"])

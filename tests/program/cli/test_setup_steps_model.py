@@ -44,7 +44,7 @@ async def test_a_number_and_a_key_that_works_are_a_choice(tmp_path: Path) -> Non
     assert f"1  {BEST_ANTHROPIC} (needs a key)" in heard.text and "[Enter: none for now]" in heard.text
     assert f"✓ {BEST_OPENAI} answers: " in heard.text
     assert provider.received[0].headers["Authorization"] == f"Bearer {KEY}"
-    assert "It answers, but makes no calls: fine for talk, not for tools." in heard.text
+    assert "It answers but makes no calls: good for conversation, not for tools." in heard.text
     assert [tool["function"]["name"] for tool in provider.received[0].body["tools"]] == ["note"]
     assert KEY not in heard.text
 
@@ -53,8 +53,8 @@ async def test_a_number_and_a_key_that_works_are_a_choice(tmp_path: Path) -> Non
     ("recording", "calls", "said"),
     [
         ("structured_call", CallStyle.STRUCTURED, "✓ It calls tools."),
-        ("text_call", CallStyle.TEXT, "✓ It calls tools as text: they are read."),
-        ("text", CallStyle.NONE, "! It answers, but makes no calls: fine for talk, not for tools."),
+        ("text_call", CallStyle.TEXT, "✓ It calls tools as text, which GoClaw reads."),
+        ("text", CallStyle.NONE, "! It answers but makes no calls: good for conversation, not for tools."),
     ],
 )
 async def test_how_the_model_calls_tools_is_tried_and_said(
@@ -124,7 +124,7 @@ async def test_a_key_that_is_known_need_not_be_typed(tmp_path: Path, monkeypatch
         provider.will(ANSWER)
         with dialogue("1", "") as heard:
             assert await chosen(tmp_path, heard, provider) == ModelChoice(BEST_OPENAI)
-    assert f"1  {BEST_OPENAI} (there is a key for openai-chat)" in heard.text
+    assert f"1  {BEST_OPENAI} (you have a key for openai-chat)" in heard.text
     assert "[Enter: the one in env OPENAI_API_KEY]" in heard.text
     assert provider.received[0].headers["Authorization"] == f"Bearer {KEY}"
 
@@ -160,7 +160,7 @@ async def test_a_key_of_another_provider_is_pointed_out(tmp_path: Path, monkeypa
     monkeypatch.setenv("GROQ_API_KEY", "gsk")
     with dialogue("") as heard:
         await chosen(tmp_path, heard)
-    assert "There is a key for groq: `groq:<model>` works, too." in heard.text
+    assert "You have a key for groq: `groq:<model>` works, too." in heard.text
 
 
 async def test_what_is_configured_is_kept_with_enter(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ async def test_a_token_that_is_known_is_kept_with_enter_and_tried(tmp_path: Path
         with dialogue("") as heard:
             known = settings(telegram) | {"telegram.token": WRONG}
             assert await bot(tmp_path, heard, **known) is None
-    assert "There is a token already (command line)." in heard.text and "refuses this token" in heard.text
+    assert "You already have a token (command line)." in heard.text and "refuses this token" in heard.text
 
 
 async def test_a_token_of_the_command_line_is_tried_and_not_asked_for(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_daemon_that_reads_this_bot_is_not_disturbed(tmp_path: Path) -> 
             async with scene(heard, tmp_path, **known) as set_up:
                 assert await find_owner(set_up, BotChoice("@claw_bot")) is None
         assert telegram.called("getUpdates") == []
-    assert f"GoClaw runs (pid {os.getpid()})" in heard.text and "`goclaw stop`" in heard.text
+    assert f"GoClaw is running (pid {os.getpid()})" in heard.text and "`goclaw stop`" in heard.text
     assert (tmp_path / "state" / LOCK).exists()
 
 

@@ -155,7 +155,10 @@ def test_only_what_was_answered_is_written(state: Path) -> None:
         ("http: {port: 1}\n", ["Add to it:", "models:", '  agent: ["anthropic:claude"]']),
         ("models:\n  summary: []\n", ["Below `models:` (state/config.yaml:1:1) add:", '  agent: ["anthropic:claude"]']),
         ("models:\n", ["Below `models:` (state/config.yaml:1:1) add:", '  agent: ["anthropic:claude"]']),
-        ("models:\n  agent: demo\n", ["state/config.yaml:2:3 has another model", '  agent: ["anthropic:claude"]']),
+        (
+            "models:\n  agent: demo\n",
+            ["config.yaml:2:3 already has another model", '  agent: ["anthropic:claude"]'],
+        ),
         ("models:\n  agent: [anthropic:claude]\n", []),
     ],
 )
@@ -205,7 +208,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(state: Path) -> None:
 def test_a_file_that_appears_meanwhile_is_not_replaced(state: Path) -> None:
     state.mkdir()
     (state / "second").write_text("old")
-    with pytest.raises(StateError, match="second: cannot be written: is there already; nothing was changed"):
+    with pytest.raises(StateError, match="second: cannot be written: already exists; nothing was changed"):
         with new_files({state / "new" / "first": "1", state / "second": "2"}):
             raise AssertionError("the block is not reached")
     assert [path.name for path in state.rglob("*")] == ["second"] and (state / "second").read_text() == "old"
@@ -224,7 +227,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(state: Path, monkeypatch: py
 def test_a_place_that_cannot_be_written_to_is_known_before_the_first_question(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     before = load(tmp_path / "file" / "state")
-    with pytest.raises(StateError, match="cannot be written to"):
+    with pytest.raises(StateError, match="not writable"):
         check_places(SetupPaths.of(before, None), before)
     inside = tmp_path / "state" / "workspace" / "config.yaml"
     with pytest.raises(ConfigError, match="inside the workspace"):

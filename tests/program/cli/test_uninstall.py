@@ -25,8 +25,8 @@ def test_the_service_goes_and_the_data_stay(systemd: FakeSystemd, capsys: Captur
     told = capsys.readouterr()
     assert str(Manager.USER.unit_path) in told.out and not Manager.USER.unit_path.exists()
     assert systemd.calls[-2:] == ["daemon-reload", "reset-failed goclaw.service"]
-    assert f"the data stay in {config.state_dir}" in told.err and config.state_dir.is_dir()
-    assert Path(sys.prefix).is_dir() and "the program itself: `" in told.out
+    assert f"your data stay in {config.state_dir}" in told.err and config.state_dir.is_dir()
+    assert Path(sys.prefix).is_dir() and "remove the program itself with `" in told.out
 
 
 @pytest.mark.promise("P-uninstall")

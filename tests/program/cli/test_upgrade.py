@@ -91,11 +91,11 @@ def test_a_command_ends_an_upgrade_that_was_cut(systemd: FakeSystemd, tmp_path: 
         (tmp_path / "beside").mkdir()
         journal.write(config.state_dir, found)
     assert run(["status"]) == 1
-    assert "removed what an upgrade to 0.2.0 that was cut had made" in capsys.readouterr().err
+    assert "removed the files of an interrupted upgrade to 0.2.0" in capsys.readouterr().err
     assert not (config.state_dir / UPGRADE_JOURNAL).exists() and not (tmp_path / "beside").exists()
 
 
 async def test_a_daemon_whose_upgrade_was_undone_before_it_had_the_folder_does_not_run(systemd: FakeSystemd) -> None:
-    with pytest.raises(StateError, match="was undone meanwhile"):
+    with pytest.raises(StateError, match="was undone in the meantime"):
         await serve(load_config(), is_tried=True)
     assert not load_config().config.database_path.exists()

@@ -50,7 +50,7 @@ def test_people_are_added_and_listed(state: Path, capsys: pytest.CaptureFixture[
 def test_the_list_says_so_when_there_is_nobody(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["users", "list"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("nobody is listed in state/users.json: only the owner of the state folder")
+    assert first.startswith("state/users.json lists nobody: only the owner of the state folder")
     assert "goclaw users add" in second
 
 
@@ -76,9 +76,8 @@ def test_a_person_is_added_with_a_workspace_of_their_own(state: Path, capsys: py
     assert f"workspace state/workspace, shared/ of the others, files and memory: {everybody}" in output
     assert "workspace state/people/tui.ann, files and memory: tui:ann\n" in output
     assert (
-        f"instructions to the agent in state/workspace (AGENTS.md, SOUL.md …) may be written by: {everybody}\n"
-        in output
-    )
+        f"who may write the agent's instructions in state/workspace (AGENTS.md, SOUL.md …): {everybody}\n"
+    ) in output
     assert "share the workspace" not in output
 
 
@@ -121,11 +120,11 @@ def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pyt
         "telegram.base_url is not encrypted",
         "does not look like a bot's token",
         "lists no Telegram user",
-        "others can look into the state folder (mode 755)",
-        "others can change who may do what (mode 666)",
+        "others can read the state folder (mode 755)",
+        "others can change users and their rights (mode 666)",
         "users.json tui:ann has no allowedTools",
         "workspace state/workspace, files and memory: the owner of the state folder, tui:ann (Ann)",
-        "instructions to the agent in state/workspace (AGENTS.md, SOUL.md …) may be written by: the owner of the state "
+        "who may write the agent's instructions in state/workspace (AGENTS.md, SOUL.md …): the owner of the state "
         "folder, tui:ann (Ann)",
         "workspace state/bob, files and memory: tui:bob",
         "session us, the whole conversation: tui:ann (Ann), tui:bob",
@@ -149,7 +148,7 @@ def test_the_check_does_not_say_that_a_guest_may_write(state: Path, capsys: pyte
     (state / "users.json").write_text(json.dumps({"users": users}))
     assert run(["config", "check"]) == 0
     out = capsys.readouterr().out
-    assert "may be written by: the owner of the state folder, tui:ann\n" in out
+    assert "who may write the agent's instructions in" in out and ": the owner of the state folder, tui:ann\n" in out
     assert "tui:ann has no allowedTools" in out
     assert "tui:gus has no allowedTools" not in out and "tui:ned has no allowedTools" not in out
     assert "  tui:gus  [guest]\n    Tools: read\n    Asks first: none\n    Writes files: nowhere\n" in out

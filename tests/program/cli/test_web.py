@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.common.auth.web_logins import OFF
 from goclaw.common.config.schema import Config
+from goclaw.common.core.files import shown_path
 from goclaw.errors import StateError
 from goclaw.gateway.servers.socket_file import open_socket
 from goclaw.program.app.web import page_address
@@ -20,7 +20,7 @@ from tests.harness import World
 
 pytestmark = pytest.mark.promise("P-web-login")
 LINK = "http://127.0.0.1:8137/#link=goclaw_" + "x" * 43
-UNKNOWN = "tui:eve is not in users.json: `goclaw users add tui:eve` first"
+UNKNOWN = "tui:eve is not in users.json; run `goclaw users add tui:eve` first"
 
 
 @pytest.fixture
@@ -90,10 +90,11 @@ async def test_the_browser_is_led_by_a_file_so_that_no_process_list_has_the_link
 
 async def test_what_is_missing_is_said_with_what_helps(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert await command(["web"]) == 1
-    assert "no GoClaw daemon answers; start one with `goclaw start`" in capsys.readouterr().err
+    assert "no GoClaw daemon answers; start it with `goclaw start`" in capsys.readouterr().err
     write(home, web=False)
     assert await command(["web"]) == 1
-    assert OFF in capsys.readouterr().err
+    file = shown_path(home / "config.yaml")
+    assert f"the web page is off: set `http.web: true` in {file}, then `goclaw restart`" in capsys.readouterr().err
 
 
 def test_a_link_leads_to_the_public_address_or_to_this_machine() -> None:

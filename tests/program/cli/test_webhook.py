@@ -46,7 +46,7 @@ def test_without_a_daemon_a_test_shows_the_text_and_sends_nothing(
     assert run(["webhook", "test", "github", str(place / "body.json")]) == 0
     out = capsys.readouterr().out
     assert "task for telegram:5, as telegram:5:\n\nReview A fix\n" in out
-    assert "no daemon runs: nothing was sent" in out
+    assert "no daemon is running, so nothing was sent" in out
 
 
 def test_headers_are_those_of_the_call(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +59,7 @@ def test_headers_are_those_of_the_call(place: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{}", "there is no `title` in this body"), ("{", "the body is no JSON"), (None, "body.json: cannot be read")],
+    [("{}", "there is no `title` in this body"), ("{", "the body is not JSON"), (None, "body.json: cannot be read")],
 )
 def test_what_does_not_fit_is_named(
     place: Path, content: str | None, said: str, capsys: pytest.CaptureFixture[str]

@@ -158,7 +158,7 @@ async def test_rows_of_the_target_are_refused_or_kept(config: Config, place: Pos
         (config.state_dir / "users.json").write_text('{"users": {}}')
         async with open_database(place) as database:
             await database.write(sql("INSERT INTO sessions (key, created_at, context_start) VALUES ('other', 1, 0)"))
-        with pytest.raises(StateError, match=r"the schema t_\w+ of .* has rows already \(1 of sessions\); `--replace`"):
+        with pytest.raises(StateError, match=r"the schema t_\w+ of .* already has rows \(1 of sessions\); `--replace`"):
             await copied(config, config.database_path, place)
         assert rows(server, place, "SELECT count(*) FROM state_files") == [(0,)]
         done = await copied(config, config.database_path, place, replace=True)
@@ -168,7 +168,7 @@ async def test_rows_of_the_target_are_refused_or_kept(config: Config, place: Pos
             assert kept.execute("SELECT key FROM sessions").fetchall() == [("other",)]
 
         (config.state_dir / "users.json").write_text("changed here")
-        with pytest.raises(StateError, match=rf"{config.database_path} has rows already \(.* of messages"):
+        with pytest.raises(StateError, match=rf"{config.database_path} already has rows \(.* of messages"):
             await copied(config, place, config.database_path)
         assert (config.state_dir / "users.json").read_text() == "changed here"
         done.kept.unlink()
@@ -183,7 +183,7 @@ async def test_nothing_is_copied_while_a_daemon_uses_one_of_the_two(
 ) -> None:
     monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.2)
     async with filled(config):
-        with open_state(config), pytest.raises(StateError, match=r"uses .*; `goclaw stop` ends it"):
+        with open_state(config), pytest.raises(StateError, match=r"uses .*; stop it with `goclaw stop`"):
             await copied(config, config.database_path, place)
         async with open_database(place):
             with pytest.raises(StateError, match=r"another GoClaw .* uses the schema"):
@@ -198,7 +198,7 @@ async def test_a_place_that_was_never_used_or_is_the_same_is_refused(config: Con
         await copied(config, config.database_path, place)
     with pytest.raises(StateError, match="there is no database yet"):
         await copied(config, place, config.database_path)
-    with pytest.raises(StateError, match="is both where the copy comes from and where it goes to"):
+    with pytest.raises(StateError, match="is both the source and the target of the copy"):
         await copied(config, place, place)
     assert not config.database_path.exists()
 
@@ -217,7 +217,9 @@ async def test_rows_that_come_in_differently_are_taken_back(
         for statement in (change, when):
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute(statement.format(place.schema).encode())
-        with pytest.raises(StateError, match=r"what came in is not what was sent: session_settings \(1 and 1 rows\)"):
+        with pytest.raises(
+            StateError, match=r"the received data differ from the source: session_settings \(1 and 1 rows\)"
+        ):
             await copied(config, config.database_path, place)
         assert rows(server, place, "SELECT count(*) FROM messages") == [(0,)]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from goclaw.tools.toolkit.templates import hint
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.redact import mask, remember
@@ -55,6 +56,13 @@ def settings(around: Surroundings, **given: Any) -> None:
 )
 async def test_output_and_exit_code_are_the_result(command: str, expected: str, ready: Surroundings) -> None:
     assert await ready.call(exec_, {"command": command}) == expected
+
+
+def test_people_are_told_what_ran_and_how_it_ended() -> None:
+    ended = {"output": "", "exit_code": 3, "task": "", "args": {"command": "make test"}}
+    started = {"output": "", "exit_code": None, "task": "task-1", "args": {"command": "make test"}}
+    assert hint(exec_.spec.result_hint, ended) == "Ran make test: exit code 3"
+    assert hint(exec_.spec.result_hint, started) == "Started make test: task-1"
 
 
 async def test_commands_run_in_the_workspace_or_a_folder_of_it(ready: Surroundings) -> None:

@@ -192,6 +192,6 @@ async def test_a_command_that_could_not_change_a_mode_says_why_and_what_helps(
     async with open_sandbox(ExecSettings(sandbox="broker")) as around.sandbox:
         said = await run(around, "touch x && chmod 600 x", ANN)
         assert "Operation not permitted\n[modes, owners and times of files cannot be changed" in said
-        assert "to mend it, run GoClaw outside of that sandbox, or on a newer kernel]\nexit code: 1" in said
+        assert "to fix this, run GoClaw outside of that sandbox, or on a newer kernel]\nexit code: 1" in said
         assert await run(around, "false", ANN) == "exit code: 1"
         assert "cannot be changed" not in await run(around, "echo Operation not permitted", ANN)

@@ -60,14 +60,14 @@ async def test_what_the_person_may_not_is_no_command_and_what_never_may_be_given
     world = giving(
         tmp_path, "/status", "/stop", "/approve x", "/nothing", "no command at all?", user=guest, roles=roles
     )
-    assert set(await told(world)) == {'{"error": "no such command here; there are: /whoami"}'}
+    assert set(await told(world)) == {'{"error": "no such command here; available: /whoami"}'}
     assert not any(entry.allowed for entry in world.audited if entry.action == "command.run")
 
 
 async def test_only_what_the_operator_allows_may_be_given(tmp_path: Path) -> None:
     world = giving(tmp_path, "/status", "/help", tools={"command": {"allowed": ["help"]}})
     status, help_ = await told(world)
-    assert "there are: /help" in status and "/help" in help_
+    assert "available: /help" in status and "/help" in help_
 
 
 @pytest.mark.parametrize("name", FOR_PEOPLE_ONLY)

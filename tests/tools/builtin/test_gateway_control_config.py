@@ -65,12 +65,13 @@ async def test_an_admin_changes_a_key_when_they_agree_and_reads_that_a_restart_i
         with_file(core, file)
         await core.say("go", actor=CHEF, session=CHEF.key)
         question = await asked(core)
-        assert "`memory.max_results` is `6` and would be `9` from the next start on" in question.text
+        assert "`memory.max_results` is `6` and would be `9` after the next start" in question.text
         assert file.read_text() == "# ours\nmemory:\n  max_results: 6  # few\n"
         await core.command(f"/approve {question.id}", actor=CHEF, session=CHEF.key)
         await core.settled()
         assert await results(core, CHEF.key) == [
-            f"changed to memory.max_results: 9; it counts after a restart ({daemon_command('restart').strip('`')})"
+            "changed to memory.max_results: 9; it takes effect after a restart "
+            f"({daemon_command('restart').strip('`')})"
         ]
     assert file.read_text() == "# ours\nmemory:\n  max_results: 9  # few\n"
 
@@ -78,8 +79,8 @@ async def test_an_admin_changes_a_key_when_they_agree_and_reads_that_a_restart_i
 async def test_nobody_is_asked_about_a_change_that_cannot_be_made(tmp_path: Path) -> None:
     file = tmp_path / "state" / "config.yaml"
     given = (
-        ({"setting": "policy.mode", "value": "bypass"}, "policy.mode cannot be changed from here"),
-        ({"setting": "no such key", "value": 1}, "no such key cannot be changed from here"),
+        ({"setting": "policy.mode", "value": "bypass"}, "policy.mode cannot be changed here"),
+        ({"setting": "no such key", "value": 1}, "no such key cannot be changed here"),
         ({"setting": "memory.max_results", "value": 0}, "memory.max_results"),
         ({"setting": "memory.max_results", "value": "many"}, "memory.max_results"),
         ({"setting": "log_level", "value": "LOUD"}, "log_level"),
@@ -160,6 +161,6 @@ async def test_bad_input_and_a_file_that_nobody_knows_change_nothing(tmp_path: P
 async def test_a_key_that_cannot_be_changed_is_named_where_no_file_is_known_too(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         with pytest.raises(
-            GoclawError, match=r"^policy\.mode cannot be changed from here; an admin does it in the conf"
+            GoclawError, match=r"^policy\.mode cannot be changed here; an admin can change it in the conf"
         ):
             await around.call(config, {"setting": "policy.mode", "value": "bypass"})

@@ -80,7 +80,7 @@ async def test_the_model_answers_what_the_person_agreed_to_and_nothing_else_is_t
         "stopReason": "endTurn",
     }
     (question,) = bench.asked
-    assert "The MCP server asks wants the model to be asked, in its own words: “Be short." in question.text
+    assert "The MCP server asks wants to ask the model, in its own words: “Be short." in question.text
     assert "How many?" in question.text and "up to 9 tokens" in question.text and question.options == ("yes", "no")
     (wanted,) = bench.sampled
     assert list(wanted.messages) == [UserMessage("How many?")] and wanted.max_tokens == 9 and wanted.models == ()
@@ -201,7 +201,7 @@ async def test_in_a_turn_the_person_agrees_the_conversations_model_answers_and_t
         world.tools = Tools(tuple(source.tools()))
         async with world.running() as core:
             await core.say("go")
-            await until(lambda: any("Shall it answer?" in text for text in world.texts()))
+            await until(lambda: any("May it answer?" in text for text in world.texts()))
             assert len(world.script.requests) == 1
             await core.say("yes")
             await core.settled()

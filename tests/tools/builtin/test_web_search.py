@@ -26,7 +26,7 @@ async def test_pages_are_listed_as_the_text_of_others(tmp_path: Path) -> None:
         "2. Other\nhttps://other.example/a?b=1&c=2\nSecond\n\n"
         "[there is more: ask for more with count, or narrow the query]"
     )
-    assert result.foreign and result.hint == "2 result(s) from brave" and not bench.wanted
+    assert result.foreign and result.hint.startswith("2 result(s) from brave for ") and not bench.wanted
     assert fake.heard[0]["q"] == "example domain"
 
 

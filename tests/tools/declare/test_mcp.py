@@ -183,7 +183,7 @@ def test_a_broken_package_is_named_and_the_server_has_the_others(
 @pytest.mark.parametrize(
     ("build", "fault"),
     [
-        (lambda: mcp_server("x", "1", protocol_version("1999-01-01")), "should be a version that can be spoken"),
+        (lambda: mcp_server("x", "1", protocol_version("1999-01-01")), "should be a supported version"),
         (lambda: mcp_server("x", "1", subscription("nothing", HEARD.append)), "which is no resource of it"),
         (lambda: static_prompt("x", "", ("god", "Hello.")), "not by 'god'"),
         (

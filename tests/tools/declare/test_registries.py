@@ -172,8 +172,8 @@ def test_a_server_of_the_operator_is_no_toolset_of_a_package(packages: Path, tmp
     loaded = with_packages(tmp_path, mcp={"servers": {"data": {"url": "https://data.example/mcp"}}})
     assert loaded.config.tools.from_registry == {} and "data" not in loaded.config.toolsets
     assert loaded.packaged.faults == {
-        "toolset data of plugin toolsets.data (corp-tools 1.0)": "tools.from_registry.data: `data` is a server of "
-        "`mcp.servers` already; choose another name"
+        "toolset data of plugin toolsets.data (corp-tools 1.0)": "tools.from_registry.data: `data` is already a "
+        "server of `mcp.servers`; choose another name"
     }
 
 

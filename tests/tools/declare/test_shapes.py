@@ -84,7 +84,7 @@ def test_models_within_are_one_piece_in_the_schema() -> None:
     [
         ((attribute("a", str), attribute("a", int)), "the field a is there twice"),
         ((field(1, "a", str), field(1, "b", int)), "the field number 1 is there twice"),
-        ((attribute("a", str), required("b")), "required names b, which is no field"),
+        ((attribute("a", str), required("b")), "required names b, which is not a field"),
         ((attribute("model_fields", str),), "no field can be called 'model_fields'"),
         ((attribute("A b", str),), "no field can be called 'A b'"),
         ((Point, attribute("a", str)), "a type stands alone"),

@@ -286,7 +286,9 @@ async def test_what_to_call_gives_and_the_method_does_not_take_is_named_and_noth
     bound = bind_to(lambda path: ran.append(path), side_effect=READS, to_call=lambda given: {"file": "x"})
     async with open_bench(tmp_path, tool("look", "Look.", bound).built()) as bench:
         said = (await bench.call("look", {})).content
-    assert "not run: to_call does not fit: <lambda> needs `path`, which is no argument of the tool" in said and not ran
+    assert (
+        "not run: to_call does not fit: <lambda> needs `path`, which is not an argument of the tool" in said and not ran
+    )
 
 
 def make(*options: Any) -> ToolDeclaration:
@@ -318,7 +320,10 @@ BOUND = bind_to(search, side_effect=READS)
             "the call hint of it names nobody",
         ),
         (lambda: make(SEARCH_ARGS, BOUND, inject("nobody")).built(), "inject names nobody"),
-        (lambda: make(BOUND).built(), "it: args does not fit the method: search needs `query`, which is no argument"),
+        (
+            lambda: make(BOUND).built(),
+            "it: args does not fit the method: search needs `query`, which is not an argument",
+        ),
         (lambda: make(SEARCH_ARGS, args(attribute("sort", str))).built(), "args is said twice"),
         (
             lambda: make(args(Wider), BOUND).built(),

@@ -183,7 +183,7 @@ async def test_files_that_its_command_names_are_seen_and_cannot_be_changed(tmp_p
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path, sandbox: Sandbox) -> None:
     async with opened(tmp_path, sandbox, {"on": "pre_tool", "command": "no-such-guard --now"}) as stage:
         assert (await stage.hooks.fire(event())).deny
-        assert "there is no program no-such-guard" in stage.alerts.open["hook:no-such-guard --now"]
+        assert "there is no executable program no-such-guard" in stage.alerts.open["hook:no-such-guard --now"]
 
 
 async def test_a_secret_in_its_command_stays_one(tmp_path: Path, sandbox: Sandbox) -> None:
@@ -213,7 +213,7 @@ async def test_a_program_that_others_can_write_does_not_judge(tmp_path: Path, sa
         (tmp_path / "link").symlink_to(program)
         answer = await stage.hooks.fire(event("pre_tool"))
         assert answer == HookAnswer(deny="the hook guard failed, and what it guards does not run without it")
-        assert "where others than admins write: move it out" in stage.alerts.open["hook:guard"]
+        assert "where not only admins can write: move it elsewhere" in stage.alerts.open["hook:guard"]
 
 
 @pytest.mark.promise("P-prompt-approved")
@@ -227,7 +227,7 @@ async def test_a_program_in_the_folder_that_all_share_does_not_judge_in_ones_own
         script(tmp_path / "all", "cat > /dev/null", "guard.sh")
         (stage.workspace / "shared").symlink_to(tmp_path / "all")
         assert (await stage.hooks.fire(event("pre_tool"))).deny
-        assert "where others than admins write: move it out" in stage.alerts.open["hook:guard"]
+        assert "where not only admins can write: move it elsewhere" in stage.alerts.open["hook:guard"]
 
 
 async def test_a_program_in_a_workspace_of_ones_own_judges(tmp_path: Path, sandbox: Sandbox) -> None:

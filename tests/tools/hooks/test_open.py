@@ -95,7 +95,7 @@ async def test_one_that_cannot_be_loaded_forbids_every_tool_and_says_so(
     async with opened(tmp_path, NoSandbox()) as stage:
         answer = await stage.hooks.fire(event(tool="read", tags=frozenset()))
         assert "plugin hooks.guard (guards 1.0) cannot be loaded" in answer.deny and why in answer.deny
-        assert answer.deny.endswith("every call of a tool is forbidden until it is mended or uninstalled")
+        assert answer.deny.endswith("every call of a tool is forbidden until you fix or uninstall it")
         assert stage.alerts.open == {"hook that is missing:guard": answer.deny}
         assert "message_in" not in stage.hooks.points
 

@@ -103,7 +103,7 @@ async def test_pauses_grow_while_a_server_is_away_and_begin_anew_when_it_was_ste
     async with open_servers(world.servers, world.take):
         for number, pause in enumerate((1.0, 2.0, 4.0), start=1):
             await world.until(lambda number=number: world.tries == number and world.clock.sleepers)
-            assert states(world)["one"] == f"it is away; the next try in {pause:g} s"
+            assert states(world)["one"] == f"it is away; next try in {pause:g} s"
             world.clock.advance(pause - 0.01)
             await asyncio.sleep(0)
             assert world.tries == number
@@ -118,7 +118,7 @@ async def test_pauses_grow_while_a_server_is_away_and_begin_anew_when_it_was_ste
         assert world.faults["mcp.servers.one"] == "" and states(world)["one"] == "connected: fake 1"
         world.clock.advance(120)
         world.links["one"].broken.set()
-        await world.until(lambda: "the next try in 1 s" in states(world)["one"])
+        await world.until(lambda: "next try in 1 s" in states(world)["one"])
 
 
 @pytest.mark.parametrize(
@@ -268,6 +268,6 @@ async def test_a_server_that_was_found_and_breaks_is_looked_for_again(monkeypatc
         await world.until(lambda: server.link)
         finder.found = None
         world.links["one"].broken.set()
-        await world.until(lambda: world.faults[finder.place] == "it ended the connection" and world.clock.sleepers)
+        await world.until(lambda: world.faults[finder.place] == "it closed the connection" and world.clock.sleepers)
         world.clock.advance(room.FIRST_PAUSE)
         await world.until(lambda: world.faults[finder.place] == "nobody knows where it is")

@@ -32,15 +32,15 @@ def test_a_name_says_whose_tool_it_is() -> None:
     ("tool", "before", "words"),
     [
         ("x" * 60, (), "too long"),
-        ("rеad", (), "other characters"),  # a Cyrillic letter
-        ("read file", (), "other characters"),
-        ("read\u200b", (), "other characters"),
-        ("", (), "other characters"),
-        ("Read", ("read",), "looks like it"),
-        ("read-it", ("read_it",), "looks like it"),
-        ("a.b", ("a_b",), "looks like it"),
-        ("fi1e", ("file",), "looks like it"),
-        ("read", ("read",), "is that of read"),
+        ("rеad", (), "has characters other than"),  # a Cyrillic letter
+        ("read file", (), "has characters other than"),
+        ("read\u200b", (), "has characters other than"),
+        ("", (), "has characters other than"),
+        ("Read", ("read",), "resembles"),
+        ("read-it", ("read_it",), "resembles"),
+        ("a.b", ("a_b",), "resembles"),
+        ("fi1e", ("file",), "resembles"),
+        ("read", ("read",), "resembles read"),
     ],
 )
 def test_hostile_names_are_refused_in_words(tool: str, before: tuple[str, ...], words: str) -> None:
@@ -96,12 +96,12 @@ def nested(depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"type": "array"}, "not that of an object"),
-        ({"properties": {"a": {"enum": ["x" * 30_000]}}}, "bytes, at most"),
+        ({"type": "array"}, "does not describe an object"),
+        ({"properties": {"a": {"enum": ["x" * 30_000]}}}, "bytes, the limit is"),
         (nested(20), "deeper than"),
         ({"properties": {"a b": {}}}, "the name of one of its fields"),
         ({"properties": {"а": {}}}, "the name of one of its fields"),  # a Cyrillic letter
-        ({"properties": {"a": {"const": "x\u200by"}}}, "nobody would see"),
+        ({"properties": {"a": {"const": "x\u200by"}}}, "invisible characters"),
     ],
 )
 def test_schemas_that_hide_or_have_no_end_are_refused(schema: dict[str, Any], words: str) -> None:
@@ -138,7 +138,7 @@ def test_a_pin_means_what_it_says_and_names_the_first_place_that_differs() -> No
         "title": "findArguments",
     }
     assert refusal({**also, **schema}, {"type": ["object"]}) == ""
-    words = "it is not as the configuration wants it (`tools`): input_schema (at /properties/query/type) differ"
+    words = "it does not match the configuration (`tools`): input_schema (at /properties/query/type) differ"
     wide = {**schema, "properties": {"query": {"type": ["string", "object"]}}}
     assert refusal(wide, {"type": "object"}) == words
     assert refusal(schema, None).endswith(": output_schema differ")

@@ -190,7 +190,7 @@ def _can_be(risk: Risk, most: Risk) -> bool:
 
 
 def _names(text: str) -> Sequence[str]:
-    names = text.removesuffix(", and somebody else answers").split(", ")
+    names = text.removesuffix(", answered by somebody else").split(", ")
     return [] if names == ["none"] else names
 
 

@@ -133,7 +133,7 @@ async def test_a_fault_leaves_the_version_before_in_place_and_has_its_line(
         put(path, broken)
         with caplog.at_level(logging.WARNING):
             said = await until_fault(sources, fault)
-        assert said.endswith("its last good version stays in force") and said in caplog.messages
+        assert said.endswith("its last valid version stays in force") and said in caplog.messages
         assert added(sources) == ["garden"] and await says(sources, "garden") == "one"
         put(path, TOOL.format(name="garden", says="mended"))
         await after_looks(sources, lambda: not sources.faults)
@@ -194,7 +194,7 @@ async def test_a_file_that_never_ends_holds_up_nothing(state: Path, monkeypatch:
     async with watched(Config(state_dir=state)) as sources:
         monkeypatch.setattr(plugin_files, "LOAD_SECONDS", 0.2)
         put(path, "import threading\nthreading.Event().wait(5)\n")
-        assert "is not over after 0.2 s" in await until_fault(sources, "not over")
+        assert "did not finish loading within 0.2 s" in await until_fault(sources, "did not finish")
         assert added(sources) == ["garden"]
 
 

@@ -63,7 +63,7 @@ def test_a_check_names_every_fault_once_with_its_place(config: Config, folder: P
     wanted = [
         (6, 2, "the call hint of bad_hint names nothing; there are x"),
         (18, 5, "'two words': a tool's name has up to 64"),
-        (19, 5, "good: required names b, which is no field"),
+        (19, 5, "good: required names b, which is not a field"),
         (22, 1, "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         (25, 1, "NameError: name 'not_defined' is not defined"),
         (29, 1, "tool read has the name of one that is built in"),

@@ -45,10 +45,10 @@ class SessionPicker(ModalScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Close"),
         Binding("ctrl+c", "leave", "Close", priority=True),
-        Binding("up", "move(-1)", "The one above"),
-        Binding("down", "move(1)", "The one below"),
-        Binding("pageup", "move(-10)", "Further up"),
-        Binding("pagedown", "move(10)", "Further down"),
+        Binding("up", "move(-1)", "Previous session"),
+        Binding("down", "move(1)", "Next session"),
+        Binding("pageup", "move(-10)", "Page up"),
+        Binding("pagedown", "move(10)", "Page down"),
     ]
 
     def __init__(self, current: str, clock: Clock) -> None:
@@ -56,7 +56,7 @@ class SessionPicker(ModalScreen[str]):
         self._current = current
         self._clock = clock
         self._sessions: Sequence[SessionInfo] | None = None
-        self._input = Input(placeholder="Type to find a session, or a name for a new one", compact=True)
+        self._input = Input(placeholder="Type to find a session or name a new one", compact=True)
         self._list = OptionList()
         self._list.can_focus = False
 
@@ -71,7 +71,7 @@ class SessionPicker(ModalScreen[str]):
             box.border_title = "Sessions"
             yield self._input
             yield self._list
-            yield Static("Enter opens · Esc closes · type a new name to begin a session", classes="hint")
+            yield Static("Enter opens · Esc closes · type a new name to start a session", classes="hint")
 
     def on_mount(self) -> None:
         """Type into the line."""
@@ -134,7 +134,7 @@ def options_of(
     if key and key not in [info.key for info in known]:
         options.append(Option(Content.assemble("  new session ", (printable(key), "bold")), id=key))
     if not options:
-        nothing = "Waiting for the daemon …" if sessions is None else "Nothing was said yet."
+        nothing = "Waiting for the daemon …" if sessions is None else "No messages yet."
         options.append(Option(Content.styled(nothing, "$text-muted"), disabled=True))
     return options
 

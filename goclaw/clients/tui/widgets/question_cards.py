@@ -163,9 +163,9 @@ class QuestionCard(Widget):
     def _how(self) -> str:
         words = ways_to_answer(self.question, self._me)
         if self.is_approval:
-            keys = "y, a (from now on unasked) or n" if ALWAYS in self.question.options else "y or n"
+            keys = "y, a (always allow) or n" if ALWAYS in self.question.options else "y or n"
             return f"{keys} while the input is empty, a click, or {words}"
-        return words if self.is_mine or not self.question.options else f"{words}; a click answers for them"
+        return words if self.is_mine or not self.question.options else f"{words}; or click to answer for them"
 
     # Closed
 
@@ -195,7 +195,7 @@ class QuestionCards:
         self._replaced: list[QuestionCard] = []
         """Cards that a new card for the same question replaces."""
         self._begun: set[str] = set()
-        """Questions whose first line has been in view: one that is longer than the screen is not decided by its end."""
+        """Questions whose first line has been in view: the end of a long question alone is no basis for a decision."""
         self._seen: dict[str, float] = {}
         """Since when a question has been in view, to its last line."""
 

@@ -34,7 +34,7 @@ class Thought(Growing):
         self._timed = is_timed
         self._text = ""
         self._spent = 0.0
-        """Seconds of what is over."""
+        """Seconds of the finished thought."""
         self._began: float | None = clock.monotonic() - age
         """None while the answer is being written."""
         self._height = 0

@@ -86,13 +86,11 @@ class ToolCard(Static):
         is_error: bool,
         took: float | None = None,
         about: float = 0.0,
-        doing: str = "",
         outcome: str = "",
         artifacts: Sequence[Artifact] = (),
     ) -> None:
         """Show the result; `took` in seconds if known, else `about`, which is shown without parts of a second."""
         self._content, self._is_error = error_words(content) if is_error else content, is_error
-        self._doing = doing or self._doing
         self._outcome, self._artifacts = outcome, artifacts
         self._want()
         if took is not None:
@@ -140,12 +138,14 @@ class ToolCard(Static):
         return Content.assemble(
             (f"{sign} ", style),
             (printable(self._tool), "bold $foreground"),
-            f"  {self._summarize()}" if self._doing or self._given else "",
+            f"  {shown}" if (shown := self._summarize()) else "",
             f"  {took}" if took else "",
         )
 
     def _summarize(self) -> str:
-        return one_line(self._doing, DOING_LENGTH) if self._doing else hint(self._given, HINT_LENGTH)
+        """Return what the call does, or did: its hint is true only while it runs."""
+        told = self._doing if self.is_running else self._outcome
+        return one_line(told, DOING_LENGTH) if told else hint(self._given, HINT_LENGTH)
 
     def _running_for(self) -> str:
         spent = 0.0 if self._began is None else self._clock.monotonic() - self._began
@@ -156,7 +156,7 @@ class ToolCard(Static):
             return [Content(f"  ↳ {one_line(self._inner, DOING_LENGTH)}")] if self._inner else []
         kept = [Content(f"  ▸ {_label_of(each)}") for each in self._artifacts]
         if self._outcome:
-            return [Content(f"  {one_line(self._outcome, DOING_LENGTH)}"), *kept]
+            return kept
         lines = self._content.strip().splitlines()
         if not lines:
             return [Content("  (no output)"), *kept]
@@ -306,7 +306,6 @@ def _finish(card: ToolCard, result: ToolResult, about: float) -> None:
         result.content,
         is_error=result.is_error,
         about=about,
-        doing=result.call_hint,
         outcome=result.hint,
         artifacts=result.artifacts,
     )

@@ -169,7 +169,7 @@ class Given:
 
 
 NOTHING_TO_SAY = "HEARTBEAT_OK"
-"""The answer of an unattended turn of which nothing is delivered."""
+"""The answer of an unattended turn that delivers nothing."""
 
 
 @record

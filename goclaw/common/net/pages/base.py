@@ -19,7 +19,7 @@ class Page:
     title: str
     text: str
     cut: bool = False
-    """It was larger than what is read."""
+    """It was larger than the limit for reading."""
     age: float | None = None
     """Seconds since it was fetched, if it was kept; None: fetched now."""
 

@@ -76,7 +76,7 @@ class ProviderClient:
         except orjson.JSONDecodeError:
             answer = None
         if not isinstance(answer, dict):
-            raise ToolError(f"{self.name} answered with something else than results; is tools.web_search.url right?")
+            raise ToolError(f"{self.name} did not return results; is tools.web_search.url right?")
         return answer
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
@@ -86,7 +86,7 @@ class ProviderClient:
         if status in TOO_MANY:
             seconds = wanted_pause(response.headers)
             when = "later" if seconds is None or seconds > MAX_PAUSE else f"in {seconds:.0f} s"
-            raise ToolError(f"{self.name} takes no more searches now (HTTP {status}); try again {when}")
+            raise ToolError(f"{self.name} accepts no more searches now (HTTP {status}); try again {when}")
         if status not in ANSWERED:
             raise ToolError(f"{self.name} answered HTTP {status}")
 
@@ -217,8 +217,8 @@ class DuckDuckGo:
         if page.hits or page.empty:
             return page.hits
         if page.doubts:
-            raise ToolError("duckduckgo asks whether a person is there; try later, or take another provider")
-        raise ToolError("duckduckgo answered with something else than results; take another provider")
+            raise ToolError("duckduckgo shows a captcha; try later, or use another provider")
+        raise ToolError("duckduckgo did not return results; use another provider")
 
 
 class _Page(HTMLParser):
@@ -280,7 +280,7 @@ def _target(href: str) -> str:
 
 def _open_duckduckgo(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
     headers = {"User-Agent": f"GoClaw/{__version__}", "Accept": "text/html"}
-    refused = "it may not want programs; take another provider"
+    refused = "it may block programs; use another provider"
     return DuckDuckGo(ProviderClient("duckduckgo", http, settings.url or DUCKDUCKGO_URL, headers, refused))
 
 

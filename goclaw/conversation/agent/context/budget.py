@@ -16,7 +16,7 @@ from goclaw.llm.base import is_small
 RESERVE_SHARE = 4
 """The reserve is never more than a quarter of the window: a small local model must have room to work in."""
 KEPT_SHARE = 2
-"""A compaction leaves half of the room filled: what is cached is lost each time, so that it must be worth it."""
+"""A compaction leaves half of the room filled: each one loses the cache, so it must be worth it."""
 SUMMARY_SHARE = 4
 """A summary takes no more than a quarter of the room, half of what a compaction leaves."""
 
@@ -68,7 +68,7 @@ class ContextBudget:
     notes: int = 0
     """Mementos and reminders, said behind the conversation."""
     conversation: int = 0
-    """The messages and the summary of what was before them."""
+    """The messages and the summary of earlier ones."""
     messages: int = 0
     """The number of messages."""
     index: int = 0
@@ -112,10 +112,10 @@ class ContextBudget:
         yield "Prompt", self.prompt, ""
         yield "Tools", self.tools, ", whole" if self.profile == "all" else ", the core" if self.profile else ""
         if self.index:
-            yield "Index", self.index, f", a line for each of {self.indexed:,} more tools"
+            yield "Index", self.index, f", one line for each of {self.indexed:,} more tools"
         yield "Notes", self.notes, ""
         yield "Conversation", self.conversation, f", {self.messages:,} message{'s' if self.messages != 1 else ''}"
-        yield "Reserve", self.reserve, ", kept free for the answer"
+        yield "Reserve", self.reserve, ", reserved for the answer"
         yield "Free", max(0, self.window - self.used - self.reserve), ""
 
     def sentence(self) -> str:
@@ -127,7 +127,7 @@ class ContextBudget:
         if self.fits:
             return f"The window of {self.window:,} tokens holds: {taken}."
         left = self.window - self.overhead - self.reserve
-        rest = f"leave {left:,} for what is said" if left > 0 else f"need {self.window - left:,}"
+        rest = f"leave {left:,} for the conversation" if left > 0 else f"need {self.window - left:,}"
         return f"The window of {self.window:,} tokens is too small for a conversation: {taken} {rest}."
 
     def _list_parts(self) -> Sequence[str]:
@@ -144,7 +144,7 @@ class ContextBudget:
 
     def advice(self) -> Sequence[str]:
         """Return advice, a sentence each, the most useful first; never empty."""
-        return [*self._larger_window(), *self._smaller_parts()] or ["There is room; nothing needs to be done."]
+        return [*self._larger_window(), *self._smaller_parts()] or ["There is enough room; you need not do anything."]
 
     def _larger_window(self) -> Iterator[str]:
         if self.fits:
@@ -152,12 +152,12 @@ class ContextBudget:
         if self.spec.startswith("ollama:"):
             yield (
                 "Give the model a larger window (`providers.ollama.max_context`, or `context_window` in "
-                f"`models.options` for {self.spec}), or choose a model that has one: `goclaw model`."
+                f"`models.options` for {self.spec}), or choose a model with a larger one: `goclaw model`."
             )
         else:
             yield (
-                "Choose a model with a larger window (`goclaw model`), or set `context_window` in `models.options` "
-                f"if {self.spec} has more than is known."
+                "Choose a model with a larger window (`goclaw model`), or set `context_window` in `models.options` if "
+                f"{self.spec} has a larger window than GoClaw knows."
             )
 
     def _smaller_parts(self) -> Iterator[str]:
@@ -167,11 +167,11 @@ class ContextBudget:
         if self.tools > large:
             yield "Offer fewer tools: `agents.main.tools`, `tools.disabled`, fewer MCP servers."
         if self.prompt > large:
-            yield "Shorten the workspace's files: AGENTS.md, MEMORY.md and the others are in every request."
+            yield "Shorten AGENTS.md, MEMORY.md and the like in the workspace: they are part of every request."
         if self.notes > large:
-            yield "Forget mementos that are not needed any more."
+            yield "Delete mementos that you no longer need."
         if self.conversation > large and self.used + self.reserve > self.window // 2:
-            yield "/compact sums the conversation up, /cleartool leaves old results out, /clear begins anew."
+            yield "/compact summarises the conversation, /cleartool removes old results, /clear starts over."
 
 
 def percent(tokens: int, window: int) -> str:

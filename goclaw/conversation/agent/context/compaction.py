@@ -119,7 +119,7 @@ class CompactionGoal:
     first_kept: int = 0
     """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
     longest_summary: int = MAX_SUMMARY
-    """Estimated tokens that the summary may have; one that is longer is cut."""
+    """Maximum estimated tokens of the summary; a longer one is cut."""
 
 
 def is_due(window: Window, tokens: int, context_window: int, settings: CompactionSettings) -> bool:

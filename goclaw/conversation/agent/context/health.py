@@ -23,7 +23,7 @@ class Trouble(IntEnum):
     GIVEN_UP = 2
     """The chain is left alone for a while."""
     NOBODY = 3
-    """None could be written: it is owed."""
+    """None could be written: it follows later."""
 
 
 @dataclass(slots=True)

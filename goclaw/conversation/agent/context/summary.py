@@ -294,7 +294,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
     except ModelError as error:
         raise (SummaryTooLong if error.kind is ModelErrorKind.OVERFLOW else SummaryFailed)(str(error)) from error
     if finished is None:
-        raise SummaryFailed(f"{model.spec} ended without an answer")
+        raise SummaryFailed(f"{model.spec} gave no answer")
     await spent(finished)
     text = finished.message.text.strip()
     if finished.stop in DECLINED:

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 GOES_ON = "another process goes on with it"
 """The reason of a `StreamRestarted` after the owner of a session has gone."""
 MAX_WAITING = 10_000
-"""Messages of other processes that may wait for the store to be read; beyond that the state is asked for anew."""
+"""Maximum messages of other processes that wait for a read of the store; beyond that the state is requested again."""
 
 
 class Mirror:
@@ -68,7 +68,7 @@ class Mirror:
         self.unread_since = self.heard_at = clock.monotonic()
         """When the last reader left, and when the owner was last heard of."""
         self.is_current = asyncio.Event()
-        """Whether readers know the state of the session, but for what is on its way."""
+        """Whether readers know the state of the session, except for messages on their way."""
         self.is_watched = False
         """Whether the other processes know of readers here."""
         self.inbox: asyncio.Queue[Parcel] = asyncio.Queue()

@@ -28,7 +28,7 @@ FLUSH_SECONDS = 0.1
 RETRY_SECONDS = 0.5
 """Seconds between two tries to send, while the store cannot be reached."""
 MAX_CHARACTERS = 4_000_000
-"""Characters that may wait. Beyond that, readers elsewhere get the state of their session anew instead."""
+"""Maximum waiting characters. Beyond that, readers elsewhere get the whole state of their session again."""
 
 WATCH, UNWATCH = "watch", "unwatch"
 """To everyone: a process has readers of a session, or none any more."""

@@ -70,7 +70,7 @@ class RemoteSessions:
         self._changed = asyncio.Event()
         """Set when there is something to watch."""
         self._talking = asyncio.Lock()
-        """Held while the others are told what is watched: the last word counts."""
+        """Held while the others are notified of the watched sessions: the last message wins."""
 
     @asynccontextmanager
     async def open(self, inspect: Inspect) -> AsyncIterator[None]:

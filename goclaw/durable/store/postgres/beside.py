@@ -28,9 +28,9 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relkind = 'r'
 """
 FULL_NOTICES = 0.5
-"""Part of the queue of notices from which on the operator is warned; it has 8 GB (postgresql.org, "NOTIFY")."""
+"""Share of the notification queue at which the operator is warned; it has 8 GB (postgresql.org, "NOTIFY")."""
 MANY_CONNECTIONS = 0.85
-"""Part of `max_connections` from which on the operator is warned: a gateway takes twelve at most."""
+"""Share of `max_connections` at which the operator is warned: a gateway uses at most twelve."""
 SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'daemon_facts'"
 """Finds a row where the schema has the tables of GoClaw."""
 _FACT = "SELECT value FROM daemon_facts WHERE name = %s"
@@ -90,21 +90,24 @@ def examine(place: PostgresPlace) -> Examined:
         (about,) = connection.execute(_ABOUT).fetchall()
         weak = []
         if about["is_superuser"]:
-            weak.append(("the role is a superuser, which may do anything", "give GoClaw a role of its own"))
+            weak.append(("the role is a superuser with unlimited rights", "create a separate role for GoClaw"))
         if about["fsync"] == "off":
             weak.append(("`fsync` is off: a power cut destroys the whole database", "switch it on"))
         if not about["is_encrypted"] and off_this_machine(place):
-            weak.append(("what is said crosses the network unencrypted", "`?sslmode=verify-full` in `store`"))
+            weak.append(("conversations cross the network unencrypted", "`?sslmode=verify-full` in `store`"))
         if connection.info.backend_pid != about["pid"]:
             weak.append(
-                ("a pooler stands before Postgres", "PgBouncer works in session mode only (`pool_mode=session`)")
+                (
+                    ("there is a connection pooler in front of Postgres"),
+                    "PgBouncer works in session mode only (`pool_mode=session`)",
+                )
             )
         words = f"Postgres {about['version']}, {place.shown}"
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
-            return Examined(f"{words}: will be made at the first start", weak)
+            return Examined(f"{words}: will be created at the first start", weak)
         version = int(connection.execute(_FACT, (VERSION,)).fetchall()[0][0])
         if version > NEWEST:
-            raise StateError(f"{place.shown} is of a newer GoClaw (schema {version}): install that version")
+            raise StateError(f"a newer GoClaw wrote {place.shown} (schema {version}): install that version")
         (size,) = connection.execute(_SIZE, (place.schema,)).fetchall()[0]
         holders = [row["application_name"] for row in connection.execute(HOLDERS_OF, (place.schema,)).fetchall()]
         used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no gateway"
@@ -125,14 +128,16 @@ def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
     """Return the problems of the gateways together, each with its remedy."""
     weak = []
     if gone := [each.name for each in use.replicas if not each.lives]:
-        words = f"gone without a word in the last {SEEN_SECONDS // 60} minutes: {', '.join(gone)}"
-        weak.append((words, "the others go on with their conversations; look at the log there"))
+        words = f"disappeared without a shutdown in the last {SEEN_SECONDS // 60} minutes: {', '.join(gone)}"
+        weak.append((words, "the others continue their conversations; check the log there"))
     if len(versions := sorted({each.version for each in use.replicas if each.lives})) > 1:
-        weak.append((f"gateways of several versions: {', '.join(versions)}", "bring them all to the newest"))
+        weak.append(
+            (f"gateways of several versions: {', '.join(versions)}", ("upgrade all of them to the newest version"))
+        )
     if use.notices > FULL_NOTICES:
-        words = f"Postgres's queue of notices is {use.notices:.0%} full; a full one makes transactions fail"
-        weak.append((words, "end the program that listens and stays in a transaction (`pg_stat_activity`)"))
+        words = f"Postgres's notification queue is {use.notices:.0%} full; when it is full, transactions fail"
+        weak.append((words, "stop the program that listens but stays in a transaction (`pg_stat_activity`)"))
     if use.all_connections > MANY_CONNECTIONS * use.max_connections:
-        words = f"{use.all_connections} of {use.max_connections} connections of Postgres are taken"
-        weak.append((words, "raise `max_connections`: a gateway takes twelve at most"))
+        words = f"{use.all_connections} of {use.max_connections} Postgres connections are in use"
+        weak.append((words, "raise `max_connections`: a gateway uses at most twelve"))
     return weak

@@ -52,13 +52,13 @@ SELECT a.pid, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (
 WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
   AND (l.classid::bigint << 32) | l.objid::bigint = {_KEY} ORDER BY a.backend_start
 """  # noqa: S608  # our own words
-"""The processes that use a schema: their connections hold its lock, so one that was killed is not among them."""
+"""The processes that use a schema: their connections hold its lock, so killed processes are not included."""
 _END = "SELECT pg_terminate_backend(%s)"
 _ALONE = (
-    "another GoClaw ({others}) uses {place}; this is possible only while none does: end each with "
+    "another GoClaw ({others}) uses {place}, but this works only while none does: stop each with "
     + daemon_command("stop")
 )
-_NOT_NOW = "another GoClaw ({others}) has {place} for itself, as a restore does: try again when it has ended"
+_NOT_NOW = "another GoClaw ({others}) has exclusive use of {place}, as during a restore: try again when it has ended"
 
 
 class PostgresRow:
@@ -132,7 +132,7 @@ def parameters(place: PostgresPlace) -> dict[str, Any]:
     try:
         given = conninfo_to_dict(place.url)
     except psycopg.ProgrammingError as error:
-        raise StateError(f"store: {place.shown} is no address of Postgres: {error}") from None
+        raise StateError(f"store: {place.shown} is not a Postgres address: {error}") from None
     options: dict[str, Any] = {**DEFAULTS, **given}
     if "sslmode" not in given and _off_this_machine(given):
         options |= {"sslmode": "verify-full", "sslrootcert": options.get("sslrootcert", "system")}

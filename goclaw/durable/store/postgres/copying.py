@@ -114,7 +114,7 @@ async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> M
             await _fill(writer, source)
             wanted, came = sums_of_file(source), await _sums(writer)
             if different := list(differing(wanted, came)):
-                raise StateError(f"{place.shown}: what came in is not what was sent: {', '.join(different)}")
+                raise StateError(f"{place.shown}: the received data differ from the source: {', '.join(different)}")
         return came
     except sqlite3.Error as error:
         raise StateError(f"{source} cannot be read: {error}") from error

@@ -69,7 +69,7 @@ ON CONFLICT (replica) DO UPDATE SET number = excluded.number, made_at = excluded
 RETURNING pg_current_xact_id()::text
 """
 OF_TEXTS = (VECTORS_TABLE, "orders")
-"""Tables on Postgres alone that have what was said, for a while."""
+"""Tables that exist only on Postgres and contain conversation text for a while."""
 _RUNS = "SELECT pg_xact_status(%s::text::xid8) = 'in progress'"
 _LAST = "SELECT number FROM commits WHERE replica = %s"
 
@@ -404,8 +404,10 @@ class PostgresDatabase(Database):
             raise store_error(error, self._place.shown, "written") from error
         if rewriter != self._rewriter:
             await writer.close()
-            again = f"{daemon_command('restart')} goes on with what is there now"
-            raise DiskError(f"another GoClaw has had {self._place.shown} for itself meanwhile: {again}", DiskFault.GONE)
+            again = f"{daemon_command('restart')} continues with the present data"
+            raise DiskError(
+                f"another GoClaw had exclusive use of {self._place.shown} in the meantime: {again}", DiskFault.GONE
+            )
         self._writer = writer
         return writer
 

@@ -16,7 +16,7 @@ from goclaw.durable.store.postgres.database import PostgresDatabase
 TOPIC = "events"
 """Topic of notices for everyone; those for one process have its name behind it."""
 PIECE_BYTES = 7_000
-"""Bytes of a message in one notice, beside its head: `notices.MAX_BYTES` in all."""
+"""Bytes of a message in one notice, without its header: `notices.MAX_BYTES` in all."""
 _SEND = Statement(
     text(
         "SELECT set_config('synchronous_commit', 'off', true), "

@@ -38,16 +38,16 @@ _OF_CODE: Mapping[str, DiskFault] = {
 _REMEDIES: Mapping[DiskFault, str] = {
     DiskFault.UNREACHABLE: "is Postgres running, and can this machine reach it?",
     DiskFault.STORE_FULL: "make room on the disk of Postgres",
-    DiskFault.REFUSED: "look at the role's rights, at locks and at whether it is a standby",
-    DiskFault.GONE: f"restore it, or {daemon_command('restart')} to begin with empty tables",
+    DiskFault.REFUSED: "check the role's rights, locks, and whether the server is a standby",
+    DiskFault.GONE: f"restore it, or {daemon_command('restart')} to start with empty tables",
 }
 
 
 _LOGIN_REMEDY = (
-    "if the role's password was changed, put the new one into the file `secrets/store_password` on each machine"
+    "if the role's password has changed, put the new one in the file `secrets/store_password` on each machine"
 )
 OPENED = "opened"
-"""What a start does: one that fails does not go on by itself."""
+"""The operation of a start: a failed start does not continue by itself."""
 
 
 def is_own_fault(error: BaseException) -> bool:
@@ -88,5 +88,7 @@ def store_error(error: psycopg.Error | OSError, shown: str, doing: str) -> DiskE
     why = (error.diag.message_primary if isinstance(error, psycopg.Error) else "") or " ".join(str(error).split())
     remedy = _LOGIN_REMEDY if _failed_at_login(error) else _REMEDIES[fault]
     if doing != OPENED and fault is not DiskFault.GONE:
-        remedy += " It goes on by itself" if remedy.endswith("?") else "; it goes on by itself"
+        remedy += (
+            " GoClaw continues by itself afterwards" if remedy.endswith("?") else ("; GoClaw then continues by itself")
+        )
     return DiskError(f"{shown} cannot be {doing}: {why}; {remedy}", fault)

@@ -26,7 +26,7 @@ QUIET_SECONDS = 1.0
 IDLE_POLL_SECONDS = 2.0
 """Seconds between two looks for a job from then on."""
 RECONNECT_SECONDS = 4.0
-"""Seconds for which the pool tries to make a lost connection again before a new query makes it try anew."""
+"""Seconds for which the pool tries to restore a lost connection; afterwards the next query makes it try again."""
 
 
 class Jobs(JobManager):

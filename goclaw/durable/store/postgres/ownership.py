@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 STALL_SECONDS = 4.0
 """Seconds without a heartbeat after which a process counts as dead."""
 HEARTBEATS = 4
-"""Heartbeats in that time: one that is late alarms no one."""
+"""Heartbeats in that time: a single late one raises no alarm."""
 MAX_SESSIONS = 1_000
-"""Sessions that one process works on at the same time, those included that it only waits beside."""
+"""Maximum sessions that one process works on at the same time, including those it only waits for."""
 END_SECONDS = 15.0
 """Seconds for the work on all sessions to end when the process does; then it is cut."""
 SURE = 0.75
@@ -53,9 +53,9 @@ PAUSED_SECONDS = 1.0
 EXPIRED_SECONDS = 0.01
 """Seconds behind the moment when a heartbeat becomes too old at which it is looked at: it is surely too old then."""
 UNFORESEEN_SECONDS = 1.0
-"""Seconds before a session is taken again of which the work has failed unexpectedly."""
+"""Seconds before a session is acquired again after its work failed unexpectedly."""
 CONNECTIONS = 3
-"""Connections of procrastinate, beside the one that listens."""
+"""Connections of procrastinate, besides its listening connection."""
 # What a job says of itself is the engine's to log; of an outage the database's writer tells.
 logging.getLogger("procrastinate").setLevel(logging.ERROR)
 

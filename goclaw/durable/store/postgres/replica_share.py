@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.5
 """Seconds between two counts of the processes."""
 VALID_SECONDS = 2.5
-"""Seconds for which a count holds: a look, and one that is late."""
+"""Seconds for which a count is valid: one check, and a late one."""
 WINDOW_SECONDS = 1.0
-"""Seconds over which services count: what was sent with the former part is forgotten after them."""
+"""Seconds over which services count: after them the requests under the previous share no longer count."""
 NEWCOMER = 1 / 30
 """The part of a process that the others have not counted yet: of Telegram's thirty messages a second, one."""
 

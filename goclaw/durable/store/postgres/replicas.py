@@ -213,11 +213,14 @@ def _contradictions(settings: ReplicaSettings, others: Sequence[Row]) -> Iterato
         for key in ("stall_seconds", "workspaces"):
             if other[key] != getattr(settings, key):
                 yield (
-                    f"replica.{key} is {_format(getattr(settings, key))} here and {_format(other[key])} at {who}: all "
-                    "gateways of one store need the same; stop them all to change it"
+                    f"replica.{key} is {_format(getattr(settings, key))} here but {_format(other[key])} at {who}: all "
+                    "gateways of one store need the same value; stop them all to change it"
                 )
         if settings.workspaces == "own" and other["name"] == settings.name:
-            yield f"replica.name: {who} is called so, and conversations stay with a name: choose another one here"
+            yield (
+                f"replica.name: {who} already has this name, and conversations belong to a name: choose another name "
+                "here"
+            )
 
 
 def _format(value: object) -> str:

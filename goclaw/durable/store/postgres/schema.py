@@ -45,7 +45,7 @@ class SchemaStep:
     of_both_stores: bool = True
     """Whether SQLite has a step for it, too: a new schema gets its tables from their definitions."""
     functions: str = ""
-    """The part of it that a new schema needs beside those tables."""
+    """The part of it that a new schema needs in addition to those tables."""
 
     @property
     def of_new_schema(self) -> str:
@@ -74,7 +74,7 @@ WRITER = "schema_writer"
 UPGRADE_SECONDS = 60.0
 """Seconds for which a step is tried again while others hold the tables that it changes."""
 _PAUSES = (0.5, 2.0)
-"""Seconds between these tries, the first and the longest: what has waited behind one is through then."""
+"""Seconds between these tries, the first and the longest: waiting transactions can finish in between."""
 _SHORT_WAITS = "SELECT set_config('lock_timeout', '500ms', true)"
 _CLOCK = RealClock()
 REWRITER = "holder"
@@ -138,8 +138,8 @@ async def prepare(
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if clock.monotonic() >= deadline:
                 raise StateError(
-                    f"the schema {schema} cannot be brought up to date: for {UPGRADE_SECONDS:g} s others have held its "
-                    "tables (`pg_stat_activity` has their transactions). Nothing has changed; start it once more"
+                    f"the schema {schema} cannot be migrated: other transactions have locked its tables for "
+                    f"{UPGRADE_SECONDS:g} s (see `pg_stat_activity`). Nothing has changed; start GoClaw again"
                 ) from None
         else:
             return
@@ -183,9 +183,9 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaS
     if version > newest:
         newer = f"GoClaw {writer}" if (writer := await fact(connection, WRITER)) else "a newer GoClaw"
         raise StateError(
-            f"the schema {schema} has version {version}, and this GoClaw ({__version__}) knows up to {newest}: "
-            f"{newer} has brought it up to date. Install that version here, too; or go back with all gateways, and "
-            "restore a backup from before"
+            f"the schema {schema} has version {version}, but this GoClaw ({__version__}) knows only up to {newest}: "
+            f"{newer} has migrated it. Install that version here, too; or downgrade all gateways and restore an older "
+            "backup"
         )
     if version < FIRST:
         raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")

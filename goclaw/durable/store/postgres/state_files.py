@@ -68,7 +68,7 @@ class StateFiles:
         self._same: dict[str, str] = {}
         """Hashes of the files by name, as of when folder and database were the same."""
         self._before: dict[str, bytes] = {}
-        """Contents of files as of then, for those of which two versions can be merged."""
+        """Contents of files at that time, for files whose versions can be merged."""
         self._media = StateMedia(self._stored, self._folder, clock, self._telling, self._change)
         self._audits = StateAudits(database, self._stored, self._folder, clock, self._telling)
         self._pieces: dict[str, tuple[int, int]] = {}

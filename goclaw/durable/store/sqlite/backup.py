@@ -68,7 +68,7 @@ def check_database(path: Path) -> int:
     if found != "ok":
         raise StateError(f"{path.name} is damaged: {found}")
     if version < 1 or not known:
-        raise StateError(f"{path.name} is no database of GoClaw")
+        raise StateError(f"{path.name} is not a GoClaw database")
     return version
 
 

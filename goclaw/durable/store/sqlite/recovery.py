@@ -58,8 +58,7 @@ PAGE_BYTES = 4096
 _FURTHEST = 1 << 40
 """No row has a higher id."""
 MESSAGE_LOST = (
-    "Your message was under way when my database was damaged, and I cannot tell how far I had come with it. "
-    "Please send it again."
+    "I was working on your message when my database was damaged, and I do not know how far I got. Please send it again."
 )
 _INBOUND: Codec[Inbound] = Codec(Inbound)
 _DELIVERY: Codec[Delivery] = Codec(Delivery)
@@ -75,14 +74,14 @@ class Salvage:
     kept: dict[str, int] = field(default_factory=dict)
     """Rows by table."""
     incomplete: Sequence[str] = ()
-    """Tables of which something could not be read."""
+    """Tables that could not be read completely."""
 
     @property
     def summary(self) -> str:
         """`set aside as …: …; kept 12 messages, 2 sessions; not all of messages could be read`."""
         rows = ", ".join(f"{count:,} {table}" for table, count in self.kept.items() if count) or "nothing"
         lost = f"; not all of {', '.join(self.incomplete)} could be read" if self.incomplete else ""
-        return f"a damaged database was set aside as {self.aside.name} ({self.found}); kept: {rows}{lost}"
+        return f"the damaged database was set aside as {self.aside.name} ({self.found}); recovered: {rows}{lost}"
 
 
 def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:

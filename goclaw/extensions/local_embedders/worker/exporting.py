@@ -22,7 +22,7 @@ OPSET = 17
 LEAST_COSINE = 0.95
 """Between the original's vector and ours, for each sentence. MiniLM has 0.985 and more."""
 MAX_BYTES = 1 << 30
-"""Bytes of weights: what is larger does not fit into one file of the format on its way."""
+"""Maximum bytes of weights: more does not fit into one file of the intermediate format."""
 POOLINGS = ("mean", "cls")
 SENTENCES = (
     "The cat sits on the mat.",

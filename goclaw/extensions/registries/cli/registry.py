@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 
 LOG_FILE = "registry.log"
-"""In `logs`, beside the daemon's: two processes must not write the same."""
+"""In `logs`, next to the daemon's: two processes must not write the same file."""
 
-TITLE = "Look into, fetch from, publish to and serve registries."
+TITLE = "Browse, sync, publish to and serve registries."
 
 _INDENT = orjson.OPT_INDENT_2
 
@@ -71,11 +71,11 @@ async def _serve(config: Config) -> None:
             _kept_fresh(config, clock),
             open_registry(config, users, tokens, clock, audit.record) as port,
         ):
-            print(f"The registry is at {_address(config, port)}. Ctrl+C ends it.", flush=True)
+            print(f"The registry runs at {_address(config, port)}. Stop it with Ctrl+C.", flush=True)
             for warning in (*warnings_of(config), *_serve_hints(config, has_token=tokens.any())):
                 print(warning, flush=True)
             await stopping.wait()
-            print("The registry ends.", flush=True)
+            print("The registry has stopped.", flush=True)
 
 
 @asynccontextmanager
@@ -102,8 +102,8 @@ async def _kept_fresh(config: Config, clock: Clock) -> AsyncIterator[None]:
 
 def _serve_hints(config: Config, *, has_token: bool) -> Iterator[str]:
     if not has_token:
-        what = "publish" if config.registry_server.open else "come in"
-        yield f"Nobody can {what} yet: `goclaw token add NAME --user KEY` makes a token for somebody in users.json."
+        what = "publish" if config.registry_server.open else "sign in"
+        yield f"Nobody can {what} yet: create a token for a user with `goclaw token add NAME --user KEY`."
 
 
 def _address(config: Config, port: int) -> str:
@@ -125,9 +125,9 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
 
 app = command_group(TITLE)
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Kind = Annotated[EntryKind | None, typer.Option(help="Only entries of this kind.")]
-Own = Annotated[bool, typer.Option("--own", help="Only of this gateway's own registry.")]
+Own = Annotated[bool, typer.Option("--own", help="Only entries of this gateway's own registry.")]
 
 
 @app.command("list")
@@ -143,13 +143,15 @@ def list_(
     found = _load_entries(config, registry, own=own, kind=kind)
     _print_newest(found, json=json)
     if not found and not config.registries:
-        say("no registry is configured (`registries`), and nothing was published here (`goclaw registry publish`)")
+        say("no registry is configured (`registries`), and nothing is published here (`goclaw registry publish`)")
 
 
 @app.command()
 def search(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(help="All of them: in names, descriptions, tags and tools.")],
+    words: Annotated[
+        list[str], typer.Argument(help="Words to find, all of them, in names, descriptions, tags and tools.")
+    ],
     registry: Annotated[str | None, typer.Option(help="Only of this one, as in `registries`.")] = None,
     kind: Kind = None,
     own: Own = False,
@@ -160,16 +162,16 @@ def search(
     found = [each for each in _load_entries(config, registry, own=own, kind=kind) if matches(each.entry, words)]
     _print_newest(found, json=json)
     if not found:
-        say(f"nothing has {' '.join(words)} in it")
+        say(f"no entry matches {' '.join(words)}")
         raise typer.Exit(FAILED)
 
 
 @app.command("show")
 def show_(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What it is called, such as data-tools.")],
-    registry: Annotated[str | None, typer.Option(help="Of this one, as in `registries`; not given: of all.")] = None,
-    version: Annotated[str, typer.Option(help="This version; not given: the newest.")] = "",
+    name: Annotated[str, typer.Argument(help="The name of the entry, such as data-tools.")],
+    registry: Annotated[str | None, typer.Option(help="The registry, as in `registries`; default: all.")] = None,
+    version: Annotated[str, typer.Option(help="The version; default: the newest.")] = "",
     own: Own = False,
     json: AsJson = False,
 ) -> None:
@@ -179,12 +181,12 @@ def show_(
     versions = [each for each in kept if each.entry.name == name]
     if not versions:
         meant = closest(name, list(dict.fromkeys(each.entry.name for each in kept)))
-        hint = f"did you mean {meant}?" if meant else "`goclaw registry list` says what there is"
-        raise RegistryError(f"no entry is called {name}; {hint}")
+        hint = f"did you mean {meant}?" if meant else "`goclaw registry list` shows all entries"
+        raise RegistryError(f"there is no entry {name}; {hint}")
     chosen = [each for each in versions if each.entry.version == version] if version else _newest(versions)
     if not chosen:
         there = ", ".join(each.entry.version for each in versions)
-        raise RegistryError(f"{name} has no version {version}; there are {there}")
+        raise RegistryError(f"{name} has no version {version}; available: {there}")
     if json:
         _print_json([{**as_json(each, _versions_of(each, versions)), "document": each.document} for each in chosen])
         return
@@ -276,7 +278,7 @@ def described(kept: StoredEntry, versions: Sequence[StoredEntry], config: Config
     lines = [f"{entry.kind} {entry.name} {entry.version} of {kept.registry or 'this gateway itself'}"]
     lines += _about(kept, versions)
     lines += [f"runs at: {_remote(remote)}" for remote in entry.remotes]
-    lines += [f"starts, where `packages: true`: {_line(' '.join(command))}" for _, command in commands(entry.packages)]
+    lines += [f"starts with `packages: true`: {_line(' '.join(command))}" for _, command in commands(entry.packages)]
     if entry.toolsets:
         lines.append(f"toolsets: {_line(', '.join(entry.toolsets))}")
     if entry.tools:
@@ -323,7 +325,7 @@ def _about(kept: StoredEntry, versions: Sequence[StoredEntry]) -> Iterator[str]:
     if kept.published_by:
         yield f"published by: {_line(kept.published_by)}"
     if kept.via:
-        yield f"came through: {_line(' → '.join(kept.via))}"
+        yield f"came via: {_line(' → '.join(kept.via))}"
 
 
 def _use(kept: StoredEntry, config: Config) -> Iterator[str]:
@@ -351,7 +353,7 @@ def _tool(tool: ToolEntry) -> str:
 
 
 def _remote(remote: RemoteServer) -> str:
-    wants = f", wants the headers {_line(', '.join(remote.headers))}" if remote.headers else ""
+    wants = f", needs the headers {_line(', '.join(remote.headers))}" if remote.headers else ""
     return f"{_line(remote.url, MAX_WHOLE)} ({_line(remote.type)}{wants})"
 
 

@@ -54,9 +54,9 @@ class SyncResult:
         if self.problem:
             yield self.problem
         for line in self.taken.refused[:MAX_REFUSED]:
-            yield f"{self.registry}: left out: {line}"
+            yield f"{self.registry}: skipped: {line}"
         if (more := len(self.taken.refused) - MAX_REFUSED) > 0:
-            yield f"{self.registry}: left out: {more} more"
+            yield f"{self.registry}: skipped: {more} more"
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as an object for machines."""
@@ -68,7 +68,7 @@ def settings_of(config: Config, registry: str) -> RegistrySettings:
     """Return the settings of the registry with this name. Raises `ConfigError` when it is not configured."""
     if registry not in config.registries:
         raise ConfigError(
-            f"no registry is called {registry}{what_helps(registry, config.registries)} (`registries` in the "
+            f"there is no registry {registry}{what_helps(registry, config.registries)} (`registries` in the "
             "configuration)"
         )
     return config.registries[registry]
@@ -95,8 +95,12 @@ def gaps(config: Config, catalog: CatalogStore, names: Sequence[str]) -> Iterato
     for name in names:
         known, settings = catalog.sync(name), config.registries[name]
         if not known.synced_at:
-            why = f": {known.problem}" if known.problem else "; `goclaw registry sync` does it, as does the daemon"
-            yield f"{name} was not fetched yet{why}"
+            why = (
+                f": {known.problem}"
+                if known.problem
+                else ("; `goclaw registry sync` fetches it, and so does the daemon")
+            )
+            yield f"{name} has not been fetched yet{why}"
         elif now - known.synced_at > settings.known_for:
             why = f": {known.problem}" if known.problem else ""
             yield f"{name} was fetched {ago(now - known.synced_at)}{why}"
@@ -105,7 +109,7 @@ def gaps(config: Config, catalog: CatalogStore, names: Sequence[str]) -> Iterato
 def publish(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The entry, as JSON or YAML (docs/registries.md).")],
-    to: Annotated[str | None, typer.Option(help="A name of `registries`; not given: this gateway's own.")] = None,
+    to: Annotated[str | None, typer.Option(help="A name of `registries`; default: this gateway's own.")] = None,
 ) -> None:
     """Publish an entry. What is published never changes: whatever is different needs another version."""
     config = load(context).config
@@ -118,7 +122,7 @@ def withdraw(
     name: str,
     version: str,
     from_: Annotated[
-        str | None, typer.Option("--from", help="A name of `registries`; not given: this gateway's own.")
+        str | None, typer.Option("--from", help="A name of `registries`; default: this gateway's own.")
     ] = None,
 ) -> None:
     """Remove a version from a registry. Who has fetched it keeps it until the next time."""
@@ -144,7 +148,7 @@ async def _publish(config: Config, file: Path, registry: str | None) -> None:
         is_new = await asyncio.to_thread(CatalogStore(config.state_dir / FILE).publish, document, by, now)
     await _note(config, "publish", what, registry, done=is_new)
     where = f" to {registry}" if registry else ""
-    show(f"{'published' if is_new else 'was published already'}{where}: {what}\n  sha256: {new.sha256}")
+    show(f"{'published' if is_new else 'was already published'}{where}: {what}\n  sha256: {new.sha256}")
 
 
 async def _withdraw(config: Config, kind: EntryKind, name: str, version: str, registry: str | None) -> bool:

@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 VERSION = "v1"
 ANSWER_SECONDS = 60.0
-"""Seconds for a caller to take its answer: one that reads nothing holds two megabytes of ours."""
-_NO_ENTRY = "there is no such entry here"
+"""Maximum seconds for a caller to read its answer: a caller that reads nothing blocks two megabytes."""
+_NO_ENTRY = "this registry has no such entry"
 _STATUS: Mapping[type[StateError], HTTPStatus] = {
     ChangedEntry: HTTPStatus.CONFLICT,
     ForeignName: HTTPStatus.FORBIDDEN,
@@ -213,7 +213,7 @@ class Pages:
 async def _outcome(visitor: RegistryUser, work: Callable[[], bool]) -> bool | RequestRefused:
     """Run the change in a thread: return whether something has changed, or why it is refused."""
     if not visitor.publishes:
-        words = "this user may not publish here: an admin may, and who is in `registry_server.publishers`"
+        words = "this user may not publish here; only admins and the users in `registry_server.publishers` may"
         return RequestRefused(HTTPStatus.FORBIDDEN, words)
     try:
         return await asyncio.to_thread(work)
@@ -245,7 +245,7 @@ def _document(body: bytes, address: tuple[str, str, str]) -> Mapping[str, Any]:
         raise ValueError("an entry should be a JSON object")
     entry: Entry = entry_of(document)
     if (entry.kind, entry.name, entry.version) != address:
-        raise ValueError("the address is that of another entry: kind, name and version in it should be the document's")
+        raise ValueError("kind, name and version in the address should match the document")
     return document
 
 
@@ -294,7 +294,7 @@ def warnings_of(config: Config) -> list[str]:
     settings = config.registry_server
     if is_loopback(settings.host):
         return []
-    found = ["others reach the registry without encryption: put a reverse proxy with TLS before it"]
+    found = ["other machines reach the registry without encryption: put a reverse proxy with TLS in front of it"]
     if settings.open:
-        found.append("whoever reaches the registry may read all of it (`registry_server.open`)")
+        found.append("anybody who can reach the registry may read all of it (`registry_server.open`)")
     return found

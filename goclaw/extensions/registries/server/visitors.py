@@ -25,12 +25,12 @@ from goclaw.gateway.servers.http import HEADERS
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _WORDS: Mapping[int, str] = {
-    HTTPStatus.FORBIDDEN: "no web page may call this registry",
-    HTTPStatus.NOT_FOUND: "there is nothing at this address",
-    HTTPStatus.METHOD_NOT_ALLOWED: "this cannot be done here",
-    HTTPStatus.REQUEST_TIMEOUT: "the entry did not come in time",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "this is more than any entry may have",
-    HTTPStatus.MISDIRECTED_REQUEST: "this registry has other names (`registry_server.hosts`)",
+    HTTPStatus.FORBIDDEN: "web pages may not call this registry",
+    HTTPStatus.NOT_FOUND: "this address does not exist",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this address does not accept this method",
+    HTTPStatus.REQUEST_TIMEOUT: "the entry did not arrive in time",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "the entry is too large",
+    HTTPStatus.MISDIRECTED_REQUEST: "this registry does not answer to this host name (`registry_server.hosts`)",
 }
 """The texts of the listener's own refusals."""
 
@@ -50,7 +50,7 @@ class RequestRefused(Exception):
 
 def refused(refusal: web.HTTPException) -> web.Response:
     """Return the same for a refusal of the listener."""
-    words = _WORDS.get(refusal.status, "this is no request that can be answered")
+    words = _WORDS.get(refusal.status, "this request cannot be answered")
     allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
     return RequestRefused(HTTPStatus(refusal.status), words, allow).response()
 
@@ -109,7 +109,7 @@ class Visitors:
             raise RequestRefused(refusal.status, str(refusal), refusal.headers) from None
         user = self._users.get(token.user)
         if user is None:
-            raise RequestRefused(HTTPStatus.FORBIDDEN, "the user of this token is not in users.json any more")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "the user of this token is no longer in users.json")
         rule = ""
         if ADMIN in user.roles:
             rule = f"users.json {user.key} role {ADMIN}"

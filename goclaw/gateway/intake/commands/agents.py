@@ -67,9 +67,9 @@ async def _agent(context: CommandContext) -> Reply:
         return Reply(f"{error}{hint}")
     if name:
         return Reply(
-            f"{name} answers in this conversation from the next message on. /agent {DEFAULT_AGENT} undoes this."
+            f"{name} answers in this conversation, starting with the next message. /agent {DEFAULT_AGENT} undoes this."
         )
-    return Reply(f"This conversation follows the configuration again. {await _agent_here(context)}")
+    return Reply(f"This conversation uses the configured agent again. {await _agent_here(context)}")
 
 
 async def _agent_here(context: CommandContext) -> str:
@@ -83,7 +83,7 @@ async def _agent_here(context: CommandContext) -> str:
     lines = [f"{found.kind.name} answers here{why}."]
     if chosen and chosen != found.kind.name:
         lines.append(f"{chosen}, chosen with /agent, no longer exists or is not available to you.")
-    return " ".join([*lines, "/agents lists all of them, /agent NAME switches."])
+    return " ".join([*lines, "/agents lists them all, /agent NAME switches."])
 
 
 AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
@@ -105,23 +105,25 @@ async def _model(context: CommandContext) -> Reply:
     wanted = "" if context.arguments.lower() == DEFAULT_MODEL else _find_model(context.arguments, choices)
     is_configured = any(choice.spec == wanted and choice.configured for choice in choices)
     if wanted and not is_configured and not access.authorize(actor, "command.admin", "model").allowed:
-        allowed = ", ".join(choice.spec for choice in choices if choice.configured) or "none but the default"
+        allowed = ", ".join(choice.spec for choice in choices if choice.configured) or "only the default"
         return Reply(f"Only admins can choose a model that is not in the configuration. You can choose: {allowed}.")
     try:
         await models.choose(context.session, wanted)
     except ConfigError as error:
         return Reply(f"{error}{_model_hint(wanted, choices)}")
     if not wanted:
-        return Reply(f"This conversation follows the configuration again. {models.sentence}")
-    return Reply(f"{wanted} answers in this conversation from the next request on. /model {DEFAULT_MODEL} undoes this.")
+        return Reply(f"This conversation uses the configured model again. {models.sentence}")
+    return Reply(
+        f"{wanted} answers in this conversation, starting with the next request. /model {DEFAULT_MODEL} undoes this."
+    )
 
 
 async def _model_here(context: CommandContext) -> str:
     models, session = context.ports.sessions.models, context.session
     chosen = await models.chosen(session)
-    lines = [f"{chosen} was chosen for this conversation with /model." if chosen else models.sentence]
+    lines = [f"You chose {chosen} for this conversation with /model." if chosen else models.sentence]
     if refusal := models.refusal(chosen):
-        lines.append(f"It cannot be opened: {refusal}")
+        lines.append(f"It cannot be used: {refusal}")
     try:
         agent = await models.agent(session)
     except ConfigError:
@@ -138,8 +140,8 @@ async def _model_here(context: CommandContext) -> str:
     if others:
         lines += ["", "Other available models:", *(f"- {each.spec} ({each.why})" for each in others[:MAX_MODELS])]
     if keyed and is_admin:
-        lines += ["", f"API keys are set for {', '.join(keyed)}: name any of their models as provider:name."]
-    back = f", back with /model {DEFAULT_MODEL}" if chosen else ""
+        lines += ["", f"You have API keys for {', '.join(keyed)}: name any of their models as provider:name."]
+    back = f"; /model {DEFAULT_MODEL} undoes it" if chosen else ""
     return "\n".join([*lines, "", f"Choose with /model PROVIDER:NAME{back}."])
 
 
@@ -158,7 +160,7 @@ def _model_hint(wanted: str, choices: Sequence[AvailableModel]) -> str:
 MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
 
 
-LEGEND = "In brackets: the risk of a call. /tools NAME describes a tool, and when it asks for approval."
+LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and says when it asks for approval."
 
 
 async def _tools(context: CommandContext) -> Reply:
@@ -180,7 +182,7 @@ async def _tools(context: CommandContext) -> Reply:
 def _all_about(shown: ListedTool, context: CommandContext) -> str:
     fixed = context.ports.access.authorize(context.actor, "tool.use", shown.name).input or {}
     lines = [f"- `{name}` is always `{mask(json.dumps(value, ensure_ascii=False))}`" for name, value in fixed.items()]
-    yours = ["\n".join(["Fixed for you in every call:", "", *lines])] if lines else []
+    yours = ["\n".join(["In your calls these values are fixed:", "", *lines])] if lines else []
     offered = [f"It is {shown.availability}."] if shown.availability else []
     return "\n\n".join([details(shown.tool, shown.origin), *offered, *yours])
 

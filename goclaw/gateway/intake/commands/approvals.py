@@ -25,7 +25,7 @@ async def _approve(context: CommandContext) -> Reply:
         return await _page(context, logins, is_welcome=True)
     question, _, more = context.arguments.partition(" ")
     if not question or more.strip().lower() not in ("", ALWAYS):
-        return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
+        return Reply("Which question? Send /approve ID with its ID, or /approve ID always if that is offered.")
     answer = ALWAYS if more else ALLOW
     answered = await context.gateway.decide(context.actor, question.lower(), answer)
     return Reply(answered.text, refusal=answered.refusal)
@@ -38,7 +38,7 @@ async def _deny(context: CommandContext) -> Reply:
     if (logins := context.ports.entrances.logins) and is_code(context.arguments):
         return await _page(context, logins, is_welcome=False)
     if not context.arguments:
-        return Reply("Which one? Send /deny ID with the ID from the question.")
+        return Reply("Which question? Send /deny ID with its ID.")
     answered = await context.gateway.decline(context.actor, context.arguments.lower())
     return Reply(answered.text, refusal=answered.refusal)
 
@@ -46,10 +46,10 @@ async def _deny(context: CommandContext) -> Reply:
 DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
 
 
-PAGE_ELSEWHERE = "Other people can read this chat. Send it in our private chat, or in the terminal."
+PAGE_ELSEWHERE = "Other people can read this chat. Send the code in our private chat, or in the terminal."
 PAGE_FOR_OWNER = (
-    "That page is not open on this machine, and you are not in users.json: it would have all rights of the owner. "
-    "`goclaw web` makes a link for a page elsewhere; `goclaw users add` gives you rights of your own."
+    "That page is open on another machine and would get all rights of the owner, because you are not in users.json. "
+    "`goclaw web` creates a link for a page elsewhere; `goclaw users add` gives you rights of your own."
 )
 
 
@@ -64,19 +64,19 @@ async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool)
         asking = await logins.find(actor, context.arguments)
         if not is_welcome:
             await logins.deny(actor, asking)
-            return Reply(f"Turned away: {asking}.")
+            return Reply(f"Refused: {asking}.")
         if access.is_owner(actor) and not asking.is_here:
             return Reply(PAGE_FOR_OWNER)
         await logins.approve(actor, asking, owner=access.is_owner(actor))
     except LoginRefused as refused:
         return Reply(str(refused))
     return Reply(
-        f"Let in as {actor.key}: {asking}. If that is not the page in front of you, log it out at once: "
-        "`Devices` on the web page lists it, and so does `goclaw token list`."
+        f"Signed in as {actor.key}: {asking}. If this is not your page, sign it out at once under `Devices` on the web "
+        "page, or with `goclaw token revoke`."
     )
 
 
-NO_RULES = "There are no permanent approvals: every call that needs approval asks for it."
+NO_RULES = "There are no permanent approvals: every call that needs approval asks."
 APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
 MAX_NUMBER = 19
 
@@ -94,7 +94,7 @@ async def _approvals(context: CommandContext) -> Reply:
     if not any(rule.id == int(number) for rule in await _visible_rules(context)):
         return Reply(f"There is no approval {number}. {APPROVALS_USAGE}")
     await context.ports.rules.remove(int(number))
-    return Reply(f"Approval {number} removed: such calls ask again.")
+    return Reply(f"Approval {number} removed: such calls will ask again.")
 
 
 async def _visible_rules(context: CommandContext) -> list[ApprovalRule]:

@@ -164,4 +164,4 @@ class Command:
     for_admins: bool = False
     """Whether it is shown to admins alone, and refused to others."""
     anywhere: bool = False
-    """Whether it neither reads nor changes what is in memory of its session: of several processes any may run it."""
+    """Whether it neither reads nor changes its session's state in memory: any of several processes may run it."""

@@ -39,7 +39,7 @@ async def clear(context: CommandContext) -> Reply:
     context.ports.bus.publish(Notice(context.session, CLEARED, context.inbound.id))
     text = "Conversation cleared. The transcript keeps the old messages."
     if running:
-        text += " The running turn continues without them."
+        text += " The running turn continues without the old messages."
     return Reply(text)
 
 
@@ -51,11 +51,11 @@ NEW = Command("new", "Start a new conversation", clear)
 
 async def _cleartool(context: CommandContext) -> Reply:
     if context.ports.engine.running(context.session):
-        return Reply("A turn is running and needs its tools. Wait until it ends, or send /stop first.")
+        return Reply("A turn is running and needs its tool results. Wait for it to end, or send /stop first.")
     count = await context.ports.sessions.contexts.clear_tools(context.session)
     if not count:
-        return Reply("There are no tool messages in the context.")
-    return Reply(f"{count} tool messages were removed from the context; the transcript keeps them.")
+        return Reply("The context contains no tool messages.")
+    return Reply(f"Removed {count} tool messages from the context; the transcript keeps them.")
 
 
 CLEARTOOL = Command("cleartool", "Remove tool calls and results from the context", _cleartool)
@@ -73,7 +73,7 @@ async def _compact(context: CommandContext) -> Reply:
             await context.gateway.report(context.inbound, text)
 
         session.compact_request = CompactRequest(context.arguments, report)
-        return Reply("Compaction will run before the next request of the running turn.")
+        return Reply("The context will be compacted before the next request of the running turn.")
     await ports.engine.submit(replace(context.inbound, text=context.arguments), "compact")
     return Reply(turn=context.inbound.id)
 
@@ -85,9 +85,9 @@ async def _context(context: CommandContext) -> Reply:
     try:
         found = await context.ports.sessions.inspection.budget(context.session, context.actor)
     except (ConfigError, StateError) as error:
-        return Reply(f"No request is possible now: {error}")
+        return Reply(f"No request is possible right now: {error}")
     except TimeoutError:
-        return Reply("The model has not been found yet; try again in a moment.")
+        return Reply("GoClaw is still looking for a model; try again in a moment.")
     return Reply(found.text(), aligned=True)
 
 
@@ -96,13 +96,13 @@ CONTEXT = Command("context", "Show what fills the context window", _context)
 
 FORGET_NOT_YOURS = "Only the owner of this conversation or an admin can delete it."
 BUSY = (
-    "This conversation is still busy: a message has no answer yet, or an answer has not been delivered. Wait or send "
+    "This conversation is busy: a message has no answer yet, or an answer is still being delivered. Wait or send "
     "/stop, then send /forget again."
 )
 KEPT = (
-    "Not deleted: memory notes, your private ones too, remembered values and mementos (the tools memory_delete and "
-    "memento delete those), other files in the workspace, backups, the input history of a terminal, and the messages "
-    "in the chat itself (delete those there)."
+    "This does not delete: memory notes (including private ones), remembered values and mementos (the tools "
+    "memory_delete and memento delete those), other files in the workspace, backups, the input history of a terminal, "
+    "and the messages in the chat itself (delete those there)."
 )
 
 
@@ -115,13 +115,13 @@ async def _forget(context: CommandContext) -> Reply:
         return Reply(await _explain_forgetting(context))
     forgetter = ports.sessions.forgetter
     if not await forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
-        return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new one.")
+        return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new code.")
     with ports.engine.alone(session) as alone:
         if not alone or await forgetter.unfinished(session):
             return Reply(BUSY)
         rows, complete = await forgetter.forget(session)
-    later = "" if complete else " Some files could not be removed yet; this is retried at least once a day."
-    return Reply(f"Forgotten: {_count(rows)} were deleted.{later}")
+    later = "" if complete else " Some files could not be removed yet; GoClaw retries at least once a day."
+    return Reply(f"Deleted {_count(rows)}.{later}")
 
 
 async def _explain_forgetting(context: CommandContext) -> str:
@@ -130,14 +130,14 @@ async def _explain_forgetting(context: CommandContext) -> str:
     if not extent.rows and not extent.schedules:
         return "There is nothing to delete: this conversation has no messages yet."
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
-    made = f", {extent.schedules} schedule(s) that were made here" if extent.schedules else ""
+    made = f", {extent.schedules} schedule(s) created here" if extent.schedules else ""
     kept = " ".join(filter(None, (KEPT, forgetter.kept_elsewhere)))
     code = await forgetter.codes.give(context.actor.key, context.session)
     return (
-        f"This deletes this conversation forever: {_count(extent.rows)}{since}{made}, summaries, todos, the settings "
+        f"This deletes this conversation forever: {_count(extent.rows)}{since}{made}, summaries, to-do lists, settings "
         "made here, and pictures and long outputs that no other conversation uses. Its cost stays in the totals, "
-        f"without its name.\n\n{kept}\n\nTo start over without deleting anything, send /clear.\n\n"
-        f"To confirm, send within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
+        f"without its name.\n\n{kept}\n\nTo start over without deleting anything, send /clear.\n\nTo confirm, send "
+        f"within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
     )
 
 
@@ -157,7 +157,7 @@ async def _sessions(context: CommandContext) -> Reply:
         return Reply("Other people can read this chat. Send /sessions in our private chat.")
     found = await context.gateway.sessions(context.actor)
     if not found:
-        return Reply("No session has any messages yet.")
+        return Reply("There are no conversations yet.")
     now = context.ports.clock.now()
     lines = [_session_line(info, now, is_current=info.key == context.session) for info in found[:MAX_SESSIONS]]
     if len(found) > MAX_SESSIONS:

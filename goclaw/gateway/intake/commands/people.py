@@ -52,7 +52,7 @@ WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhe
 
 
 PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
-PAIRING_OFF = "Pairing is off: strangers get no answer. `pairing.enabled` in the configuration turns it on."
+PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
 PAIR_NOT_YOURS = "Only admins can manage pairing requests."
 PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
 
@@ -76,11 +76,11 @@ async def _pair(context: CommandContext) -> Reply:
                 )
             case "approve" if code:
                 asking = await pairing.approve(actor, code)
-                return Reply(f"{asking.key} is let in: in private chats, not in groups (users.json has the entry).")
-            case "deny" if code:
                 return Reply(
-                    f"{(await pairing.deny(actor, code)).key} is not let in, and gets no other code for a day."
+                    f"{asking.key} may now talk to me in private chats, not in groups. The entry is in users.json."
                 )
+            case "deny" if code:
+                return Reply(f"Refused {(await pairing.deny(actor, code)).key}, who gets no new code for a day.")
     except PairingRefused as refused:
         return Reply(str(refused))
     return Reply(PAIR_USAGE)

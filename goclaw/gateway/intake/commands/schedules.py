@@ -17,7 +17,7 @@ from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 
-REMIND_USAGE = "/remind 20m TEXT, or 8:00, tomorrow 8:00, 2026-12-24T18:00 in place of 20m."
+REMIND_USAGE = "Send /remind 20m TEXT. Instead of 20m you can write 8:00, tomorrow 8:00, or 2026-12-24T18:00."
 
 
 async def _remind(context: CommandContext) -> Reply:
@@ -27,7 +27,7 @@ async def _remind(context: CommandContext) -> Reply:
     try:
         moment, text = split_moment(context.arguments, ports.clock.now(), ports.schedules.zone(context.actor))
     except UnusableTime as error:
-        return Reply(f"No reminder is set: {error}.")
+        return Reply(f"No reminder set: {error}.")
     except NoTime:
         await ports.engine.submit(replace(inbound, text=f"Remind me {context.arguments.removeprefix('me ')}"))
         return Reply(turn=inbound.id)
@@ -35,7 +35,7 @@ async def _remind(context: CommandContext) -> Reply:
     return await _answer(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
 
 
-REMIND = Command("remind", "Be reminded: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
+REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
 
 
 async def _schedule(context: CommandContext) -> Reply:
@@ -58,7 +58,7 @@ async def _answer(order: Awaitable[str]) -> Reply:
         return Reply(f"Not done: {error}.")
 
 
-SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add|…", _schedule, anywhere=True)
+SCHEDULE = Command("schedule", "Schedule messages and tasks: /schedule list|add|…", _schedule, anywhere=True)
 
 
 async def _heartbeat(context: CommandContext) -> Reply:
@@ -66,6 +66,4 @@ async def _heartbeat(context: CommandContext) -> Reply:
     return await _answer(heartbeat_ordered(context.ports.schedules, context.inbound, order))
 
 
-HEARTBEAT = Command(
-    "heartbeat", "Look after HEARTBEAT.md now and then: /heartbeat on|off|now", _heartbeat, anywhere=True
-)
+HEARTBEAT = Command("heartbeat", "Check HEARTBEAT.md regularly: /heartbeat on|off|now", _heartbeat, anywhere=True)

@@ -100,7 +100,7 @@ USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]
 
 MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
 REINDEX_NOT_YOURS = "Only admins can rebuild the memory index."
-REINDEX_BEGUN = "The index is being rebuilt; searches use the old one until then. /memory says when it is done."
+REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old one. /memory shows the progress."
 
 
 async def _memory(context: CommandContext) -> Reply:
@@ -115,7 +115,7 @@ async def _memory(context: CommandContext) -> Reply:
                 if not is_admin:
                     return Reply(REINDEX_NOT_YOURS)
                 if not (await memory.status()).enabled:
-                    return Reply(f"There is nothing to do: {DISABLED}.")
+                    return Reply(f"Nothing to rebuild: {DISABLED}.")
                 await memory.reindex()
                 return Reply(REINDEX_BEGUN)
     except StateError as error:

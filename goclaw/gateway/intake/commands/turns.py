@@ -40,7 +40,7 @@ async def _stop_turn(context: CommandContext) -> Reply:
     if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):
         return Reply(NOTHING_RUNS)
     if turn is not None and engine.running(session) == turn:
-        busy = "Stopping: the turn has been told to end and is still finishing."
+        busy = "Stopping: the turn is still finishing."
         return Reply(f"{busy}{_follows(waiting, 'then')}")
     return Reply(f"Stopped.{_follows(waiting, 'now')}")
 
@@ -54,7 +54,7 @@ def _follows(waiting: int, when: str) -> str:
 STOP = Command("stop", "Stop the current turn", _stop)
 
 
-PAUSE_NOT_ALLOWED = "Turns of this agent cannot be paused ({key}). /stop ends the current one."
+PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused ({key}). /stop ends the current one."
 MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
 
 
@@ -69,7 +69,7 @@ async def _pause(context: CommandContext) -> Reply:
         return Reply(PAUSE_NOT_ALLOWED.format(key=f"{rules.place}.interrupts_allowed"))
     if not await ports.sessions.pauses.order(session, turn, context.actor.key):
         return Reply("The turn is already paused. /resume continues it, /stop ends it.")
-    return Reply("Paused: the current step may finish, nothing new starts. /resume continues, /stop ends the turn.")
+    return Reply("Paused: the current step may finish, but nothing new starts. /resume continues, /stop ends the turn.")
 
 
 PAUSE = Command("pause", "Pause the current turn", _pause)

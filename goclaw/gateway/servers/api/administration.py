@@ -26,19 +26,19 @@ DotKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-
 class LogAsked(Request):
     """The fields of `getLog`."""
 
-    lines: Annotated[int, Field(ge=1, le=MAX_LINES, description="How many from the end.")] = 100
-    level: Annotated[LogLevel, Field(description="Only what is as grave as this.")] = LogLevel.INFO
-    session: Annotated[str, Field(max_length=MAX_NAME, description="Only about this session; empty: all.")] = ""
-    turn: Annotated[str, Field(max_length=MAX_NAME, description="Only about this turn; the end of its id will do.")] = (
-        ""
-    )
+    lines: Annotated[int, Field(ge=1, le=MAX_LINES, description="How many records, counted from the end.")] = 100
+    level: Annotated[LogLevel, Field(description="Only records of at least this level.")] = LogLevel.INFO
+    session: Annotated[str, Field(max_length=MAX_NAME, description="Only records about this session; empty: all.")] = ""
+    turn: Annotated[
+        str, Field(max_length=MAX_NAME, description="Only records about this turn; the end of its id is enough.")
+    ] = ""
 
 
 class Log(Response):
     """The newest records of the log, oldest first."""
 
     records: Sequence[dict[str, Any]] = Field(
-        description="`timestamp`, `level`, `event`, `logger` and what else a record has; secrets are masked."
+        description="`timestamp`, `level`, `event`, `logger` and any other fields of the record; secrets are masked."
     )
 
 
@@ -64,7 +64,7 @@ class Settings(Response):
     """The configuration in force."""
 
     values: Sequence[str] = Field(description="`key: value` with the value as JSON; secrets are hidden.")
-    changeable: Sequence[str] = Field(description="Keys that `changeSetting` takes.")
+    changeable: Sequence[str] = Field(description="Keys that `changeSetting` accepts.")
 
 
 class SettingAsked(Request):
@@ -79,7 +79,7 @@ class Changed(Response):
 
     key: str
     value: bool | int | float | str
-    restart: bool = Field(True, description="It counts once the daemon has been started again.")
+    restart: bool = Field(True, description="It takes effect when the daemon restarts.")
 
 
 async def get_log(call: Call, asked: LogAsked) -> Log:
@@ -120,7 +120,7 @@ async def change_setting(call: Call, asked: SettingAsked) -> Changed:
     file = call.ports.config_file
     try:
         if file is None:
-            raise ToolError("it is not known here which the configuration file is: nothing was changed")
+            raise ToolError("nothing was changed: the daemon runs without a configuration file that could be changed")
         await asyncio.to_thread(change, file, asked.key, asked.value)
     except ToolError as error:
         raise Problem(HTTPStatus.CONFLICT, str(error), field="key") from None
@@ -157,7 +157,7 @@ OPERATIONS = (
         "PATCH",
         "/config",
         "changeSetting",
-        "Change a setting that takes no right and costs nothing; any other is changed in the file",
+        "Change a setting that grants no rights and costs nothing; change all others in the file",
         _TAG,
         change_setting,
         refusals=(HTTPStatus.CONFLICT,),

@@ -18,9 +18,9 @@ class Device(Response):
 
     name: str = Field(description="The name of its token: `web-1a2b3c4d`.")
     device: str = Field(description="The browser, in words.")
-    made: float = Field(description="When it was logged in, in epoch seconds.")
-    until: float | None = Field(description="When it is logged out by itself, in epoch seconds.")
-    current: bool = Field(description="Whether it is the one that asks.")
+    made: float = Field(description="When it signed in, in epoch seconds.")
+    until: float | None = Field(description="When its sign-in expires, in epoch seconds.")
+    current: bool = Field(description="Whether the caller is this device.")
 
 
 class DeviceList(Response):
@@ -72,7 +72,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         "/devices",
         "listDevices",
-        "The browsers that the caller is logged in with at the web page.",
+        "The browsers in which the caller is signed in to the web page.",
         "devices",
         list_devices,
     ),
@@ -80,10 +80,10 @@ OPERATIONS: tuple[Operation, ...] = (
         "DELETE",
         "/devices/{name}",
         "revokeDevice",
-        "Log one of the caller's browsers out; its pages are cut off within two seconds.",
+        "Sign out one of the caller's browsers; its pages lose access within two seconds.",
         "devices",
         revoke_device,
-        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "It is logged out."}),
+        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "The browser is signed out."}),
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
 )

@@ -32,7 +32,7 @@ from goclaw.gateway.servers.serving import GOODBYE_SECONDS, LOOK_SECONDS
 
 LAST_EVENT = "Last-Event-ID"
 STALLED_SECONDS = 20.0
-"""Seconds that a reader may take nothing of what is sent, before its connection is closed."""
+"""Maximum seconds without reading before a reader's connection is closed."""
 MAX_ID = 100
 _HAPPENED: Codec[Happened] = Codec(Happened)
 
@@ -43,8 +43,8 @@ class Reset(Response):
     type: Literal["reset"] = "reset"
     session: str
     row: int = Field(
-        description="The last message's row; 0: there is none. Read messages behind the last row that you have; if "
-        "yours is greater, the session was forgotten."
+        description="The row of the last message; 0: none. Read the messages after your last row; if your row is "
+        "greater, the session was deleted."
     )
     now: SessionNow
 
@@ -163,7 +163,7 @@ def _position(request: web.Request) -> Position:
     """Return where a reader was; one that cannot be read is as good as none, for the reader cannot mend it."""
     given = request.headers.getall(LAST_EVENT, [])
     if len(given) > 1:
-        raise bad_request(f"{LAST_EVENT} should stand once", LAST_EVENT)
+        raise bad_request(f"{LAST_EVENT} should occur once", LAST_EVENT)
     epoch, _, number = (given[0] if given else "").partition(":")
     if len(given) != 1 or len(given[0]) > MAX_ID or not (number.isascii() and number.isdigit()):
         return NOWHERE
@@ -171,24 +171,24 @@ def _position(request: web.Request) -> Position:
 
 
 _ABOUT = f"""\
-A stream of server-sent events. Each has the name of what happened (`TextStreamed`, `MessageStored`, `QuestionAsked`,
-`TurnFinished` …), an id, and as data the frame that terminals get, too. Send the last id as `{LAST_EVENT}` after a
-break, and the stream goes on behind it. Where it cannot, and without the header, it begins with the event `reset`: the
-state of the session and the row of its last message. A message that comes with a row that you have is that same
-message. Comments come while nothing happens. The stream ends with the token or the right, with the daemon, and for a
-reader that takes nothing."""
+A stream of server-sent events. Each event has a name (`TextStreamed`, `MessageStored`, `QuestionAsked`,
+`TurnFinished` …), an id, and as data the frame that terminals get. After a break, send the last id as `{LAST_EVENT}`
+to continue from there. If that is impossible, or without the header, the stream starts with the event `reset`: the
+state of the session and the row of its last message. Two messages with the same row are the same message. Comments keep
+an idle stream open. The stream ends when the token or the right ends, when the daemon stops, and when the reader stops
+reading."""
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         "/sessions/{session}/events",
         "followSession",
-        "Follow a session: what is written, which tools run, what is asked",
+        "Follow a session: messages, tool calls and questions",
         "events",
         follow_session,
         reply=Reply(
             body=Happened | Reset,
-            statuses={HTTPStatus.OK: "The stream; the schema is that of the data of each event."},
+            statuses={HTTPStatus.OK: "The stream; the schema describes the data of each event."},
             media_type=MEDIA_TYPE,
         ),
         refusals=(HTTPStatus.NOT_FOUND,),

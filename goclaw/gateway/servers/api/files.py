@@ -59,7 +59,7 @@ class Uploaded(Response):
 
     file: str = Field(description="Its id, for `files` of `sendMessage`.")
     name: str
-    type: str = Field(description="Its media type, by its content.")
+    type: str = Field(description="Its media type, detected from its content.")
     size: int = Field(description="Bytes.")
 
 
@@ -80,7 +80,9 @@ class Working:
     def counted(self, owner: str) -> Iterator[None]:
         """Count one until the block ends; raises Problem (429) if there are too many."""
         if self._of[owner] >= AT_ONCE or self._of.total() >= AT_ONCE_IN_ALL:
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "other files are being sent; wait for them", headers=_WAIT)
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS, "other uploads are running; wait for them to end", headers=_WAIT
+            )
         self._of[owner] += 1
         try:
             yield
@@ -133,7 +135,7 @@ async def attachments_of(call: Call, session: str, ids: tuple[str, ...]) -> tupl
     for each in ids:
         known = await call.services.uploads.find(call.actor.key, session, each)
         if known is None:
-            raise Problem(HTTPStatus.NOT_FOUND, f"there is no file {each[:40]!r} for you; send it again", field="files")
+            raise Problem(HTTPStatus.NOT_FOUND, f"you have no file {each[:40]!r}; upload it again", field="files")
         kind: Kind = known.kind  # type: ignore[assignment]  # as `kind_of` gave it
         found.append(Attachment(kind, f"{UPLOADED}{known.blob}", known.mime, known.name, known.size))
     return tuple(found)
@@ -161,7 +163,7 @@ async def media(call: Call, asked: MediaAsked) -> web.Response:
 
 
 def _no_media() -> Problem:
-    return Problem(HTTPStatus.NOT_FOUND, "no message of this session has such a picture or file", field="blob")
+    return Problem(HTTPStatus.NOT_FOUND, "no message in this session has this picture or file", field="blob")
 
 
 OPERATIONS = (
@@ -169,17 +171,17 @@ OPERATIONS = (
         "POST",
         "/sessions/{session}/files",
         "uploadFile",
-        "Send a file ahead of the message that it belongs to",
+        "Upload a file before sending its message",
         "messages",
         upload,
         refusals=(HTTPStatus.NOT_FOUND,),
-        description="The body is the file, of any type, up to 20 MB. The message has its id in `files`.",
+        description="The body is the file, of any type, up to 20 MB. Put its id in `files` of the message.",
     ),
     Operation(
         "GET",
         "/sessions/{session}/media/{blob}",
         "getMedia",
-        "Read a picture or file of a message",
+        "Download a picture or file of a message",
         "messages",
         media,
         reply=Reply(body=bytes, media_type=BYTES),

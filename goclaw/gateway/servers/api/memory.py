@@ -21,23 +21,27 @@ class SearchAsked(Request):
     """The fields of `searchMemory`."""
 
     q: Annotated[str, Field(min_length=1, max_length=2_000, description="What to look for, in words.")]
-    everybody: Annotated[bool, Field(description="In every conversation that you may read, not only your own.")] = False
-    limit: Annotated[int, Field(ge=0, le=50, description="Passages at most; 0: as configured.")] = 0
+    everybody: Annotated[bool, Field(description="Search every conversation that you may read, not only your own.")] = (
+        False
+    )
+    limit: Annotated[int, Field(ge=0, le=50, description="Maximum number of passages; 0: as configured.")] = 0
 
 
 class MemoryFound(Response):
     """The results of a search, the best first."""
 
-    mode: Mode = Field(description="Whether meaning was compared, too, or words alone.")
+    mode: Mode = Field(description="Whether the search compared meaning and words, or words only.")
     notes: Sequence[NoteHit]
     conversations: Sequence[Quote]
-    left_out: str = Field("", description="Why conversations were not searched; empty: they were, or you may not.")
+    left_out: str = Field(
+        "", description="Why conversations were not searched; empty: they were, or you may not search them."
+    )
 
 
 class FileAsked(Request):
     """The fields of `getMemoryFile`."""
 
-    path: Annotated[str, Field(min_length=1, max_length=4_096, description="As `listMemoryFiles` names it.")]
+    path: Annotated[str, Field(min_length=1, max_length=4_096, description="The path, as in `listMemoryFiles`.")]
 
 
 class FileShown(Response):
@@ -45,7 +49,7 @@ class FileShown(Response):
 
     path: str
     text: str = Field(description="Markdown.")
-    html: str = Field("", description="The same for a page; empty without `http.web`.")
+    html: str = Field("", description="The same as HTML; empty without `http.web`.")
 
 
 class MemoryFiles(Response):
@@ -108,7 +112,7 @@ OPERATIONS = (
         "GET",
         "/memory/files",
         "listMemoryFiles",
-        "List the files that a search looks through",
+        "List the files that searches cover",
         "memory",
         list_files,
         refusals=(HTTPStatus.CONFLICT,),

@@ -29,16 +29,16 @@ class MessagesAsked(Request):
     """The fields of `listMessages`."""
 
     session: Key
-    after: Annotated[Row, Field(description="Only messages behind this row.")] = 0
+    after: Annotated[Row, Field(description="Only messages after this row.")] = 0
     before: Annotated[Row | None, Field(description="Only messages before this row.")] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many rows at most: the last of them.")] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Maximum number of rows, counted from the end.")] = 50
 
 
 class MessagePage(Response):
     """Messages of a session, oldest first."""
 
     messages: Sequence[MessageStored] = Field(
-        description="Earlier ones are before the first of these rows; empty: there are none."
+        description="Earlier messages come before the first of these rows; empty: there are none."
     )
 
 
@@ -61,27 +61,27 @@ class MessageSent(Request):
             min_length=1,
             max_length=MAX_NAME,
             pattern=r"^[\x21-\x7e]+$",
-            description="Your own name of the message: one that is sent again with it is not taken twice.",
+            description="Your own id for the message: a repeated message with the same id is accepted only once.",
         ),
     ]
     text: Annotated[str, Field(max_length=MAX_TEXT, description="Text or command; may be empty with `files`.")] = ""
     files: Annotated[
         tuple[Annotated[str, Field(pattern="^[0-9a-f]{32}$")], ...],
-        Field(max_length=MAX_FILES, description="Ids of files that were sent ahead (`uploadFile`)."),
+        Field(max_length=MAX_FILES, description="Ids of files uploaded before (`uploadFile`)."),
     ] = ()
 
 
 class Accepted(Response):
     """The receipt: the message is on disk, or answered."""
 
-    id: str = Field(description="The client's own name of the message.")
+    id: str = Field(description="The client's own id of the message.")
     kind: AcceptKind = Field(
-        description="`turn`: a turn answers it, `reply`: a command, answered here, `answer`: it answered a question, "
-        "`duplicate`: it came before, in an earlier run of the daemon."
+        description="`turn`: a turn answers it; `reply`: a command, answered here; `answer`: it answered a question; "
+        "`duplicate`: an earlier run of the daemon already received it."
     )
     session: str
     turn: str = Field("", description="The turn that answers it.")
-    text: str = Field("", description="The answer of a command.")
+    text: str = Field("", description="The answer to a command.")
     markdown: bool = Field(False, description="Whether `text` is Markdown with headings and tables.")
 
 
@@ -160,7 +160,7 @@ async def _refuse_full(call: Call, session: str, text: str) -> None:
         return
     if any(each.kind == "question" for each in (await call.ports.gateway.now(session)).questions):
         return
-    words = f"{limit} messages wait already (limits.queued_messages)"
+    words = f"{limit} messages are already waiting (limits.queued_messages)"
     raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": RETRY_SECONDS})
 
 
@@ -169,7 +169,7 @@ OPERATIONS = (
         "GET",
         "/sessions/{session}/messages",
         "listMessages",
-        "Read messages of a session, the last ones of a range of rows",
+        "Read messages of a session: the last ones in a range of rows",
         "messages",
         list_messages,
         refusals=(HTTPStatus.NOT_FOUND,),
@@ -183,9 +183,14 @@ OPERATIONS = (
         send_message,
         reply=Reply(
             body=Accepted,
-            statuses={HTTPStatus.ACCEPTED: "A turn answers it.", HTTPStatus.OK: "It is answered, or came before."},
+            statuses={
+                HTTPStatus.ACCEPTED: "A turn answers it.",
+                HTTPStatus.OK: "It is answered, or was received before.",
+            },
         ),
         refusals=(HTTPStatus.NOT_FOUND,),
-        description="Send it again with the same `id` if no answer came: it is taken once, also after a restart.",
+        description=(
+            "If you get no answer, send it again with the same `id`: it is accepted only once, even after a restart."
+        ),
     ),
 )

@@ -23,8 +23,8 @@ _REF = "#/components/schemas/{model}"
 _BINARY = {"type": "string", "format": "binary"}
 _TITLE = "GoClaw"
 _ABOUT = (
-    "The agent for programs and pages, with the rights of the token's user. Ids of sessions stand in paths "
-    "percent-encoded. A body has no fields but those that are listed."
+    "The agent for programs and pages, with the rights of the token's user. Percent-encode session ids in paths. A "
+    "body may contain only the listed fields."
 )
 
 
@@ -154,7 +154,7 @@ OPERATIONS = (
         "GET",
         "/openapi.json",
         "getOpenApi",
-        "Read this document",
+        "Read the OpenAPI document",
         "about",
         describe,
         reply=Reply(body=dict[str, Any]),

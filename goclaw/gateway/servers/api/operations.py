@@ -134,7 +134,7 @@ class Operation:
     handler: Handler
     reply: Reply = field(default_factory=Reply)
     refusals: tuple[HTTPStatus, ...] = ()
-    """Statuses of refusals beside those that every operation has (`EVERYWHERE`)."""
+    """Statuses of refusals, besides those of every operation (`EVERYWHERE`)."""
     admins_only: bool = False
     description: str = ""
     """Markdown."""

@@ -22,7 +22,7 @@ MAX_BARS = 12
 MAX_LABEL = 26
 ROW = 28
 NAMES = 190
-"""Pixels for the names beside bars."""
+"""Pixels for the names next to bars."""
 TICKS = 4
 _FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 

@@ -14,13 +14,13 @@ from goclaw.gateway.servers.http import HEADERS
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"
 _WORDS: Mapping[int, str] = {
-    400: "this is no request that can be read",
-    403: "pages of this origin may not call (`http.origins`)",
-    404: "there is nothing at this path; GET /api/v1/openapi.json lists what there is",
-    405: "this path does not take this method",
-    408: "the body did not come in time",
+    400: "this request is malformed",
+    403: "pages of this origin may not call the API (`http.origins`)",
+    404: "this path does not exist; GET /api/v1/openapi.json lists all paths",
+    405: "this path does not accept this method",
+    408: "the body did not arrive in time",
     413: "the body is too large",
-    421: "this host is not called so (`http.hosts`)",
+    421: "this server does not answer to this host name (`http.hosts`)",
     503: "too many requests at once; try again later",
 }
 
@@ -31,7 +31,7 @@ class ProblemDetails(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: str = Field("about:blank", description="`about:blank`: the status says what kind of problem it is.")
-    title: str = Field(description="The words of the status.")
+    title: str = Field(description="The name of the status.")
     status: int
     detail: str = Field(description="The reason and the remedy, in words.")
     field: str | None = Field(None, description="The part of the request that is wrong.")

@@ -49,10 +49,10 @@ def _query(operation: Operation, request: web.Request) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, value in request.query.items():
         if name not in known:
-            words = f"the query has no `{_format_name(name)}` here; a token belongs into the header Authorization"
+            words = f"this query has no parameter `{_format_name(name)}`; put a token in the Authorization header"
             raise bad_request(words, "query")
         if name in given:
-            raise bad_request(f"`{name}` should stand once", name)
+            raise bad_request(f"`{name}` should occur once", name)
         given[name] = _value(value, operation, name)
     return given
 
@@ -77,14 +77,14 @@ def _parse(operation: Operation, given: dict[str, Any], raw: bytes) -> Request:
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        raise bad_request("the body is not JSON, or too deep") from None
+        raise bad_request("the body is not valid JSON, or nested too deeply") from None
     if _is_too_deep(body):
         raise bad_request(f"the body is deeper than {MAX_DEPTH} levels")
     if not isinstance(body, dict):
         raise bad_request("the body should be a JSON object")
     for name in operation.in_path:
         if name in body:
-            raise bad_request(f"`{name}` stands in the path", name)
+            raise bad_request(f"`{name}` belongs in the path", name)
     return _validate(operation, {**body, **given})
 
 
@@ -96,7 +96,7 @@ def _validate(operation: Operation, given: dict[str, Any]) -> Request:
         first = error.errors(include_url=False, include_input=False)[0]
         place = _format_name(".".join(str(each) for each in first["loc"]))
         if first["type"] == "extra_forbidden":
-            raise bad_request(f"`{place}` is not known here", place) from None
+            raise bad_request(f"`{place}` is unknown here", place) from None
         raise bad_request(f"`{place}`: {first['msg']}" if place else first["msg"], place or None) from None
 
 
@@ -117,4 +117,4 @@ def _inside(item: Any) -> Iterable[Any]:
 
 def _format_name(name: str) -> str:
     """Return a caller's field for an error: a long one may be a secret in the wrong place."""
-    return mask(name) if _PLAIN.fullmatch(name) else "[a name that is none of ours]"
+    return mask(name) if _PLAIN.fullmatch(name) else "[an unknown name]"

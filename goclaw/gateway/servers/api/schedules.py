@@ -29,20 +29,23 @@ class ScheduleAsked(Request):
 class ScheduleMade(Request):
     """The fields of `addSchedule`: one of `at`, `every` and `cron`, and one of `message` and `task`."""
 
-    id: Annotated[Key, Field(description="Yours for this request: sent again with the same one it makes no second.")]
-    name: Annotated[str, Field(max_length=64, description="Empty: one is chosen.")] = ""
+    id: Annotated[
+        Key,
+        Field(description="Your own id for this request: repeating it with the same id creates no second schedule."),
+    ]
+    name: Annotated[str, Field(max_length=64, description="Empty: GoClaw chooses one.")] = ""
     at: Annotated[Short, Field(description="`20m`, `8:00`, `tomorrow 8:00`, or an ISO date and time.")] = ""
     every: Annotated[Short, Field(description="`30m`, `2h`, `1d`.")] = ""
     cron: Annotated[Short, Field(description="`30 8 * * 1-5`, in your time zone.")] = ""
-    message: Annotated[Text, Field(description="Sent word for word.")] = ""
-    task: Annotated[Text, Field(description="An agent gets it, with your rights when it runs.")] = ""
+    message: Annotated[Text, Field(description="Text that is sent word for word.")] = ""
+    task: Annotated[Text, Field(description="Task for an agent, which runs with your rights.")] = ""
     to: Annotated[Short, Field(description="`telegram:123456`, or `notify:NAME`; empty: your own chat.")] = ""
     session: Annotated[Short, Field(description="A task's session: `fresh` (or empty), `same`, or a key.")] = ""
     agent: Short = ""
     model: Short = ""
-    tools: Annotated[Text, Field(description="A selection with commas that narrows a task's tools.")] = ""
+    tools: Annotated[Text, Field(description="Tools that the task may use, separated by commas.")] = ""
     catch_up: Annotated[Short, Field(description="`last` (or empty), `all` or `none`.")] = ""
-    ask: Annotated[bool, Field(description="Whether a call that needs approval asks in the chat, and waits.")] = False
+    ask: Annotated[bool, Field(description="Whether a call that needs approval asks in the chat and waits.")] = False
     budget: Annotated[float | None, Field(gt=0, lt=1_000_000, description="US dollars for one run.")] = None
     time_limit: Annotated[Short, Field(description="`10m`, for one run.")] = ""
 
@@ -53,13 +56,13 @@ class Schedule(Response):
     name: str
     kind: str = Field(description="`message` or `task`.")
     text: str = Field(description="Secrets are masked.")
-    when: str = Field(description="Its times, in words.")
-    user: str = Field(description="Whose it is: it has their rights when it runs.")
+    when: str = Field(description="When it runs, in words.")
+    user: str = Field(description="The user it belongs to, with whose rights it runs.")
     to: str = Field(description="The chat, as `channel:chat`.")
     state: JobState
-    next: float | None = Field(description="When it is due, in epoch seconds.")
+    next: float | None = Field(description="When it runs next, in epoch seconds.")
     running: bool
-    failures: int = Field(description="Failed runs since the last one that went well.")
+    failures: int = Field(description="Failed runs since the last successful one.")
     note: str = Field(description="Why it was stopped.")
 
 
@@ -164,7 +167,7 @@ async def _find(call: Call, name: str) -> StoredJob:
     """
     found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
     if found is None:
-        raise Problem(HTTPStatus.NOT_FOUND, f"there is no schedule {name!r} of yours", field="name")
+        raise Problem(HTTPStatus.NOT_FOUND, f"you have no schedule {name!r}", field="name")
     return found
 
 
@@ -197,7 +200,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         "/schedules",
         "listSchedules",
-        "List your schedules, the next one first; an admin's list has those of all",
+        "List your schedules, the next one first; admins see everybody's",
         _TAG,
         list_schedules,
     ),
@@ -205,7 +208,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "POST",
         "/schedules",
         "addSchedule",
-        "Add a reminder or a task at a time",
+        "Add a scheduled message or task",
         _TAG,
         add,
         reply=Reply(statuses={HTTPStatus.CREATED: "It is stored."}),
@@ -231,19 +234,19 @@ OPERATIONS: tuple[Operation, ...] = (
             refusals=_REFUSALS,
         )
         for path, words, handler in (
-            ("pause", "Keep a schedule from running until it is resumed", pause),
-            ("resume", "Have a paused or stopped schedule go on", resume),
-            ("run", "Run a schedule now, beside its times", run),
+            ("pause", "Pause a schedule", pause),
+            ("resume", "Resume a paused or stopped schedule", resume),
+            ("run", "Run a schedule now, in addition to its times", run),
         )
     ),
     Operation(
         "DELETE",
         "/schedules/{name}",
         "removeSchedule",
-        "Forget a schedule and its runs",
+        "Delete a schedule and its runs",
         _TAG,
         remove,
-        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "It is gone."}),
+        reply=Reply(statuses={HTTPStatus.NO_CONTENT: "It is deleted."}),
         refusals=_REFUSALS,
     ),
 )

@@ -19,9 +19,9 @@ MAX_PAGE = 200
 class SessionsAsked(Request):
     """The fields of `listSessions`."""
 
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many sessions at most.")] = 50
-    cursor: Annotated[str, Field(max_length=600, description="`next` of the page before.")] = ""
-    agents: Annotated[bool, Field(description="With those of agents, which may only be read.")] = False
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Maximum number of sessions.")] = 50
+    cursor: Annotated[str, Field(max_length=600, description="`next` of the previous page.")] = ""
+    agents: Annotated[bool, Field(description="Whether to include sessions of agents, which are read-only.")] = False
 
 
 class SessionPage(Response):
@@ -42,7 +42,7 @@ class SessionState(Response):
 
     session: str = Field(description="Its key.")
     writable: bool = Field(description="Whether the user may write there.")
-    waiting: int = Field(description="Messages that wait for the running turn.")
+    waiting: int = Field(description="Messages waiting for the running turn.")
     now: SessionNow
     outline: Outline
 
@@ -91,7 +91,7 @@ async def writable(call: Call, asked: str) -> str:
     """
     session = await readable(call, asked)
     if not is_writable(call, session):
-        raise Problem(HTTPStatus.FORBIDDEN, "you may read this session, and not write there", field="session")
+        raise Problem(HTTPStatus.FORBIDDEN, "you may read this session but not write to it", field="session")
     return session
 
 
@@ -102,7 +102,7 @@ def is_writable(call: Call, session: str) -> bool:
 
 def unknown(session: str) -> Problem:
     """Return the refusal for a session that is not there for the caller."""
-    return Problem(HTTPStatus.NOT_FOUND, f"there is no session {session[:200]!r} for you", field="session")
+    return Problem(HTTPStatus.NOT_FOUND, f"you have no access to a session {session[:200]!r}", field="session")
 
 
 async def _exists(call: Call, session: str) -> bool:
@@ -122,7 +122,7 @@ def _decode(cursor: str) -> SessionPlace:
         at, _, key = base64.b64decode(padded, altchars=b"-_", validate=True).decode().partition(" ")
         return -float(at), key
     except (binascii.Error, ValueError):
-        raise bad_request("`cursor` should be `next` of the page before", "cursor") from None
+        raise bad_request("`cursor` should be `next` of the previous page", "cursor") from None
 
 
 OPERATIONS = (
@@ -130,7 +130,7 @@ OPERATIONS = (
         "GET",
         "/sessions",
         "listSessions",
-        "List the sessions that you may read, the latest first",
+        "List the sessions that you may read, latest first",
         "sessions",
         list_sessions,
     ),
@@ -138,7 +138,7 @@ OPERATIONS = (
         "GET",
         "/sessions/{session}",
         "getSession",
-        "Read the state of a session: the running turn, open questions, what waits",
+        "Read the state of a session: running turn, open questions, waiting messages",
         "sessions",
         get_session,
         refusals=(HTTPStatus.NOT_FOUND,),

@@ -27,7 +27,7 @@ class Status(Response):
     session: str
     text: str = Field(description="As `/status` shows it.")
     numbers: Mapping[str, Any] = Field(description="The same for programs; its fields may grow.")
-    daemon: Mapping[str, float] | None = Field(None, description="Vital signs of the daemon, for admins alone.")
+    daemon: Mapping[str, float] | None = Field(None, description="Vital signs of the daemon, for admins only.")
 
 
 async def get(call: Call, asked: StatusAsked) -> Status:
@@ -42,13 +42,13 @@ async def get(call: Call, asked: StatusAsked) -> Status:
 class PlotAsked(Request):
     """The fields of `plotStatus`."""
 
-    of: Annotated[Literal["lateness", "memory", "turns"], Field(description="What is shown.")] = "lateness"
-    theme: Annotated[plots.Theme, Field(description="The page that it is shown on.")] = "light"
+    of: Annotated[Literal["lateness", "memory", "turns"], Field(description="The figure to show.")] = "lateness"
+    theme: Annotated[plots.Theme, Field(description="The theme of the page that shows it.")] = "light"
 
 
 _WORDS: Mapping[str, tuple[str, Callable[[float], str]]] = {
-    "lateness": ("Delay of the event loop, at worst in the last minutes", plots.milliseconds),
-    "memory": ("Memory of the daemon", plots.megabytes),
+    "lateness": ("Worst event loop delay of the last minutes", plots.milliseconds),
+    "memory": ("Memory used by the daemon", plots.megabytes),
     "turns": ("Running turns", plots.count),
 }
 
@@ -56,7 +56,7 @@ _WORDS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 async def plot(call: Call, asked: PlotAsked) -> web.Response:
     """Return the daemon's last hour as a picture."""
     if call.ports.gauges.samples is None:
-        raise Problem(HTTPStatus.CONFLICT, "no samples are taken: `http.web` is off")
+        raise Problem(HTTPStatus.CONFLICT, "there are no samples: `http.web` is off")
     points = call.ports.gauges.samples.of(asked.of)
     title, amount = _WORDS[asked.of]
     values = [value for _, value in points]
@@ -70,7 +70,7 @@ OPERATIONS = (
         "GET",
         "/status",
         "getStatus",
-        "Say how a session and the daemon are",
+        "Read the status of a session and of the daemon",
         "status",
         get,
         refusals=(HTTPStatus.NOT_FOUND,),
@@ -79,7 +79,7 @@ OPERATIONS = (
         "GET",
         "/status/plot",
         "plotStatus",
-        "Show the daemon's last hour as a picture",
+        "Draw a chart of the daemon's last hour",
         "status",
         plot,
         reply=Reply(body=str, media_type=plots.MEDIA_TYPE),

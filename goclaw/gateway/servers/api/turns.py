@@ -19,8 +19,8 @@ MAX_ANSWER = 20_000
 class Stopped(Response):
     """The end of a turn."""
 
-    turn: str = Field(description="The turn that was told to end; empty: none ran.")
-    text: str = Field(description="What happens now, in words.")
+    turn: str = Field(description="The turn that is being stopped; empty: none was running.")
+    text: str = Field(description="The result, in words.")
 
 
 class QuestionPage(Response):
@@ -47,7 +47,7 @@ class QuestionAnswer(Request):
 class Answered(Response):
     """The receipt of an answer."""
 
-    text: str = Field(description="What the answer did, in words.")
+    text: str = Field(description="The effect of the answer, in words.")
 
 
 async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
@@ -77,7 +77,7 @@ async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
     answer = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)
     match answer.refusal:
         case AnswerRefusal.GONE:
-            words = f"there is no open question {asked.question!r} for you"
+            words = f"you have no open question {asked.question!r}"
             raise Problem(HTTPStatus.NOT_FOUND, words, field="question")
         case AnswerRefusal.DECIDED:
             raise Problem(HTTPStatus.CONFLICT, answer.text, field="question")
@@ -100,7 +100,7 @@ OPERATIONS = (
         "GET",
         "/questions",
         "listQuestions",
-        "List the approvals and questions that wait for you, in all sessions",
+        "List the approvals and questions waiting for you, in all sessions",
         "questions",
         list_questions,
     ),
@@ -112,6 +112,6 @@ OPERATIONS = (
         "questions",
         answer_question,
         refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
-        description="409: it was answered before. 422: it takes no such answer, and is still open.",
+        description="409: it was already answered. 422: the answer does not fit; the question is still open.",
     ),
 )

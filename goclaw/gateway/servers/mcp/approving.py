@@ -40,13 +40,13 @@ FACT = "mcp questions"
 MAX_OPEN = 1_000
 """Questions that may be open between two calls; the oldest are dropped."""
 IN_THE_MIDDLE = (
-    "a client that speaks this revision of the protocol (2026-07-28 and later) cannot be asked while an agent works "
-    "for it: let it run without asking (`policy.auto_allow`), or ask the agent in a chat or a terminal, where somebody "
-    "can say yes"
+    "a client with this protocol revision (2026-07-28 and later) cannot be asked while an agent works for it: let the "
+    "tool run without asking (`policy.auto_allow`), or ask the agent in a chat or a terminal, where somebody can "
+    "approve"
 )
 REMEDY = (
-    "let it run without asking (`policy.auto_allow`), ask the agent in a chat or a terminal, where somebody can say "
-    "yes, or set `mcp.server.elicitation` where the client puts questions to its person"
+    "let the tool run without asking (`policy.auto_allow`), ask the agent in a chat or a terminal, where somebody can "
+    "approve, or set `mcp.server.elicitation` if the client asks its user questions"
 )
 
 
@@ -153,7 +153,7 @@ class ClientQuestion:
         return await self.decide(wanted, agent)
 
     def _find_lapse(self) -> str:
-        return "" if self._approvals.may_decide(self._actor) else "whoever approved it may not do so any more"
+        return "" if self._approvals.may_decide(self._actor) else "the person who approved it may no longer do so"
 
     def _can_ask(self) -> bool:
         known = self._ctx.session.client_capabilities

@@ -25,8 +25,8 @@ ENTRY = "mcp"
 """The way in, as `Actor.entry` names it."""
 
 NO_AGENTS = (
-    "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
-    "(`mcp.server.enabled`, docs/mcp.md)"
+    "agents run in the daemon, not in `goclaw mcp serve`: connect this client over HTTP (`mcp.server.enabled`, "
+    "docs/mcp.md)"
 )
 _LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
 """Clients list every tool, and need none to find others."""

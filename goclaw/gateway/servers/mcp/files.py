@@ -38,7 +38,7 @@ MAX_PEOPLE = 32
 MAX_AT_ONCE = 200
 """Changes of one look that are reported one by one; with more, the workspace as a whole has changed."""
 WHOLE = f"{FILE}:///"
-"""Stands for the workspace in a change: its receivers list the files anew."""
+"""Stands for the whole workspace in a change: its receivers list the files again."""
 
 Event = Literal["created", "updated", "deleted"]
 WorkspaceOf = Callable[[Actor], Awaitable[Workspace]]
@@ -151,7 +151,7 @@ async def follow_files(interests: Interests, clock: Clock, workspace: WorkspaceO
             for person in running.keys() - set(people[:MAX_PEOPLE]):
                 running.pop(person).cancel()
             if len(people) > MAX_PEOPLE:
-                log.warning("files are watched for %d people, more want to know: they are told nothing", MAX_PEOPLE)
+                log.warning("files are watched for %d people; no more can subscribe", MAX_PEOPLE)
             for person in people[:MAX_PEOPLE]:
                 if person not in running or running[person].done():
                     watch, name = _Watch(person, interests, clock, workspace, publish), f"files of {person}"
@@ -212,7 +212,7 @@ class _Watch:
         if not self._warned:
             self._warned = True
             log.warning(
-                "files of %s cannot be watched, changes are looked for every %g s: %s",
+                "files of %s cannot be watched; checking for changes every %g s: %s",
                 self._person,
                 SAFETY_SECONDS,
                 why,

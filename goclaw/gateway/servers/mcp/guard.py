@@ -109,7 +109,7 @@ class RequestGuard:
             await self._clock.sleep(LOOK_SECONDS)
             for each in list(self._open):
                 if reason := self._tokens.objection(each.name, each.token):
-                    log.info("an MCP client of %s has to go: %s", each.token.user, reason)
+                    log.info("disconnecting an MCP client of %s: %s", each.token.user, reason)
                     each.cut()
 
     async def _serve(self, request: ClientRequest, answer: Answering) -> web.StreamResponse:

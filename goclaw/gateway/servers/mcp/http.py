@@ -127,7 +127,7 @@ async def _wind_down(guard: RequestGuard, offer: McpExport) -> None:
         async with asyncio.timeout(GRACE_SECONDS):
             await offer.idle()
     except TimeoutError:
-        log.warning("calls of MCP clients were cut at the end")
+        log.warning("calls of MCP clients were cut off at the end")
     guard.end()
 
 
@@ -135,7 +135,7 @@ def warning_of(settings: McpServerSettings) -> str:
     """Return a warning about the listener's settings, for the operator; empty: none."""
     if is_loopback(settings.host):
         return ""
-    return "others reach the MCP listener without encryption: put a reverse proxy with TLS before it"
+    return "other machines reach the MCP listener without encryption: put a reverse proxy with TLS in front of it"
 
 
 SERVER = McpPart("mcp", open_mcp_http)

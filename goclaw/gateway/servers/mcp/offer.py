@@ -203,7 +203,7 @@ def _hold_to(wanted: str, ctx: Context) -> None:
     fits = not is_handshake and (ctx.protocol_version in MODERN_PROTOCOL_VERSIONS) is is_modern
     if not fits and ctx.request_id is not None:
         data = {"supported": [wanted], "requested": ctx.protocol_version}
-        raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"this server speaks version {wanted} only", data)
+        raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"this server supports only version {wanted}", data)
 
 
 @asynccontextmanager

@@ -70,13 +70,18 @@ NOT_FOUND = -32002
 
 TEMPLATES = (
     ResourceTemplate(
-        name="file", title="File of the workspace", uri_template="workspace:///{+path}", description="By its path."
+        name="file",
+        title="File of the workspace",
+        uri_template="workspace:///{+path}",
+        description="A file, addressed by its path.",
     ),
     ResourceTemplate(
         name="conversation",
         title="Conversation",
         uri_template="transcript://{session}{?after}",
-        description="Its last messages, or those after a row; `next` in it is the URI of the following ones.",
+        description=(
+            "The last messages of a conversation, or those after a row; `next` is the URI of the following ones."
+        ),
         mime_type=JSON,
     ),
 )
@@ -109,7 +114,7 @@ def _key_in(cursor: str) -> str:
     try:
         return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError, ValueError):
-        raise MCPError(INVALID_PARAMS, "the cursor is none that was given out here") from None
+        raise MCPError(INVALID_PARAMS, "the cursor is not from this server") from None
 
 
 class ResourceOffer:
@@ -130,7 +135,7 @@ class ResourceOffer:
             if each.may(actor)
         ]
         if self.may(actor, STATUS):
-            about = "How the daemon stands; may be subscribed to."
+            about = "The status of the daemon; clients can subscribe to it."
             found.append(Resource(name="status", uri=STATUS, mime_type=JSON, description=about))
         if self._offers_own:
             found += await self._files(actor) + await self._conversations(actor)
@@ -150,7 +155,7 @@ class ResourceOffer:
             MCPError: it is missing, or not for the actor, or cannot be read.
         """
         allowed = self.may(actor, uri)
-        rule = "" if allowed else "not there, or not for the actor"
+        rule = "" if allowed else "missing, or not accessible to the actor"
         self._backend.environment.audit(
             AuditEntry("resource.read", uri, actor, self._backend.session(actor), allowed, rule)
         )
@@ -302,7 +307,7 @@ class PromptOffer:
             MCPError: the name is unknown to the actor, or the arguments are invalid.
         """
         prompt = self._find(actor, params.name)
-        rule = "" if prompt else "not there, or not for the actor"
+        rule = "" if prompt else "missing, or not accessible to the actor"
         session = self._backend.session(actor)
         self._backend.environment.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
         if prompt is None:
@@ -342,7 +347,7 @@ async def _filled_in(settings: PromptSettings, actor: Actor, given: Mapping[str,
 
 def _checked_arguments(prompt: DeclaredPrompt, given: Mapping[str, str]) -> Mapping[str, str]:
     known = {each.name for each in prompt.arguments}
-    problems = [f"`{name[:64]}` is none of its arguments" for name in given if name not in known]
+    problems = [f"`{name[:64]}` is not one of its arguments" for name in given if name not in known]
     problems += [f"`{each.name}` is missing" for each in prompt.arguments if each.required and each.name not in given]
     problems += [
         f"`{name}` has more than {MAX_ARGUMENT:,} characters"

@@ -118,7 +118,7 @@ class ClientServices(TurnServices):
         self.given = GivenValue(spec, result, value)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
-        raise DeliveryError("nothing can be sent to a chat from an MCP client", permanent=True)
+        raise DeliveryError("an MCP client cannot send messages to a chat", permanent=True)
 
 
 class CallServices(ClientServices):
@@ -190,8 +190,10 @@ class ToolOffer:
             except ToolError as error:
                 return _failure_of(str(error))
             except StateError as error:
-                log.warning("a call over MCP was cut: %s", error)
-                return _failure_of(f"{params.name[:64]} was cut, for nothing can be kept on the disk: {error}")
+                log.warning("a call over MCP was cut off: %s", error)
+                return _failure_of(
+                    f"the result of {params.name[:64]} was cut because it could not be stored on disk: {error}"
+                )
         if question.asks is not None:
             return question.asks
         return await self._answer(result, services.given)
@@ -257,7 +259,7 @@ class ToolOffer:
         try:
             data = await self._backend.environment.blobs.get(image.blob)
         except ToolError as error:
-            log.warning("a picture of a result is not there: %s", error)
+            log.warning("a picture of a result is missing: %s", error)
             return None
         return ImageContent(data=base64.b64encode(data).decode(), mime_type=image.mime)
 
@@ -291,7 +293,7 @@ async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio
     and cleans up then.
 
     Raises:
-        ToolError: the client has gone.
+        ToolError: the client has disconnected.
     """
     task = asyncio.create_task(work, name=name)
     left = asyncio.create_task((gone or asyncio.Event()).wait(), name=f"client of {name}")
@@ -304,7 +306,7 @@ async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio
                 task.cancel()
                 await asyncio.wait({task})
             if not task.cancelled() and (error := task.exception()):
-                log.warning("%s failed, and the client had gone: %s", name, error)
+                log.warning("%s failed after the client had disconnected: %s", name, error)
     if task.cancelled():
         raise ToolError("the client has gone")
     return task.result()

@@ -53,7 +53,7 @@ MAX_URIS = 200
 MAX_LISTENING = 64
 """Streams and monitors at once."""
 MAX_WAITING = 1_000
-"""Changes queued for one of them; a slower client is cut off and reads anew."""
+"""Maximum changes queued for one of them; a slower client is cut off and reads again."""
 LEVEL: Final = "notice"
 """The level of the log messages that carry declared notifications to older clients."""
 SEND_SECONDS = 5.0
@@ -105,7 +105,7 @@ class Hub:
             try:
                 self._outgoing.put_nowait((change, person))
             except asyncio.QueueFull:
-                log.warning("MCP clients take no notifications; one is left out")
+                log.warning("MCP clients read no notifications; one was dropped")
 
     @asynccontextmanager
     async def listening(self, actor: Actor) -> AsyncIterator[asyncio.Queue[Change | None]]:
@@ -178,7 +178,7 @@ class Hub:
         if peer:
             await self._announce(peer.actor, uri)
         if peer is None or self._peers.get(key) is not peer:
-            raise MCPError(INTERNAL_ERROR, "the connection has ended, or was silent for too long: open another one")
+            raise MCPError(INTERNAL_ERROR, "the connection has ended or was silent for too long; open a new one")
         peer.uris.add(uri)
         await self._watch_files(key, peer)
 
@@ -254,7 +254,7 @@ class Hub:
 
     def _enter(self, actor: Actor, listener: Listener) -> object:
         if len(self._listeners) >= MAX_LISTENING:
-            raise MCPError(INTERNAL_ERROR, "too many listen already; close a stream, or try again later")
+            raise MCPError(INTERNAL_ERROR, "too many streams are open; close one, or try again later")
         token = object()
         self._listeners[token] = (actor, listener)
         return token

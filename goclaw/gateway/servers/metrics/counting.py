@@ -30,7 +30,7 @@ from goclaw.durable.engine.base import Engine
 from goclaw.llm.base import AskedModel
 
 OTHER = "other"
-"""The label of what is beyond a bound: tools that are not built in, and models beyond `MAX_MODELS`."""
+"""The label for everything beyond a bound: tools that are not built in, and models beyond `MAX_MODELS`."""
 MAX_MODELS = 50
 MAX_TURNS = 10_000
 """Running turns whose time is measured."""

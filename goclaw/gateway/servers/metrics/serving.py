@@ -53,7 +53,7 @@ class MetricsPage:
         actor = Actor(token.user, REMOTE_ENTRY)
         if not self._ports.access.is_admin(actor):
             self._ports.audit(AuditEntry("metrics.read", PATH, actor, allowed=False, rule="for admins"))
-            raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, "the metrics are for admins")
+            raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, "only admins may read the metrics")
 
     def _is_local(self, request: web.Request) -> bool:
         """Whether a program of this machine asks: by its own name, over no proxy, and none else could."""

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 """Between two looks whether the caller is still there and may still be."""
 KNOWN_OUTCOMES = 1_000
-"""Turns whose outcome is remembered, beside their rows."""
+"""Maximum turns whose outcome is remembered, besides their rows."""
 MAX_ROWS = 5_000
 """Rows of a session that are read for the answer of a turn that was asked for before."""
 RETRY_SECONDS = "5"
@@ -64,7 +64,7 @@ class Wanted:
     turn: str
     asked: Asked
     agent: str
-    """Empty: the one that answers the user."""
+    """Empty: the agent that answers the user."""
     progress: bool
     live: bool
     gone: Callable[[], bool]
@@ -103,7 +103,10 @@ class _Watch:
         if self.objection:
             raise ApiError(HTTPStatus.UNAUTHORIZED, self.objection, code="invalid_api_key")
         if self.ending:
-            words = f"GoClaw ends; with the same `Idempotency-Key` the answer is there in {RETRY_SECONDS} seconds"
+            words = (
+                f"GoClaw is shutting down; repeat the request with the same `Idempotency-Key` in {RETRY_SECONDS} "
+                "seconds"
+            )
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, words, headers={"Retry-After": RETRY_SECONDS})
         if self.gone:
             raise ConnectionResetError
@@ -205,7 +208,7 @@ class Asking:
         """Stop the turn of a session that is not kept when its last caller has gone before its end."""
         unwanted = watch.gone or watch.objection or (wanted.gone() and not wanted.ending())
         if unwanted and not reader.is_over and not wanted.place.is_kept and self._awaited[wanted.turn] == 1:
-            log.info("nobody waits for the turn of a program any more: it is stopped", extra={"turn": wanted.turn})
+            log.info("stopped the turn of a program: nobody waits for it any more", extra={"turn": wanted.turn})
             await self._ports.engine.cancel(wanted.place.session, 0.0)
 
     async def _works(self, session: str, turn: str) -> bool:
@@ -250,7 +253,7 @@ class Asking:
     async def _submit(self, wanted: Wanted) -> None:
         await self._refuse_full(wanted.place.session)
         if await self._ports.engine.submit(await self._inbound(wanted)):
-            log.info("a program asks as %s", wanted.program.actor.key, extra={"turn": wanted.turn})
+            log.info("a program makes requests as %s", wanted.program.actor.key, extra={"turn": wanted.turn})
 
     async def _send(self, wanted: Wanted, questions: Sequence[Question]) -> str | None:
         """Say something in a kept session; return the answer of a command or to a question, None: it is a turn."""
@@ -259,7 +262,7 @@ class Asking:
             await self._refuse_full(wanted.place.session)
             accepted = await gateway.accept(await self._inbound(wanted))
             if accepted.kind is AcceptKind.IGNORED:
-                raise ApiError(HTTPStatus.FORBIDDEN, "you may not write in this session")
+                raise ApiError(HTTPStatus.FORBIDDEN, "you may not write to this session")
             return accepted.text if accepted.kind in (AcceptKind.REPLY, AcceptKind.ANSWER) else None
         for each in questions:
             if (answer := _answer_to(each, wanted.asked.message.text)) is not None:
@@ -272,7 +275,7 @@ class Asking:
         if (await self._ports.engine.queue(session)).waiting >= limit:
             raise ApiError(
                 HTTPStatus.TOO_MANY_REQUESTS,
-                f"{limit} messages wait already (limits.queued_messages)",
+                f"{limit} messages are already waiting (limits.queued_messages)",
                 headers={"Retry-After": RETRY_SECONDS},
             )
 
@@ -317,6 +320,6 @@ def _check(reader: TurnReader) -> None:
     finished = reader.finished
     if finished is None or finished.outcome.went_well:
         return
-    words = finished.text or "the turn did not answer; the session has what was written"
+    words = finished.text or "the turn ended without an answer; the session has the messages so far"
     code = "turn_stopped" if finished.outcome is Outcome.STOPPED else "turn_failed"
     raise ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, words, code=code, headers=NOT_AGAIN)

@@ -11,13 +11,13 @@ from goclaw.gateway.servers.http import HEADERS
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _SERVER_ERROR = 500
 _WORDS: Mapping[int, str] = {
-    400: "this is no request that can be read",
-    403: "pages of this origin may not call (`http.origins`)",
-    404: "there is nothing at this path; there are GET /v1/models, POST /v1/chat/completions and POST /v1/responses",
-    405: "this path does not take this method",
-    408: "the body did not come in time",
+    400: "this request is malformed",
+    403: "pages of this origin may not call the API (`http.origins`)",
+    404: "this path does not exist; use GET /v1/models, POST /v1/chat/completions or POST /v1/responses",
+    405: "this path does not accept this method",
+    408: "the body did not arrive in time",
     413: "the body is too large",
-    421: "this host is not called so (`http.hosts`)",
+    421: "this server does not answer to this host name (`http.hosts`)",
     503: "too many requests at once; try again later",
 }
 NOT_AGAIN = {"x-should-retry": "false"}

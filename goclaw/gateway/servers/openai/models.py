@@ -31,7 +31,7 @@ class Models:
         if name not in self._names(actor):
             raise ApiError(
                 HTTPStatus.NOT_FOUND,
-                f"there is no model {name[:100]!r} for you; GET /v1/models lists them",
+                f"you have no model {name[:100]!r}; GET /v1/models lists yours",
                 param="model",
                 code="model_not_found",
             )

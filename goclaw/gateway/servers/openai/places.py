@@ -59,7 +59,7 @@ class Places:
         """
         unknown = ApiError(
             HTTPStatus.NOT_FOUND,
-            f"there is no session {session[:200]!r} in which you may write",
+            f"you have no session {session[:200]!r} to write to",
             param=param,
             code="session_not_found",
         )

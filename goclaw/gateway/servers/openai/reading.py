@@ -23,7 +23,7 @@ from goclaw.common.core.records import record
 from goclaw.conversation.questions.question_messages import in_words
 from goclaw.tools.approval.requests import about_refused
 
-BEGINS_ANEW = "(The answer was cut off, and begins anew.)"
+BEGINS_ANEW = "(The answer was cut off and starts again.)"
 
 
 @record
@@ -139,7 +139,7 @@ class TurnReader:
         where = "in this conversation, or in a terminal (`goclaw`)"
         if self._link:
             where = f"{where}, or at {self._link}"
-        return f"{in_words(question, question.text)}\n\nThe answer can be given {where}."
+        return f"{in_words(question, question.text)}\n\nAnswer {where}."
 
 
 def ended(turn: str, session: str, outcome: Outcome) -> TurnFinished:

@@ -22,8 +22,8 @@ MAX_CHARACTERS = 1_000_000
 MAX_MESSAGES = 2_000
 MAX_PICTURES = 20
 _NO_TOOLS = (
-    "the agent works with GoClaw's own tools, and a client's own are not called; leave `{}` out (in Open WebUI: "
-    "Admin Settings, Models, this model, Capabilities, Builtin Tools off)"
+    "the agent uses GoClaw's own tools and cannot call those of a client; omit `{}` (in Open WebUI: Admin Settings, "
+    "Models, this model, Capabilities, Builtin Tools off)"
 )
 
 RequestT = TypeVar("RequestT", bound="_Request")
@@ -117,13 +117,13 @@ class ChatRequest(_Request):
         if self.functions:
             raise bad_request(_NO_TOOLS.format("functions"), "functions", "unsupported_parameter")
         if self.n not in (None, 1):
-            raise _refusal_of("n", "there is one answer to a request")
+            raise _refusal_of("n", "a request gets exactly one answer")
         if self.logprobs:
             raise _refusal_of("logprobs", "there are no log probabilities")
         if self.response_format and self.response_format.type != "text":
-            raise _refusal_of("response_format", "the answer is text; say in words which form it should have")
+            raise _refusal_of("response_format", "the answer is always text; describe the form you want in words")
         if set(self.modalities or ()) - {"text"}:
-            raise _refusal_of("modalities", "the answer is text")
+            raise _refusal_of("modalities", "the answer is always text")
 
     def asked(self) -> Asked:
         """Return the question. Raises ApiError where the messages make none."""
@@ -149,14 +149,14 @@ class ResponsesRequest(_Request):
         """Raise ApiError for a field that would lose its meaning."""
         super().refuse()
         if self.background:
-            raise _refusal_of("background", "a request waits for its answer")
+            raise _refusal_of("background", "every request waits for its answer")
         if self.prompt:
             raise _refusal_of("prompt", "there are no stored prompts")
         if self.text and self.text.format and self.text.format.type != "text":
-            raise _refusal_of("text.format", "the answer is text; say in words which form it should have")
+            raise _refusal_of("text.format", "the answer is always text; describe the form you want in words")
         if self.previous_response_id and self.conversation:
             raise bad_request(
-                "send either `conversation` or `previous_response_id`: they may name two conversations",
+                "send either `conversation` or `previous_response_id`, not both",
                 "previous_response_id",
             )
 
@@ -182,7 +182,7 @@ def parsed(kind: type[RequestT], raw: bytes) -> RequestT:
     try:
         request = kind.model_validate(orjson.loads(raw))
     except orjson.JSONDecodeError:
-        raise bad_request("the body is not JSON, or too deep") from None
+        raise bad_request("the body is not valid JSON, or nested too deeply") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         param = _place(first["loc"])
@@ -208,7 +208,7 @@ def _refusal_of(param: str, why: str) -> ApiError:
 def _parse_messages(messages: Sequence[ChatMessage], name: str, instructions: str) -> Asked:
     said = _collect_messages(messages, name, instructions)
     if not said or said[-1].role != "user" or not (said[-1].text.strip() or said[-1].pictures):
-        raise bad_request("the last message should be the user's, with a text", name)
+        raise bad_request("the last message should be a user message with text", name)
     if sum(len(each.text) for each in said) > MAX_CHARACTERS:
         raise bad_request(f"there are more than {MAX_CHARACTERS:,} characters", name, "context_length_exceeded")
     if sum(len(each.pictures) for each in said) > MAX_PICTURES:
@@ -223,7 +223,7 @@ def _collect_messages(messages: Sequence[ChatMessage], name: str, instructions: 
     for number, message in enumerate(messages):
         place = f"{name}[{number}]"
         if message.type != "message":
-            raise bad_request(f"items of type `{message.type[:40]}` are not taken; send messages", f"{place}.type")
+            raise bad_request(f"items of type `{message.type[:40]}` are not supported; send messages", f"{place}.type")
         if message.tool_calls:
             raise bad_request(_NO_TOOLS.format("tool_calls"), f"{place}.tool_calls")
         parts = [message.content] if isinstance(message.content, str) else message.content or []
@@ -265,7 +265,7 @@ def _texts(parts: Sequence[Part | str], place: str) -> Iterator[str]:
             yield part.text or ""
         elif part.type not in ("image_url", "input_image"):
             raise bad_request(
-                f"parts of type `{part.type[:40]}` are not taken; send text and pictures", f"{place}[{number}].type"
+                f"parts of type `{part.type[:40]}` are not supported; send text and pictures", f"{place}[{number}].type"
             )
 
 
@@ -280,11 +280,13 @@ def _pictures(parts: Sequence[Part | str], place: str) -> Iterator[bytes]:
 def _picture(url: str, param: str) -> bytes:
     head, comma, encoded = url.partition(",")
     if not url.startswith("data:"):
-        raise bad_request("a picture is sent as a data: URL; addresses are not fetched", param, "unsupported_image_url")
+        raise bad_request(
+            "send pictures as data: URLs; GoClaw does not fetch addresses", param, "unsupported_image_url"
+        )
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         data = b""
     if not comma or not head.endswith(";base64") or image_type(data) is None:
-        raise bad_request("this is no picture (PNG, JPEG, GIF or WebP in base64)", param, "invalid_image")
+        raise bad_request("this is not a picture (PNG, JPEG, GIF or WebP in base64)", param, "invalid_image")
     return data

@@ -74,7 +74,9 @@ class OpenAIRoutes:
 
     async def _admit(self, request: web.Request) -> Program:
         if request.query_string:
-            raise bad_request("no query is taken: a token belongs into the header Authorization", code="no_query")
+            raise bad_request(
+                "query parameters are not supported; put a token in the Authorization header", code="no_query"
+            )
         return await self._programs.admit(request)
 
     async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
@@ -129,10 +131,10 @@ class OpenAIRoutes:
             place, turn = None, ""
         last = await self._places.last_turn(place.session) if place else ""
         if place is None or not last:
-            words = f"there is no response {previous[:100]!r} of yours"
+            words = f"you have no response {previous[:100]!r}"
             raise ApiError(HTTPStatus.NOT_FOUND, words, param=param, code="previous_response_not_found")
         if last not in (before, turn):
-            raise bad_request("its conversation has gone on since: only the latest response is followed", param)
+            raise bad_request("its conversation has continued since; only the latest response can be continued", param)
         return place, turn
 
     async def _body(self, request: web.Request, kind: type[RequestT]) -> RequestT:

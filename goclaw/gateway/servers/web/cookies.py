@@ -89,7 +89,7 @@ class DeviceCookies:
         """
         demand_own_page(request)
         if any(origin.startswith("http:") for origin in _origins(request)) and self.is_https(request):
-            raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, "this comes from a page that was not loaded by https")
+            raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, "this page was not loaded over https")
         if request.method in _SAFE:
             return
         shown = request.headers.getall(CSRF_HEADER, [])
@@ -139,7 +139,7 @@ def demand_own_page(request: web.Request) -> None:
         NotAdmitted: 403.
     """
     if any(site not in ("same-origin", "none") for site in request.headers.getall("Sec-Fetch-Site", [])):
-        raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, "this comes from another page")
+        raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, "this request comes from another page")
 
 
 def _origins(request: web.Request) -> Sequence[str]:

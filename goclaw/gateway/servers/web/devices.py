@@ -24,6 +24,8 @@ from goclaw.gateway.servers.web.cookies import DeviceCookies, csrf_of
 
 DEVICE_SECONDS = 30 * 24 * 3600.0
 """Seconds for which a browser stays logged in at most."""
+OWNER_NAME = "the owner of this computer"
+"""The name of the owner where users.json gives none."""
 _BROWSERS: Sequence[tuple[str, str]] = (
     (r"\bEdgA?/", "Edge"),
     (r"\bOPR/", "Opera"),
@@ -77,12 +79,12 @@ class Devices:
         actor = Actor(let_in.user, DEVICE_ENTRY, owner=let_in.owner, name=let_in.user)
         if rule := self._programs.missing_right(actor):
             self._note("web.login", "", actor, request, rule, allowed=False)
-            raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, f"this user may not come in: {rule}")
+            raise NotAdmitted(HTTPStatus.FORBIDDEN, {}, f"this user may not sign in: {rule}")
         before = await self._now(request)
         name, secret = await self._write(request, let_in, until, parent)
         token = self._ports.admission.tokens.get(name)
         if token is None:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the device was made, and is gone again; try again")
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the sign-in was removed at once; try again")
         if before:
             await self.end(before, "web.logout", actor, request)
         self._note("web.login", name, actor, request, let_in.how, detail=token.device)
@@ -100,10 +102,9 @@ class Devices:
 
     def me(self, program: Program, secret: str) -> Mapping[str, Any]:
         """Return the data that the page needs about its user."""
-        user = self._ports.users.get(program.actor.key)
         return {
             "person": program.actor.key,
-            "name": (user and user.name) or program.actor.key.partition(":")[2],
+            "name": self.name_of(program.actor.key, is_owner=program.actor.owner),
             "admin": self._ports.gateway.oversees(program.actor),
             "session": self._programs.home(program.actor),
             "csrf": csrf_of(secret),
@@ -111,6 +112,11 @@ class Devices:
             "until": program.token.until,
             "version": goclaw.__version__,
         }
+
+    def name_of(self, key: str, *, is_owner: bool) -> str:
+        """Return the name of a person to show to people: as in users.json, where an admin wrote it."""
+        user = self._ports.users.get(key)
+        return (user and user.name) or (OWNER_NAME if is_owner else key.partition(":")[2])
 
     def answer(self, request: web.Request, made: NewDevice) -> web.Response:
         """Return the answer to a login: who the page is, and its cookie."""

@@ -115,7 +115,7 @@ class LivePages:
 
     async def _serve(self, request: web.Request, visitor: PageVisitor, address: str) -> web.StreamResponse:
         actor = visitor.actor
-        log.info("a page came in as %s from %s with the device %s", actor.key, address, visitor.device)
+        log.info("a page connected as %s from %s with the device %s", actor.key, address, visitor.device)
         self._audit(AuditEntry("client.attach", visitor.device, actor, address, rule=f"token {visitor.device}"))
         peer = Peer(lambda _: actor, visitor.objection, own_session(actor.key), MAX_ROWS)
         async with background(self._end_with_daemon(request), "end of a page's connection"):

@@ -20,7 +20,7 @@ from goclaw.gateway.servers.web.devices import Devices, browser_of
 
 MAX_BODY = 4_096
 """Bytes of a login's body."""
-LINK_OVER = "this link is over, or was used; `goclaw web` makes a new one"
+LINK_OVER = "this link has expired or was used; `goclaw web` creates a new one"
 LOGINS = FailureLimits(failures=20)
 """Logins of one user with a token in a minute: each writes the file of tokens and a line of the audit log."""
 CODES = FailureLimits(failures=20)
@@ -111,7 +111,7 @@ class Logins:
         times, seconds = self._by_token.note(token.user)
         if times > LOGINS.failures:
             again = {"Retry-After": str(int(seconds) + 1)}
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many logins of this user; wait a minute", headers=again)
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many sign-ins by this user; wait a minute", headers=again)
         return self._devices.answer(
             request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
         )
@@ -121,8 +121,8 @@ class Logins:
         let_in = await self._logins.look(body.link)
         if let_in is None:
             raise self._ports.admission.refuse(network_of(request.remote or ""), LINK_OVER)
-        user = self._ports.users.get(let_in.user)
-        shown = {"person": let_in.user, "name": (user and user.name) or "", "owner": let_in.owner}
+        name = self._devices.name_of(let_in.user, is_owner=let_in.owner)
+        shown = {"person": let_in.user, "name": name, "owner": let_in.owner}
         return web.json_response(shown, headers=HEADERS)
 
     async def _code(self, request: web.Request) -> web.Response:
@@ -149,7 +149,7 @@ class Logins:
             async with background(self._wake_at_end(request), "end of a page's wait"):
                 let_in = await self._logins.wait(body.secret, WAIT_SECONDS)
         except LoginOver:
-            raise Problem(HTTPStatus.GONE, "this code is over, or was denied; the page shows a new one") from None
+            raise Problem(HTTPStatus.GONE, "this code has expired or was refused; get a new one on the page") from None
         if let_in is None:
             return web.json_response({}, status=HTTPStatus.ACCEPTED, headers=HEADERS)
         return self._devices.answer(request, await self._devices.make(request, let_in))
@@ -177,7 +177,7 @@ class Logins:
         """Return the body of a login, which must come from our own page and over a private way."""
         demand_own_page(request)
         if not self._cookies.is_private(request):
-            words = "log in by https (docs/web-page.md): on this way others could read along"
+            words = "sign in over https (docs/web-page.md): others could read this connection"
             raise Problem(HTTPStatus.FORBIDDEN, words)
         if request.content_type != JSON:
             # A form of another page can send no such body.

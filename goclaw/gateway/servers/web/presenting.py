@@ -25,7 +25,7 @@ MAX_KEPT = 500_000
 IN_LOOP = 200
 """Characters that are rendered in the event loop: hostile ones take some milliseconds."""
 _ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
-"""Events after which the text that is streamed begins anew."""
+"""Events after which the streamed text starts again."""
 _HIDDEN = ("native", "told")
 """Fields of a message that are for its model alone."""
 
@@ -39,7 +39,7 @@ class HtmlCache:
         """`bound`: characters of all HTML that is kept."""
         self._bound = bound
         self._kept: dict[bytes, str] = {}
-        """By the hash of the text; what was used last is the last."""
+        """By the hash of the text; the most recently used entry is last."""
         self._size = 0
 
     def find(self, text: str) -> str | None:
@@ -73,7 +73,7 @@ class PageFrames:
         self._growing: GrowingHtml | None = GrowingHtml()
         """The answer that is streamed; None: its beginning is unknown."""
         self._turn = asyncio.Lock()
-        """One text of a page at a time is rendered beside the loop: others' pages need not wait for all of them."""
+        """A thread renders one text of a page at a time, so that other pages need not wait for all of them."""
 
     async def text(self, frame: ServerFrame) -> str:
         """Return a frame as it is sent."""

@@ -32,7 +32,7 @@ MAX_TEXT = 100_000
 MAX_OPEN = 32_000
 """The same of the unfinished end of a text that grows: it is rendered again with each piece."""
 MAX_STEPS = 120_000
-"""Tries of the parser: the longest text needs about one for each character; what is nested may need many."""
+"""Maximum steps of the parser: the longest text needs about one per character; nested text may need many."""
 LOOKED_AT = 64
 """Characters in which the parser looks for an address in the time of one try: at each `://` in all of a paragraph."""
 MAX_LEVELS = 100

@@ -59,7 +59,7 @@ def proof_in(hook: IncomingWebhook, headers: Headers, now: float) -> Proof:
         case "github":
             kind, _, signature = _only(headers, GITHUB).partition("=")
             if kind != "sha256" or not _HEX.fullmatch(signature):
-                raise CallFault(f"{GITHUB} is no sha256 signature")
+                raise CallFault(f"{GITHUB} is not a sha256 signature")
             return Proof((signature,), signs_body=True)
         case "stripe":
             return _of_stripe(_only(headers, STRIPE), now)
@@ -101,7 +101,7 @@ def _secret_in(headers: Headers) -> str:
         return _only(headers, TOKEN)
     scheme, _, secret = _only(headers, AUTHORIZATION).partition(" ")
     if scheme.lower() != "bearer" or not secret:
-        raise CallFault(f"{AUTHORIZATION} is no Bearer token")
+        raise CallFault(f"{AUTHORIZATION} is not a Bearer token")
     return secret
 
 
@@ -110,7 +110,7 @@ def _of_stripe(line: str, now: float) -> Proof:
     times = [value for name, _, value in parts if name == "t" and re.fullmatch("[0-9]{1,12}", value)]
     signatures = tuple(value for name, _, value in parts if name == "v1" and _HEX.fullmatch(value))
     if len(times) != 1 or not signatures or len(signatures) > MAX_SIGNATURES:
-        raise CallFault(f"{STRIPE} is no signature with a time")
+        raise CallFault(f"{STRIPE} is not a signature with a time")
     if abs(now - int(times[0])) > TOLERANCE:
         raise CallFault(f"{STRIPE} is more than {TOLERANCE:.0f} s old")
     return Proof(signatures, signs_body=True, prefix=f"{times[0]}.".encode())
@@ -120,7 +120,7 @@ def _only(headers: Headers, name: str) -> str:
     """Return the value of a header: two of them may be read as one by a proxy and as the other by us."""
     found = headers.getall(name, [])
     if len(found) != 1 or not found[0]:
-        raise CallFault(f"{name} is missing" if not found else f"{name} is empty, or there twice")
+        raise CallFault(f"{name} is missing" if not found else f"{name} is empty or repeated")
     return found[0]
 
 

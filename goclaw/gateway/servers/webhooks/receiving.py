@@ -108,12 +108,12 @@ class Webhook:
             log.warning("webhook %s: its template does not fit a call: %s", self.name, fault)
             return _refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(fault))
         except StateError as error:
-            log.warning("webhook %s: a call could not be kept, its caller may send it again: %s", self.name, error)
+            log.warning("webhook %s: a call could not be stored; its caller may repeat it: %s", self.name, error)
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not now", RETRY_SECONDS)
 
     def _not_right(self, request: web.Request) -> web.StreamResponse:
-        log.warning("webhook %s: a call from %s has not the right secret", self.name, request.remote)
-        return _refusal(HTTPStatus.UNAUTHORIZED, "the secret or signature is not right")
+        log.warning("webhook %s: a call from %s has a wrong secret", self.name, request.remote)
+        return _refusal(HTTPStatus.UNAUTHORIZED, "the secret or signature is wrong")
 
     async def _take(self, raw: bytes, headers: Headers) -> web.StreamResponse:
         body, text, foreign = await asyncio.to_thread(self._read, raw, shown_headers(self._hook, headers))
@@ -126,7 +126,7 @@ class Webhook:
         inbound = self._inbound(f"webhook:{self.name}:{named}", text, foreign)
         waiting = (await self._ports.engine.queue(inbound.session)).waiting
         if waiting >= self._ports.config.limits.queued_messages:
-            return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many messages wait", RETRY_SECONDS)
+            return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many messages are waiting", RETRY_SECONDS)
         if self._hook.task is None:
             way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address)
             is_new = await say_in_chat(inbound, self._ports.engine.submit, way)
@@ -139,7 +139,7 @@ class Webhook:
         try:
             body: object = orjson.loads(raw)
         except orjson.JSONDecodeError:
-            raise CallFault("the body is no JSON; set the content type application/json") from None
+            raise CallFault("the body is not JSON; set the content type application/json") from None
         return body, *self._template.render(body, headers, f"{ENTRY} {self.name}")
 
     def _inbound(self, identity: str, text: str, foreign: tuple[Foreign, ...]) -> Inbound:

@@ -131,11 +131,11 @@ class _Budget:
 
     def counted(self, values: Any) -> Iterator[Any]:
         if not isinstance(values, list | Mapping | Undefined):
-            raise TemplateFault("a loop goes over something that is no list")
+            raise TemplateFault("a loop needs a list")
         for value in values:
             self._steps -= 1
             if self._steps < 0 or self._monotonic() > self._end:
-                raise TemplateFault(f"its loops take more than {MAX_STEPS:,} turns or {MAX_SECONDS:.0f} s")
+                raise TemplateFault(f"its loops take more than {MAX_STEPS:,} steps or {MAX_SECONDS:.0f} s")
             yield value
 
 
@@ -198,13 +198,15 @@ def _restrict(parsed: nodes.Template) -> None:
     bound = {name.name for name in parsed.find_all(nodes.Name) if name.ctx == "store"} | _NAMES
     for node in list(parsed.find_all(nodes.Node)):
         if type(node) not in _ALLOWED:
-            raise TemplateFault(f"line {node.lineno}: {type(node).__name__.lower()} is no part of these templates")
+            raise TemplateFault(
+                f"line {node.lineno}: {type(node).__name__.lower()} is not supported in these templates"
+            )
         if isinstance(node, nodes.Name) and node.name not in bound:
             raise TemplateFault(f"line {node.lineno}: unknown name `{node.name}`; there are `body` and `headers`")
         if isinstance(node, nodes.TemplateData) and node.data.translate(_NO_MARKS) != node.data:
-            raise TemplateFault(f"line {node.lineno}: it holds a control character")
+            raise TemplateFault(f"line {node.lineno}: it contains a control character")
         if isinstance(node, nodes.List) and not all(isinstance(item, nodes.Const) for item in node.items):
-            raise TemplateFault(f"line {node.lineno}: a list may hold constants only")
+            raise TemplateFault(f"line {node.lineno}: a list may contain only constants")
         if isinstance(node, nodes.For):
             if node.recursive:
                 raise TemplateFault(f"line {node.lineno}: a loop cannot be recursive")
@@ -230,7 +232,7 @@ def _render(value: Any) -> str:
         case int() | float():
             return str(value)
         case _:
-            raise TemplateFault("it puts out something that is no part of the body")
+            raise TemplateFault("it outputs a value that is not part of the body")
 
 
 def _mark(value: Any) -> str:

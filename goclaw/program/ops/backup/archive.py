@@ -219,10 +219,10 @@ def read_archive(path: Path, into: Path | None = None) -> Manifest:
                     tar.members = []  # type: ignore[attr-defined]  # see `pack`
             # The end mark is followed by padding, and that by the checksum of gzip.
             if len(zipped.read(MAX_AT_ONCE)) == MAX_AT_ONCE:
-                raise _Refused("more follows behind its end")
+                raise _Refused("data follow after its end")
         return reader.finish()
     except (_Refused, *_BROKEN) as error:
-        raise StateError(f"{path}: damaged, or no backup of GoClaw: {str(error) or 'it is cut off'}") from error
+        raise StateError(f"{path}: damaged, or not a GoClaw backup: {str(error) or 'it is incomplete'}") from error
     except OSError as error:
         raise StateError(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -239,7 +239,7 @@ class _Bounded(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= MAX_AT_ONCE:
-            raise _Refused("it has a header of absurd length")
+            raise _Refused("a header is far too long")
         return self._inner.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -262,9 +262,9 @@ class _Reader:
         """Check one member and unpack it; raises `_Refused` for what no backup holds."""
         name = as_text(info.name)
         if not is_plain(info.name):
-            raise _Refused(f"it has a member with the name {name[:200]!r}")
+            raise _Refused(f"it contains an invalid name {name[:200]!r}")
         if name in self._found or name in self._folders or self._manifest:
-            raise _Refused(f"{name!r} is there twice, or behind the manifest")
+            raise _Refused(f"{name!r} occurs twice, or after the manifest")
         if len(self._found) + len(self._folders) >= MAX_MEMBERS:
             raise _Refused(f"it has more than {MAX_MEMBERS:,} files")
         content = tar.extractfile(info) if info.isreg() and info.sparse is None and info.size >= 0 else None
@@ -287,7 +287,7 @@ class _Reader:
             if name not in self._found:
                 raise _Refused(f"{name!r} is missing")
             if self._found[name] != listed.get(name):
-                raise _Refused(f"{name!r} is not what the manifest says")
+                raise _Refused(f"{name!r} does not match the manifest")
         self._make_links(self._manifest.links)
         return self._manifest
 
@@ -296,7 +296,7 @@ class _Reader:
         folders = self._folders | {above for name in files for above in _above(name)} if links else set()
         for name, target in links.items():
             if not is_plain(name) or name in self._found or name in folders or files & _above(name):
-                raise _Refused(f"it has a link with the name {name[:200]!r}")
+                raise _Refused(f"it contains a link with the invalid name {name[:200]!r}")
             if not target or "\0" in target or len(target) > MAX_NAME:
                 raise _Refused(f"the link {name!r} points nowhere")
             self._make_link(name, target)
@@ -318,8 +318,8 @@ class _Reader:
         free = shutil.disk_usage(self._into).free
         if info.size > free - SPARE:
             raise StateError(
-                f"{self._into.parent}: too little room for the backup: {info.name!r} has {info.size:,} bytes, "
-                f"{free:,} are free, and {SPARE:,} of those stay free for others. Make room and try again."
+                f"{self._into.parent}: too little space for the backup: {info.name!r} has {info.size:,} bytes, "
+                f"{free:,} bytes are free, and {SPARE:,} of them must stay free. Make room and try again."
             )
         path = self._into / info.name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -348,11 +348,11 @@ def _above(name: str) -> set[str]:
 
 def _manifest_in(content: IO[bytes], size: int) -> Manifest:
     if size > MAX_MANIFEST_BYTES:
-        raise _Refused("its manifest is of absurd length")
+        raise _Refused("its manifest is far too long")
     try:
         manifest = MANIFEST_CODEC.from_json(content.read())
     except ValidationError:
         raise _Refused("its manifest cannot be read") from None
     if manifest.format != FORMAT:
-        raise StateError(f"the backup was made by GoClaw {manifest.goclaw}, in another form. Install that version.")
+        raise StateError(f"GoClaw {manifest.goclaw} made this backup in another format. Install that version.")
     return manifest

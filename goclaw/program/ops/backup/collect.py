@@ -118,7 +118,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
     users, problem = listed_users(loaded.config.users_path)
     roots, notes = agent_folders(loaded.config, users)
     if problem:
-        notes.append(f"workspaces that only users.json names, for it is broken: {problem}")
+        notes.append(f"workspaces that only users.json names, because that file is broken: {problem}")
     _refuse_bad_place(target, loaded.config, roots)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name[:100]}.", dir=target.parent) as folder:
@@ -139,12 +139,12 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                         collection.add_approved_files(root)
                         collection.add_workspace(root)
             if read_archive(archive) != manifest:
-                raise StateError(f"{target}: what was written reads differently; is the disk broken?")
+                raise StateError(f"{target}: the file does not read back as written; is the disk broken?")
             size = archive.stat().st_size
             _publish(archive, target)
     except OSError as error:
         words = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-        raise StateError(f"{target}: could not be written: {words}. Nothing of it was left behind.") from error
+        raise StateError(f"{target}: could not be written: {words}. Nothing was left behind.") from error
     return Made(manifest, size, notes)
 
 
@@ -163,13 +163,17 @@ def _refuse_bad_place(target: Path, config: Config, roots: Sequence[BackupRoot])
     if target.is_dir():
         raise StateError(f"{target} is a folder: name a file in it, such as {target / 'goclaw.tar.gz'}")
     if os.path.lexists(target):
-        raise StateError(f"{target} exists, and a backup never overwrites anything: choose another name")
+        raise StateError(f"{target} already exists, and a backup never overwrites anything: choose another name")
     if not target.parent.is_dir():
         raise StateError(f"{target.parent}: there is no such folder")
     if root := next((root for root in roots if lies_inside(target, root.path)), None):
-        raise StateError(f"{target} lies in the workspace {root.path}: the agent could read everybody's words there")
+        raise StateError(
+            f"{target} is inside the workspace {root.path}, where the agent could read everybody's conversations"
+        )
     if lies_inside(target, config.state_dir):
-        raise StateError(f"{target} lies in the state folder and would be lost together with it; choose another place")
+        raise StateError(
+            f"{target} is inside the state folder and would be lost together with it; choose another place"
+        )
 
 
 def _publish(archive: Path, target: Path) -> None:
@@ -177,7 +181,7 @@ def _publish(archive: Path, target: Path) -> None:
     try:
         publish(archive, target)
     except FileExistsError:
-        raise StateError(f"{target} was created by another process meanwhile; nothing was written") from None
+        raise StateError(f"another process has just created {target}; nothing was written") from None
 
 
 class _Collection:

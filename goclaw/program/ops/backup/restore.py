@@ -74,7 +74,7 @@ class Restored:
     waiting: int | None
     """Messages of the replaced state that had no answer yet; None when it could not be read."""
     kept: Sequence[Path]
-    """Folders in which what was replaced lies now, under names with `mark` in them."""
+    """Folders that contain the replaced data, under names with `mark` in them."""
     mark: str
 
 
@@ -96,7 +96,7 @@ def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted:
             words = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             end = "nothing has changed"
             if pending(loaded.config.state_dir):
-                end = "the restore is half done, and the next `goclaw` command goes on with it"
+                end = "the restore is half done; the next `goclaw` command continues it"
             raise StateError(f"the backup could not be restored: {words}; {end}") from error
         finally:
             if not pending(loaded.config.state_dir):
@@ -134,7 +134,7 @@ class _Restoring:
             self._lay_secrets(unpacked / SECRETS)
             self._lay_plugins(unpacked)
         else:
-            self._notes.append("configuration, users.json and secrets stay as they are")
+            self._notes.append("configuration, users.json and secrets stay unchanged")
         if self._wanted.workspace:
             self._lay_workspaces(unpacked, manifest, future, users)
         if isinstance(place := self._here.store_place, PostgresPlace):
@@ -182,7 +182,7 @@ class _Restoring:
         kept = self._here.database_path.with_name(f"{self._here.database_path.name}{self.ready.mark}")
         if self._replaced_rows.exists():
             self._replaced_rows.rename(kept)
-            self._notes.append(f"what was in Postgres before is kept as {kept}, a file of SQLite")
+            self._notes.append(f"the previous data of Postgres are kept in {kept}, a SQLite file")
         try:
             postgres().replace_with_file(place, self._rows)
         except BaseException:
@@ -226,7 +226,7 @@ class _Restoring:
             self._notes.append("configuration: the backup has none")
             return self._here
         if without and self._loaded.path:
-            self._notes.append(f"{CONFIG} stays as it is: the one in the backup came without its secrets ({without})")
+            self._notes.append(f"{CONFIG} stays unchanged: the one in the backup lacks its secrets ({without})")
             return self._here
         new.chmod(0o600)
         fresh = self.ready.put(new, self._loaded.path or self._here.state_dir / CONFIG)
@@ -237,17 +237,19 @@ class _Restoring:
             raise ConfigError(*error.problems, hint) from error
         if os.path.realpath(future.state_dir) != os.path.realpath(self._here.state_dir):
             raise StateError(
-                f"the configuration in the backup wants the state folder {future.state_dir}, not "
-                f"{self._here.state_dir}: add `--state-dir` with the one that you mean, or `--keep-settings`"
+                f"the configuration in the backup names the state folder {future.state_dir}, not "
+                f"{self._here.state_dir}: choose one with `--state-dir`, or add `--keep-settings`"
             )
         if future.store != self._here.store:
             raise StateError(
-                "the configuration in the backup keeps its database in another place (`store`) than the one here: "
-                "set `store` here as you mean it and add `--keep-settings`"
+                "the configuration in the backup uses another database (`store`) than the one here: set `store` here "
+                "and add `--keep-settings`"
             )
         self._parts.append(CONFIG)
         if without:
-            self._notes.append(f"secrets: {CONFIG} came without {without}; put them into the environment or `secrets/`")
+            self._notes.append(
+                f"secrets: {CONFIG} came without {without}; put them in the environment or in `secrets/`"
+            )
         return future
 
     def _lay_users(self, new: Path, future: Config) -> Path:
@@ -287,7 +289,7 @@ class _Restoring:
             if not new.is_dir():
                 continue
             if user not in places:
-                self._notes.append(f"workspace of {user or 'all'}: it has no folder of its own here")
+                self._notes.append(f"workspace of {user or 'all'}: it has no folder here")
                 continue
             self._refuse_outside(places[user])
             count = len(manifest.within(name or WORKSPACE))
@@ -315,8 +317,8 @@ class _Restoring:
             return
         if not self._wanted.outside:
             raise StateError(
-                f"the backup wants to write to {place}, which lies outside the state folder and which no configuration "
-                "here names. Add `--outside` if you trust the backup, or leave it out with `--no-workspace` or "
+                f"the backup would write to {place}, which is outside the state folder and not in the configuration "
+                "here. Add `--outside` if you trust the backup, or skip that part with `--no-workspace` or "
                 "`--keep-settings`. Nothing has changed"
             )
 
@@ -334,8 +336,8 @@ def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
     odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]
     odd += [name for name in manifest.own_workspaces if Path(name).parts[:-1] != (WORKSPACES,)]
     if odd or not (unpacked / DATABASE).is_file():
-        what = f"it holds {odd[0][:200]!r}" if odd else "it holds no database"
-        raise StateError(f"{archive}: no backup of GoClaw: {what}")
+        what = f"it contains {odd[0][:200]!r}" if odd else "it contains no database"
+        raise StateError(f"{archive}: not a GoClaw backup: {what}")
 
 
 def _is_entry_of_workspace(name: str) -> bool:

@@ -179,7 +179,7 @@ class StagedRestore:
         real = Path(os.path.realpath(place))
         for other in self._places:
             if lies_inside(real, other) or lies_inside(other, real):
-                raise StateError(f"{real} and {other} lie one inside the other; give them folders of their own")
+                raise StateError(f"{real} and {other} are inside one another; use separate folders")
         self._places.append(real)
         return real
 
@@ -194,7 +194,7 @@ class StagedRestore:
     def _move(self, place: Path, fresh: Path | None = None) -> None:
         aside = aside_name(place, self._stamp)
         if os.path.lexists(aside):
-            raise StateError(f"{aside} exists: there was a restore a moment ago. Try again")
+            raise StateError(f"{aside} exists: another restore ran a moment ago. Try again")
         self.moves.append(Move(place, aside, fresh))
 
     def _lay(self, path: Path) -> Path:

@@ -97,7 +97,7 @@ async def _tools(usable: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> 
 
 
 async def _config(loaded: Loaded) -> list[Finding]:
-    source = str(loaded.path) if loaded.path else "no config file, the defaults are in force"
+    source = str(loaded.path) if loaded.path else "no configuration file; the defaults are in force"
     return [
         Finding("config", "ok", source),
         *(Finding("config", "warning", warning) for warning in loaded.warnings),
@@ -114,7 +114,9 @@ async def _users(loaded: Loaded) -> list[Finding]:
     if not listed:
         remedy = "add one with `goclaw users add telegram:<numeric id>`"
         return [
-            Finding("users", "ok", f"{path}: no users are listed; only the owner of the state folder may talk", remedy)
+            Finding(
+                "users", "ok", f"{path}: no users are listed; only the owner of the state folder can use GoClaw", remedy
+            )
         ]
     return [Finding("users", "ok", f"{path}: {len(listed)} listed"), *_own_workspaces(loaded.config, listed)]
 
@@ -125,7 +127,7 @@ def _own_workspaces(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     if own:
         listed = ", ".join(f"{key} in {root.name}" for key, root in own.items())
         shared = f"{SHARED}/ in each is {config.workspace_path}"
-        yield Finding("users", "ok", f"workspaces of their own in {config.people_path}: {listed}; {shared}")
+        yield Finding("users", "ok", f"separate workspaces in {config.people_path}: {listed}; {shared}")
 
 
 async def _database(loaded: Loaded) -> list[Finding]:

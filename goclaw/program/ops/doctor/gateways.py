@@ -9,7 +9,7 @@ from goclaw.durable.store.open import postgres
 from goclaw.errors import StateError
 from goclaw.program.ops.doctor.base import Finding
 
-REMEDY = "mount one folder there and here, or set `replica.workspaces: own` on all"
+REMEDY = "mount the same folder on both, or set `replica.workspaces: own` on all gateways"
 
 
 async def check_gateways(loaded: Loaded) -> list[Finding]:
@@ -24,4 +24,4 @@ async def check_gateways(loaded: Loaded) -> list[Finding]:
         return []  # the check of the database says it
     if unseen:
         return [Finding("gateways", "warning", words, REMEDY) for words in unseen]
-    return [Finding("gateways", "ok", "all that run see the same workspaces")]
+    return [Finding("gateways", "ok", "all running gateways see the same workspaces")]

@@ -44,13 +44,13 @@ from goclaw.program.ops.doctor.base import Finding
 ASK_SECONDS = 60.0
 """Time limit of the answer: a local model has to be loaded into memory."""
 MAX_OUTPUT = 256
-"""Tokens of the answer. A call takes some 30; what is left is for a thought before it, and costs next to nothing."""
+"""Maximum tokens of the answer. A call needs about 30; the rest is for a thought before it, and costs little."""
 OUTPUT_SPENT = "output limit was reached"
 """In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
 _MODEL = "model"
-_MODEL_REMEDY = f"mend that, or choose another one with `goclaw model`; then {daemon_command('restart')}"
-_CHOOSE = "`goclaw model` chooses another one"
-_OFFLINE = "Not asked (--offline)."
+_MODEL_REMEDY = f"fix that, or choose another model with `goclaw model`; then {daemon_command('restart')}"
+_CHOOSE = "choose another model with `goclaw model`"
+_OFFLINE = "Not contacted (--offline)."
 
 
 async def check_model(
@@ -80,7 +80,7 @@ async def check_model(
             asked, calls = Finding(_MODEL, "ok", f"{sentence} {_OFFLINE}"), CallStyle.UNTRIED
         else:
             if not is_free(model.spec, config):
-                tell(f"asking {model.spec} for one tool call, which may cost a little; --offline leaves it out")
+                tell(f"asking {model.spec} for one tool call, which may cost a little; --offline skips this")
             asked, calls = await _ask_model(model, sentence)
         served = ports.served.of(model.spec)
         return [asked, *_tools(served, model.spec, calls, config), _window(found, served)]
@@ -162,7 +162,7 @@ def _window(found: ContextBudget, served: ServedModel) -> Finding:
         return Finding("window", "problem", found.sentence(), " ".join(found.advice()))
     share = percent(found.overhead, found.window)
     origin = f" Its size: {words}." if (words := served.window_words(found.window)) else ""
-    return Finding("window", "ok", f"{found.sentence()} Before anything is said {share} of it is taken.{origin}")
+    return Finding("window", "ok", f"{found.sentence()} An empty conversation already uses {share} of it.{origin}")
 
 
 async def _no_image(key: str) -> bytes:
@@ -173,22 +173,22 @@ EMBED_SECONDS = 18.0
 """Less than any check may take. A large model on a slow machine, begun the first time, needs longer."""
 _EMBEDDER = "embedder"
 _EMBEDDER_HINT = (
-    "for searches by meaning: `ollama pull nomic-embed-text`, or install the extra `embeddings`, or set "
+    "to search by meaning, run `ollama pull nomic-embed-text`, install the extra `embeddings`, or set "
     "`memory.embedder` (docs/memory.md)"
 )
-_EMBEDDER_REMEDY = "searches go by words until it works; see docs/memory.md"
+_EMBEDDER_REMEDY = "until it works, searches compare words only; see docs/memory.md"
 
 
 async def check_embedder(loaded: Loaded) -> list[Finding]:
     """Check that an embedder is configured and answers."""
     config = loaded.config
     if not config.memory.enabled or config.memory.embedder == "none":
-        return [Finding(_EMBEDDER, "ok", "off, searches go by words")]
+        return [Finding(_EMBEDDER, "ok", "off; searches compare words only")]
     spec = config.memory.embedder
     try:
         spec = await choose_embedder(config)
         if not spec:
-            return [Finding(_EMBEDDER, "ok", "none is at hand, searches go by words", _EMBEDDER_HINT)]
+            return [Finding(_EMBEDDER, "ok", "not available; searches compare words only", _EMBEDDER_HINT)]
         async with asyncio.timeout(EMBED_SECONDS), open_embedder(spec, config, RealClock()) as embedder:
             (vector,) = await embedder.embed(["Is anybody there?"], query=True)
             name = embedder.name
@@ -212,7 +212,7 @@ async def check_web_search(loaded: Loaded) -> list[Finding]:
     except ToolError as error:
         return [Finding("web search", "problem", str(error), _SEARCH_REMEDY)]
     if not found.hits:
-        return [Finding("web search", "warning", f"{settings.provider} answers, but finds nothing", _SEARCH_REMEDY)]
+        return [Finding("web search", "warning", f"{settings.provider} answers but finds nothing", _SEARCH_REMEDY)]
     return [Finding("web search", "ok", f"{settings.provider} answers")]
 
 
@@ -226,7 +226,7 @@ async def check_telegram(config: Config) -> list[Finding]:
             me = await _bot_api(http, settings, "getMe")
             if not me.get("ok"):
                 remedy = "ask @BotFather for a token, set `telegram.token`"
-                return [Finding("telegram", "problem", f"the token was refused: {me.get('description')}", remedy)]
+                return [Finding("telegram", "problem", f"Telegram refused the token: {me.get('description')}", remedy)]
             found = await _bot_api(http, settings, "getWebhookInfo")
     except (aiohttp.ClientError, ValueError, OSError) as error:
         return [Finding("telegram", "problem", f"{settings.base_url} does not answer: {mask(str(error))}")]
@@ -240,7 +240,7 @@ async def _bot_api(http: aiohttp.ClientSession, settings: TelegramSettings, meth
     async with http.get(url, proxy=settings.proxy) as response:
         answer = await response.json(content_type=None)
     if not isinstance(answer, dict):
-        raise ValueError("it is no Bot API server")
+        raise ValueError("it is not a Bot API server")
     return answer
 
 
@@ -250,7 +250,10 @@ def _privacy(settings: TelegramSettings, me: dict[str, Any]) -> list[Finding]:
     if not wanted or me.get("can_read_all_group_messages"):
         return []
     text = f"privacy mode hides what people say to each other in {', '.join(wanted)} (telegram.groups: context)"
-    remedy = "@BotFather, /setprivacy: disable it, then add the bot anew; or make the bot an admin of the group"
+    remedy = (
+        "disable it with /setprivacy of @BotFather, then add the bot to the group again; or make the bot an admin of "
+        "the group"
+    )
     return [Finding("groups", "warning", text, remedy)]
 
 
@@ -258,15 +261,17 @@ def _webhook(config: Config, found: dict[str, Any]) -> list[Finding]:
     """Compare Telegram's webhook with the configured one."""
     url, wanted = str(found.get("url") or ""), config.telegram.webhook.url if uses_webhook(config) else None
     if wanted is None:
-        text = "a webhook is set, but telegram.mode is polling; the daemon removes it when it starts"
+        text = "a webhook is set, but telegram.mode is polling; the daemon removes the webhook when it starts"
         return [Finding("webhook", "warning", text)] if url else []
     if url != wanted:
         running = running_pid(config) is not None
-        text = f"Telegram does not call {wanted}" + ("" if running else " yet; it is told when the daemon starts")
+        text = f"Telegram does not call {wanted}" + ("" if running else " yet; the daemon registers it when it starts")
         remedy = "look for the reason in `goclaw logs --level warning`" if running else ""
         return [Finding("webhook", "problem" if running else "ok", text, remedy)]
     waiting = found.get("pending_update_count") or 0
     if waiting and (error := found.get("last_error_message")):
-        remedy = "see that the address leads to the listener: https, the proxy's target, `http.hosts`"
-        return [Finding("webhook", "warning", f"{waiting} update(s) wait; Telegram says: {mask(str(error))}", remedy)]
-    return [Finding("webhook", "ok", f"Telegram calls {wanted}; {waiting} update(s) wait")]
+        remedy = "check that the address leads to the listener: https, the proxy's target, `http.hosts`"
+        return [
+            Finding("webhook", "warning", f"{waiting} update(s) waiting; Telegram says: {mask(str(error))}", remedy)
+        ]
+    return [Finding("webhook", "ok", f"Telegram calls {wanted}; {waiting} update(s) waiting")]

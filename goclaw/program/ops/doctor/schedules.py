@@ -60,8 +60,8 @@ def check_schedules(config: Config) -> list[Finding]:
 def _finding(row: Row) -> Finding:
     named = f"{row['name']} of {row['person']}"
     if row["state"] == "stopped":
-        remedy = f"mend that, then `goclaw schedule resume {row['name']}`, or `goclaw schedule remove {row['name']}`"
-        return Finding("schedules", "warning", f"{named} is stopped: {row['note']}", remedy)
+        remedy = f"fix that, then run `goclaw schedule resume {row['name']}` or `goclaw schedule remove {row['name']}`"
+        return Finding("schedules", "warning", f"{named} has stopped: {row['note']}", remedy)
     if row["state"] == "active" and row["failures"] >= IN_A_ROW:
         text = f"{named} failed {row['failures']} times in a row; {_times(row)}"
         return Finding("schedules", "warning", text, f"`goclaw schedule runs {row['name']}` says why")

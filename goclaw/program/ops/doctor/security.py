@@ -34,7 +34,7 @@ from goclaw.tools.execution.sandbox.layout import refuse_system
 MAX_NAMED = 20
 """Files of one kind that are named; more of them add nothing."""
 _COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
-"""Names of copies that editors, people and GoClaw's own migrations leave beside a file."""
+"""Names of copies that editors, people and GoClaw's own migrations leave next to a file."""
 _ARCHIVES = ("goclaw*.tar.gz", "goclaw*.tgz")
 """Names of backups as on docs/backup.md."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -59,7 +59,7 @@ def _looked_at(loaded: Loaded) -> list[Finding]:
         users = Users.read(loaded.config.users_path).all()
     except ConfigError:
         users = ()  # the check of the users says so
-    return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weak spot found")]
+    return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weaknesses found")]
 
 
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
@@ -70,21 +70,23 @@ def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     on = config.telegram.token is not None and config.telegram.enabled is not False
     if on and not telegram:
         yield weak(
-            "Telegram is on, but users.json lists no Telegram user: every message there will be ignored",
+            "Telegram is on, but users.json lists no Telegram user: the bot ignores every message",
             "`goclaw users add telegram:<numeric id>`; `goclaw logs` shows who wrote",
         )
     admins = [user.key for user in telegram if ADMIN in user.roles and user.groups]
     if on and config.telegram.groups and admins:
         yield weak(
-            f"admins may speak in groups ({', '.join(admins)}): others' words there reach turns with their rights",
-            '`"groups": false` in their entries of users.json: they are heard in private then',
+            f"admins may speak in groups ({', '.join(admins)}): what others write there reaches turns with admin "
+            "rights",
+            'set `"groups": false` in their entries of users.json; they can still write in private',
         )
 
 
 def _prompt_files(config: Config) -> Iterator[Finding]:
     for change in ApprovedFiles(config.state_dir / PROMPT_FILES).waiting():
         yield weak(
-            f"{change.root / change.name} was changed, several people share the workspace: the approved text goes on",
+            f"{change.root / change.name} has changed, and several people share this workspace: the approved text "
+            "stays in force",
             "`goclaw prompt-files list` shows the change, `goclaw prompt-files approve` approves it",
         )
 
@@ -94,13 +96,17 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     try:
         tokens = read_tokens(config.tokens_path)
     except ConfigError as error:
-        yield weak(f"{error}; no token is valid meanwhile", f"`chmod 600 {config.tokens_path}`, or mend it", "problem")
+        yield weak(
+            f"{error}; until then no token is valid",
+            f"run `chmod 600 {config.tokens_path}`, or fix the file",
+            "problem",
+        )
         tokens = {}
     known = {user.key for user in users}
     for name, token in sorted(tokens.items()):
         if token.user not in known:
             yield weak(
-                f"the token {name} is for {token.user}, who is not in users.json", f"`goclaw token revoke {name}`"
+                f"the token {name} belongs to {token.user}, who is not in users.json", f"`goclaw token revoke {name}`"
             )
         elif token.until is None:
             yield weak(
@@ -121,7 +127,7 @@ def _check_limits(config: Config, users: Sequence[User]) -> Iterator[Finding]:
         if ADMIN not in user.roles and access.has_every_tool(user):
             yield weak(
                 f"users.json {user.key} has no allowedTools: this user may use every tool",
-                'list what they need: `"allowedTools": ["read", "memory_search"]`',
+                'list the tools they need: `"allowedTools": ["read", "memory_search"]`',
             )
 
 
@@ -133,8 +139,9 @@ def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     for folder, people in folders.items():
         if len(people) > 1:
             yield weak(
-                f"{', '.join(people)} share the workspace {shown_path(folder)}: each sees and changes all files",
-                'if they should not: `workspaces: per-person`, or `"workspace": "own"` in their entries of users.json',
+                f"{', '.join(people)} share the workspace {shown_path(folder)}: each can read and change all files",
+                'to separate them, set `workspaces: per-person`, or `"workspace": "own"` in their entries of '
+                "users.json",
             )
 
 
@@ -146,15 +153,15 @@ def is_root() -> bool:
 def _process(config: Config) -> Iterator[Finding]:
     if is_root():
         yield weak(
-            "this account is root: whatever gets past GoClaw has the whole machine",
-            "run it as a user of its own (`goclaw service install` there, or the container)",
+            "GoClaw runs as root: anything that escapes it controls the whole machine",
+            "run it as a separate user (`goclaw service install` as that user, or the container)",
         )
     packaged = sorted({f"{point.name} ({point.value.partition(':')[0]})" for point in entry_points(group=GROUP)})
     plugins = [*packaged, *map(str, plugin_paths(config.state_dir, config.plugins))]
     if plugins:
         yield weak(
             f"plugins run inside the daemon with all its rights: {', '.join(plugins)}",
-            "uninstall those that you did not choose",
+            "uninstall plugins that you did not choose",
         )
 
 
@@ -174,8 +181,8 @@ def weak_files(config: Config, users: Sequence[User], config_file: Path | None) 
 def _modes(config: Config) -> Iterator[Finding]:
     state = config.state_dir
     for path, rights, words, private in (
-        (state, 0o077, "others can look into the state folder", "700"),
-        (config.users_path, 0o022, "others can change who may do what", "600"),
+        (state, 0o077, "others can read the state folder", "700"),
+        (config.users_path, 0o022, "others can change users and their rights", "600"),
     ):
         mode = _mode(path)
         if mode & rights:
@@ -185,7 +192,7 @@ def _modes(config: Config) -> Iterator[Finding]:
     for path in (config.database_path, state / "goclaw.db-wal", state / "logs", state / "blobs"):
         if mode := readable_by_others(path):
             yield weak(
-                f"{shown_path(path)}: others can read what was said (mode {mode:o})",
+                f"{shown_path(path)}: others can read conversations (mode {mode:o})",
                 f"`chmod go-rwx {shown_path(state)} {shown_path(path)}`",
             )
 
@@ -200,12 +207,12 @@ def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
         if found.st_mode & _WRITABLE_BY_OTHERS and not found.st_mode & stat.S_ISVTX:
             mode = stat.S_IMODE(found.st_mode)
             yield weak(
-                f"{folder}: others can replace what lies in it (mode {mode:o})", f"`chmod go-w {folder}`", "problem"
+                f"{folder}: others can replace its contents (mode {mode:o})", f"`chmod go-w {folder}`", "problem"
             )
         elif found.st_uid not in (0, os.geteuid()):
             yield weak(
-                f"{folder} belongs to another user (uid {found.st_uid}), who can replace what lies in it",
-                f"move it, or `chown {os.geteuid()} {folder}` if that is right",
+                f"{folder} belongs to another user (uid {found.st_uid}), who can replace its contents",
+                f"move it, or run `chown {os.geteuid()} {folder}` if the folder is yours",
                 "problem",
             )
 
@@ -214,8 +221,8 @@ def _copies(files: Sequence[Path]) -> Iterator[Finding]:
     for original in files:
         for copy in _find_files([original.parent], [pattern.format(escape(original.name)) for pattern in _COPIES]):
             yield weak(
-                f"{shown_path(copy)} is an old copy of {original.name}, with all that was taken out of it since",
-                f"when all is well: `rm {shown_path(copy)}`",
+                f"{shown_path(copy)} is an old copy of {original.name}; it still contains everything deleted since",
+                f"when everything works, run `rm {shown_path(copy)}`",
             )
 
 
@@ -223,7 +230,7 @@ def _archives(folders: Iterable[Path], workspaces: Sequence[Path]) -> Iterator[F
     for file in _find_files(folders, _ARCHIVES):
         if any(lies_inside(file, workspace) for workspace in workspaces):
             yield weak(
-                f"{shown_path(file)} lies in a workspace: the agent can read all conversations in this backup",
+                f"{shown_path(file)} is inside a workspace: the agent can read all conversations in this backup",
                 "move it out of the workspace",
             )
         elif mode := readable_by_others(file):
@@ -238,16 +245,17 @@ def _workspace(config: Config, workspace: Path) -> Iterator[Finding]:
         check_apart(config.state_dir, workspace)
         refuse_system(workspace)
     except (StateError, SandboxUnavailable) as error:
-        yield weak(str(error), "choose a folder that holds nothing but the agent's files", "problem")
+        yield weak(str(error), "choose a folder that contains only the agent's files", "problem")
         return
     if lies_inside(Path.home(), workspace):
         yield weak(
-            f"the workspace {shown} holds a whole home: keys, shell files and mail are the agent's to read and write",
-            "give the agent a folder of its own (`workspace`)",
+            f"the workspace {shown} contains a whole home folder: the agent can read and write keys, shell files and "
+            "mail",
+            "give the agent its own folder (`workspace`)",
         )
     if workspace.is_symlink():
         yield weak(
-            f"the workspace {shown} is a symbolic link: changing the link moves the agent",
+            f"the workspace {shown} is a symbolic link: whoever changes the link moves the agent's files",
             f"name the folder itself: {os.path.realpath(workspace)}",
         )
     mode = _mode(workspace)

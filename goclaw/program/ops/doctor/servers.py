@@ -40,7 +40,7 @@ async def check_listener(config: Config) -> list[Finding]:
     if not listens(config):
         return [Finding("http", "ok", "the listener is off: nothing needs it")]
     if port == 0:
-        return [Finding("http", "ok", f"{host}, a free port; the log names it")]
+        return [Finding("http", "ok", f"{host}, any free port; the log shows which")]
     if running_pid(config) is None:
         return [await asyncio.to_thread(try_port, host, port)]
     try:
@@ -60,8 +60,8 @@ def try_port(host: str, port: int, check: str = "http", key: str = "http.port") 
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             return Finding(check, "ok", f"{host} port {port} is free for the listener")
     except OSError as error:
-        remedy = f"choose another `{key}`, or end the program that has it"
-        return Finding(check, "problem", f"the listener cannot have {host} port {port}: {error.strerror}", remedy)
+        remedy = f"choose another `{key}`, or stop the program that uses the port"
+        return Finding(check, "problem", f"the listener cannot use {host} port {port}: {error.strerror}", remedy)
 
 
 async def is_ours(http: aiohttp.ClientSession, host: str, port: int, path: str) -> bool:
@@ -99,11 +99,11 @@ async def _mcp_listener(config: Config) -> list[Finding]:
     except ConfigError as error:
         return [
             _mcp_finding(
-                "problem", f"clients cannot come in: {error}", "install GoClaw anew: a library of it is missing"
+                "problem", f"clients cannot connect: {error}", "reinstall GoClaw: one of its libraries is missing"
             )
         ]
     if port == 0:
-        return [_mcp_finding("ok", f"{host}, a free port; the log and `goclaw status` name it")]
+        return [_mcp_finding("ok", f"{host}, any free port; the log and `goclaw status` show which")]
     if running_pid(config) is None:
         return [await asyncio.to_thread(try_port, host, port, "mcp", "mcp.server.port")]
     return [await _ask_mcp(host, port)]
@@ -122,15 +122,15 @@ async def _ask_mcp(host: str, port: int) -> Finding:
             f"{daemon_command('restart')}; `goclaw logs` says why",
         )
     if ours:
-        return _mcp_finding("ok", f"{host} port {port}: clients may come in")
-    remedy = "choose another `mcp.server.port`, or end the program that has it"
+        return _mcp_finding("ok", f"{host} port {port}: ready for clients")
+    remedy = "choose another `mcp.server.port`, or stop the program that uses the port"
     return _mcp_finding("problem", f"another program answers at {host} port {port}", remedy)
 
 
 def _mcp_clients(config: Config) -> Iterator[Finding]:
     """Yield findings on clients, allowed host names and additions of packages."""
     settings = config.mcp.server
-    others = "" if is_loopback(settings.host) else ", and yet the port is open to other machines"
+    others = "" if is_loopback(settings.host) else ", although the port is open to other machines"
     try:
         tokens = read_tokens(config.tokens_path)
     except ConfigError:
@@ -138,11 +138,11 @@ def _mcp_clients(config: Config) -> Iterator[Finding]:
     now = RealClock().now()
     if not any(token.until is None or token.until > now for token in tokens.values()):
         remedy = "`goclaw token add NAME --user KEY`"
-        yield _mcp_finding("warning", f"no access token is valid, so that no client can come in{others}", remedy)
+        yield _mcp_finding("warning", f"there is no valid access token, so no client can connect{others}", remedy)
     if others and not settings.names:
-        words = "clients on other machines can call it by its address only: any other name is refused"
+        words = "clients on other machines must use the IP address: it refuses every other name"
         yield _mcp_finding(
-            "warning", words, "put the name that they use, a reverse proxy's as well, into `mcp.server.hosts`"
+            "warning", words, "add the name that they use, or that of the reverse proxy, to `mcp.server.hosts`"
         )
     for title, declared, fault in looked_at():
         if declared is None:
@@ -167,7 +167,7 @@ async def _mcp_sampling(config: Config) -> list[Finding]:
                 open_chain(models, config, ports)
             except ConfigError as error:
                 found.append(
-                    _mcp_finding("problem", f"{key}: {error}", f"mend `{key}`; the server is refused until then")
+                    _mcp_finding("problem", f"{key}: {error}", f"fix `{key}`; until then the server is not used")
                 )
     return found
 
@@ -188,4 +188,4 @@ async def check_publishing(loaded: Loaded) -> list[Finding]:
     if found := list(hindrances(config)):
         return [Finding("publishing", "warning", f"{place}: {why}", "docs/registries.md") for place, why in found]
     sets = ", ".join(f"{each.name} to {' and '.join(each.settings.publish_to)}" for each in config.publications)
-    return [Finding("publishing", "ok", f"{sets}; others are told {public_address(config)}")]
+    return [Finding("publishing", "ok", f"{sets}; others see the address {public_address(config)}")]

@@ -75,15 +75,15 @@ def _on_postgres(place: PostgresPlace) -> Iterator[Finding]:
 def _conflicts(config: Config) -> Iterator[Finding]:
     folder = config.state_dir / SET_ASIDE
     if found := [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]:
-        words = f"{folder} has {len(found)} files of which the database had another version: {', '.join(found[:3])}"
-        yield Finding("database", "warning", words, "take over what is missing, then remove the folder")
+        words = f"{folder} has {len(found)} files that differ from the database: {', '.join(found[:3])}"
+        yield Finding("database", "warning", words, "copy what is missing, then remove the folder")
 
 
 def _in_use(path: Path) -> Finding:
     if not path.exists():
-        return Finding("database", "ok", f"{path} will be made at the first start")
+        return Finding("database", "ok", f"{path} will be created at the first start")
     restart, restore = daemon_command("restart"), daemon_command("restore FILE")
-    remedy = f"{restart} sets it aside and goes on with all that can be read, or a backup brings it back: {restore}"
+    remedy = f"{restart} sets it aside and continues with everything that can be read; or restore a backup: {restore}"
     try:
         found = examine_file(path, LOOK_SECONDS)
         if found:
@@ -93,10 +93,10 @@ def _in_use(path: Path) -> Finding:
     except sqlite3.Error as error:
         return Finding("database", "problem", f"{path}: {error}", remedy)
     if version > 1 + len(MIGRATIONS):
-        return Finding("database", "problem", f"{path} is of a newer GoClaw", "install that version")
+        return Finding("database", "problem", f"a newer GoClaw wrote {path}", "install that version")
     if why := marked(path):
-        return Finding("database", "problem", f"{path}: damage was met while it was in use ({why})", remedy)
-    words = "sound" if found == "" else f"no damage found within {LOOK_SECONDS:g} s; `goclaw backup` looks at all of it"
+        return Finding("database", "problem", f"{path}: damage was found while it was in use ({why})", remedy)
+    words = "sound" if found == "" else f"no damage found within {LOOK_SECONDS:g} s; `goclaw backup` checks all of it"
     return Finding("database", "ok", f"{path}: {words}, schema {version}")
 
 
@@ -104,7 +104,10 @@ def _log(path: Path) -> Iterator[Finding]:
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and (size := log.stat().st_size) > LARGE_LOG:
         yield Finding(
-            "database", "warning", f"{log} has {amount(size)}", "a program that reads the database for long (a backup?)"
+            "database",
+            "warning",
+            f"{log} has {amount(size)}",
+            "look for a program that keeps reading the database (a backup?)",
         )
 
 
@@ -113,8 +116,8 @@ def _aside(salvage: Salvage) -> Finding:
         "database",
         "warning",
         salvage.summary,
-        f"GoClaw goes on with that. To have an older state whole: {daemon_command('stop')}, "
-        f"{daemon_command('restore FILE')}, {daemon_command('start')}. When you are content: `rm {salvage.aside}*`",
+        f"GoClaw continues with the rest. To restore a complete older state: {daemon_command('stop')}, "
+        f"{daemon_command('restore FILE')}, {daemon_command('start')}. When everything works: `rm {salvage.aside}*`",
     )
 
 
@@ -123,7 +126,6 @@ def _report_rescues(path: Path) -> Iterator[Finding]:
         yield Finding(
             "database",
             "warning",
-            f"{file} is what the daemon still had of a database that was deleted or replaced while it ran",
-            f"to go on with it: {daemon_command('stop')}, `mv {file} {path}`, {daemon_command('start')}; "
-            "else remove it",
+            f"{file} contains what the daemon still had of a database that was deleted or replaced while it ran",
+            f"to use it: {daemon_command('stop')}, `mv {file} {path}`, {daemon_command('start')}; otherwise remove it",
         )

@@ -55,21 +55,24 @@ async def open_tools(loaded: Loaded) -> ToolReport:
 
 def _remedy(what: str) -> str:
     if what.startswith("tools.cli."):
-        return f"mend `{what}` in the configuration, or remove it"
+        return f"fix `{what}` in the configuration, or remove it"
     if what.startswith("mcp.servers."):
-        return f"mend `{what.partition(':')[0]}`; `goclaw mcp list` says more; everything else works (docs/mcp.md)"
+        return f"fix `{what.partition(':')[0]}`; see `goclaw mcp list`; everything else works (docs/mcp.md)"
     if what.startswith("tools.from_registry."):
-        return f"`goclaw registry sync`, or mend `{what.partition(':')[0]}`; everything else works (docs/registries.md)"
+        return (
+            f"run `goclaw registry sync`, or fix `{what.partition(':')[0]}`; everything else works (docs/registries.md)"
+        )
     if what.startswith("agents."):
-        return f"mend `{what}` in the configuration; without it everything else works (docs/agents.md)"
+        return f"fix `{what}` in the configuration; everything else works (docs/agents.md)"
     if what.startswith("plugin file "):
-        return "`goclaw declare check FILE` names every fault; everything else works without it (docs/plugins.md)"
+        return "`goclaw declare check FILE` lists every fault; everything else works (docs/plugins.md)"
     if what.startswith("plugin ") and "." not in what.partition(" (")[0]:
         name = what.removeprefix("plugin ")
         return (
-            f"`goclaw plugin restore`, `goclaw plugin update {name}` or `goclaw plugin remove {name}`; all else works"
+            f"run `goclaw plugin restore`, `goclaw plugin update {name}` or `goclaw plugin remove {name}`; "
+            "everything else works"
         )
-    return f"update or uninstall the package, then {daemon_command('restart')}; everything else works without it"
+    return f"update or uninstall the package, then {daemon_command('restart')}; everything else works"
 
 
 async def check_hooks(loaded: Loaded) -> list[Finding]:
@@ -83,18 +86,18 @@ def _hook_findings(loaded: Loaded) -> Iterator[Finding]:
         try:
             program_of(hook, config.workspace_path)
         except HookFailed as error:
-            remedy = f"mend `hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
+            remedy = f"fix `hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
             yield Finding("hooks", "problem", mask(f"{hook.label}: {error}"), remedy)
         else:
             works.append(f"{mask(hook.label)} ({', '.join(hook.on)})")
             script = next(iter(hook.command[1:]), "")
             if script.startswith("/") and not Path(script).exists():
                 place = f"`hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
-                words = mask(f"{hook.label}: there is no {script}")
-                yield Finding("hooks", "warning", words, f"put it there, or mend {place}")
+                words = mask(f"{hook.label}: {script} does not exist")
+                yield Finding("hooks", "warning", words, f"create it, or fix {place}")
     for name, registered, trouble in of_packages():
         if trouble:
-            yield Finding("hooks", "problem", trouble, "update or uninstall the package that brings it")
+            yield Finding("hooks", "problem", trouble, "update or uninstall the package that contains it")
         else:
             works.append(f"{name} ({', '.join(sorted(registered.points))}, of a package)")
     if works:

@@ -21,7 +21,7 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECA
 _GIVEN_AWAY = re.compile(
     r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[=:].|^(gh[pousr]|github_pat|xox[abp])[-_]", re.IGNORECASE
 )
-"""Words of a command that bring a secret, beside those that `redact.mask` knows by their form."""
+"""Words of a command that precede a secret, besides those that `redact.mask` recognises by their form."""
 _BOT_TOKEN = re.compile(r"[0-9]{6,}:[A-Za-z0-9_-]{30,}")
 
 
@@ -42,29 +42,29 @@ def _commands(config: Config) -> Iterator[Finding]:
     settings = config.tools.exec
     if settings.sandbox == "off":
         yield weak(
-            "tools.exec.sandbox is off: commands run with all rights of this account (they ask first)",
-            "take `tools.exec.sandbox` out of the configuration; `goclaw doctor` says which tier works here",
+            "tools.exec.sandbox is off: commands run with all rights of this account (after approval)",
+            "remove `tools.exec.sandbox` from the configuration; `goclaw doctor` says which sandbox works here",
         )
     if settings.network == "host":
         yield weak(
-            "tools.exec.network is host: commands reach the network and this machine's own services (they ask first)",
-            "set `tools.exec.network` to `none`, or to `proxy` for public hosts alone",
+            "tools.exec.network is host: commands reach the network and this machine's own services (after approval)",
+            "set `tools.exec.network` to `none`, or to `proxy` for public hosts only",
         )
     if settings.network == "proxy" and settings.sandbox == "off":
         yield weak(
-            "tools.exec.sandbox is off, so that tools.exec.network: proxy holds back nothing",
-            "take `tools.exec.sandbox` out of the configuration",
+            "tools.exec.sandbox is off, so tools.exec.network: proxy has no effect",
+            "remove `tools.exec.sandbox` from the configuration",
         )
     for name in settings.env:
         if _STEERING.fullmatch(name):
             yield weak(
-                f"tools.exec.env sets {name}, which steers programs: it should lead to nothing in the workspace",
-                f"take {name} out of `tools.exec.env`, or let it lead only where the agent cannot write",
+                f"tools.exec.env sets {name}, which controls programs: it should not point into the workspace",
+                f"remove {name} from `tools.exec.env`, or point it where the agent cannot write",
             )
         if _SECRET.search(name):
             yield weak(
-                f"tools.exec.env sets {name}: every user who may use exec, and the model, can read it",
-                f"take {name} out of `tools.exec.env`, or give it no more rights than these people may have",
+                f"tools.exec.env sets {name}: the model and every user of exec can read it",
+                f"remove {name} from `tools.exec.env`, or limit its rights to what these people may do",
             )
 
 
@@ -73,14 +73,14 @@ def _hooks(config: Config) -> Iterator[Finding]:
         if not hook.sandbox:
             yield weak(
                 f"hooks[{index}].sandbox is false: {mask(hook.label)} runs with all rights of this account",
-                "take `sandbox: false` out, unless the hook needs the network or files outside of the workspace",
+                "remove `sandbox: false`, unless the hook needs the network or files outside of the workspace",
             )
         paths = [config.workspace_path / word for word in hook.command if "/" in word]
         for path in paths:
             if not lies_inside(path, config.workspace_path):
                 continue
             yield weak(
-                f"hooks[{index}].command names {shown_path(path)}: it lies in the workspace, where the agent can "
+                f"hooks[{index}].command names {shown_path(path)}, which is inside the workspace, where the agent can "
                 "change it",
                 "move it where the agent cannot write, such as /etc/goclaw",
             )
@@ -89,28 +89,26 @@ def _hooks(config: Config) -> Iterator[Finding]:
 def _policy(config: Config) -> Iterator[Finding]:
     if config.policy.mode == "bypass":
         yield weak(
-            "policy.mode is bypass: no call of an admin's turn asks anybody, injected ones included",
+            "policy.mode is bypass: no call in an admin's turn needs approval, not even injected ones",
             "set `policy.mode` to `default`",
         )
     elif config.policy.allow_bypass:
-        yield weak(
-            "policy.allow_bypass is true: admins may switch off every question", "take `policy.allow_bypass` out"
-        )
+        yield weak("policy.allow_bypass is true: admins may switch off all approvals", "remove `policy.allow_bypass`")
     if config.policy.auto_allow:
         named = ", ".join(config.policy.auto_allow)
         yield weak(
-            f"policy.auto_allow lets run without asking what asks elsewhere, injected calls included: {named}",
-            "take out of `policy.auto_allow` what people can just as well be asked for",
+            f"policy.auto_allow lets these calls run without approval, even injected ones: {named}",
+            "remove from `policy.auto_allow` what people can approve themselves",
         )
     if not config.audit.enabled:
         yield weak(
-            "audit.enabled is false: nothing says afterwards who did what",
-            "take `audit.enabled` out of the configuration",
+            "audit.enabled is false: nothing records who did what",
+            "remove `audit.enabled` from the configuration",
         )
     if config.log_level == "DEBUG":
         yield weak(
-            "log_level is DEBUG: the log tells more of people and their files than running a daemon needs",
-            "set `log_level` to INFO when you have found what you look for",
+            "log_level is DEBUG: the log contains more about people and their files than you need in normal use",
+            "set `log_level` to INFO when you have found the problem",
         )
 
 
@@ -118,13 +116,13 @@ def _listener(config: Config) -> Iterator[Finding]:
     if not is_loopback(config.http.host):
         now = "is" if listens(config) else "would be"
         yield weak(
-            f"http.host is {config.http.host}: the listener {now} open to other machines, and it speaks no TLS",
-            "set `http.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/http.md)",
+            f"http.host is {config.http.host}: the listener {now} open to other machines without TLS",
+            "set `http.host` to 127.0.0.1 and put a reverse proxy with https in front of it (docs/http.md)",
         )
     if uses_webhook(config) and urlsplit(config.telegram.webhook.url or "").scheme != "https":
         yield weak(
-            "telegram.webhook.url is not https: messages and the webhook's secret can be read on the way",
-            "give it an https address, or let the Bot API server call over loopback",
+            "telegram.webhook.url is not https: others can read messages and the webhook's secret on the network",
+            "use an https address, or let the Bot API server call over loopback",
         )
 
 
@@ -132,25 +130,25 @@ def _mcp(config: Config) -> Iterator[Finding]:
     server = config.mcp.server
     if server.enabled and not is_loopback(server.host):
         yield weak(
-            f"mcp.server.host is {server.host}: the listener is open to other machines, and it speaks no TLS",
-            "set `mcp.server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/mcp.md)",
+            f"mcp.server.host is {server.host}: the listener is open to other machines without TLS",
+            "set `mcp.server.host` to 127.0.0.1 and put a reverse proxy with https in front of it (docs/mcp.md)",
         )
     if server.elicitation:
         yield weak(
-            "mcp.server.elicitation is true: a program can answer what asks first, and passes for its person",
-            "take `mcp.server.elicitation` out, unless you trust each client with that",
+            "mcp.server.elicitation is true: a program can approve calls in place of its user",
+            "remove `mcp.server.elicitation`, unless you trust every client with that",
         )
     for name, settings in config.mcp.servers.items():
         key = f"mcp.servers.{name}"
         if settings.sampling and settings.sampling.enabled and not settings.sampling.ask:
             yield weak(
-                f"{key}.sampling.ask is false: the server asks the model, and spends, without anybody agreeing",
-                f"take `{key}.sampling.ask` out, unless the server is yours",
+                f"{key}.sampling.ask is false: the server uses the model, at your cost, without approval",
+                f"remove `{key}.sampling.ask`, unless the server is yours",
             )
         if any(_GIVEN_AWAY.search(word) or mask(word) != word for word in settings.args):
             yield weak(
-                f"{key}.args seems to hold a secret: everybody on this machine can read the words of a command",
-                f"give it in `{key}.env` instead, where the program takes it from there",
+                f"{key}.args seems to contain a secret: everybody on this machine can read a command's arguments",
+                f"put it in `{key}.env` instead, if the program reads it from there",
             )
 
 
@@ -158,13 +156,14 @@ def _servers(config: Config) -> Iterator[Finding]:
     token = config.telegram.token
     if token and not _BOT_TOKEN.fullmatch(token.get_secret_value()):
         yield weak(
-            "telegram.token does not look like a bot's token (123456:ABC…)", "copy it again from @BotFather, whole"
+            "telegram.token does not look like a bot's token (123456:ABC…)",
+            "copy the whole token again from @BotFather",
         )
     for name, url in _urls(config):
         parts = urlsplit(url)
         if parts.scheme == "http" and not _stays_here(parts.hostname or ""):
             yield weak(
-                f"{name} is not encrypted: keys and messages can be read on the way to {parts.hostname}",
+                f"{name} is not encrypted: others can read keys and messages on the way to {parts.hostname}",
                 "use its https address, or a tunnel that ends on this machine",
             )
 
@@ -195,8 +194,8 @@ def _inline_secrets(loaded: Loaded) -> Iterator[Finding]:
         if url and urlsplit(url).password and loaded.path and loaded.origin(loc).startswith(shown_path(loaded.path)):
             file = "__".join(map(str, loc))
             yield weak(
-                f"{key} has a password in {loaded.path.name}",
-                f"put the whole address into the file secrets/{file} of the state folder (mode 600) instead",
+                f"{key} contains a password in {loaded.path.name}",
+                f"put the whole address in the file secrets/{file} of the state folder (mode 600) instead",
             )
 
 
@@ -206,23 +205,23 @@ def _registries(config: Config) -> Iterator[Finding]:
         key = f"tools.from_registry.{name}"
         if line.enabled and not line.version and line.packages:
             yield weak(
-                f"{key}.packages is true without a version: the publisher of the next version can run code as you",
-                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+                f"{key}.packages is true without a version: whoever publishes the next version can run code as you",
+                f"set `{key}.version` to a version that you have checked, and its `sha256`",
             )
         if line.enabled and not line.version and line.headers:
             yield weak(
-                f"{key}.headers go to whatever address the newest version names",
-                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+                f"{key}.headers are sent to any address that the newest version names",
+                f"set `{key}.version` to a version that you have checked, and its `sha256`",
             )
     if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
         return
     host = config.registry_server.host
     yield weak(
-        f"registry_server.host is {host}: the registry is open to other machines, and it speaks no TLS",
-        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/registries.md)",
+        f"registry_server.host is {host}: the registry is open to other machines without TLS",
+        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https in front of it (docs/registries.md)",
     )
     if config.registry_server.open:
         yield weak(
-            "registry_server.open is true: anyone who reaches the registry may read everything published there",
-            "take `registry_server.open` out, unless all of it is for everybody",
+            "registry_server.open is true: anyone who can reach the registry may read everything in it",
+            "remove `registry_server.open`, unless everything in it is public",
         )

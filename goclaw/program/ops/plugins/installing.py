@@ -49,7 +49,7 @@ class Wanted:
     """It is recorded so far; None: it is new."""
     editable: bool = False
     fresh: bool = False
-    """Asked for anew, past uv's cache."""
+    """Fetched again, bypassing uv's cache."""
 
 
 class Plugins:
@@ -126,7 +126,7 @@ class Plugins:
             in_force = bool(self.record.folder) and self.record.stamp == stamp_of_host()
             sound = [each for each in every if in_force and not each.fault]
             if sound:
-                self._tell(f"the plugins that work stay as they are: {error}")
+                self._tell(f"the working plugins stay unchanged: {error}")
             self._restore_each(sound, [each for each in every if each not in sound], error)
         return self.record
 
@@ -142,8 +142,8 @@ class Plugins:
                     raise whole  # it was tried alone
                 made = self._make([*kept, _requirement_of(plugin)])
             except InstallError as error:
-                self._tell(f"plugin {plugin.name} is left out: {error}")
-                failed.append(replace(plugin, fault=f"is left out: {error}; it is tried again at a later start"))
+                self._tell(f"plugin {plugin.name} is not used: {error}")
+                failed.append(replace(plugin, fault=f"is not used: {error}; a later start tries again"))
             else:
                 kept.append(_requirement_of(plugin))
         if made is None and sound:
@@ -173,7 +173,7 @@ class Plugins:
             if normalized(each.name) == normalized(name):
                 return each
         there = ", ".join(each.name for each in self.record.plugins) or "none"
-        raise InstallError(f"no plugin is called {name}; there are: {there}")
+        raise InstallError(f"there is no plugin {name}; installed: {there}")
 
     def _find_faulty(self) -> list[InstalledPlugin]:
         return [each for each in self.record.plugins if each.fault]
@@ -208,7 +208,7 @@ class Plugins:
         packages = {normalized(each.name): each for each in distributions(path=[str(folder)])}
         if doubled := sorted(packages.keys() & ours.keys()):
             there, has = packages[doubled[0]], ours[doubled[0]]
-            raise InstallError(f"it brings {there.name} {there.version}, and GoClaw has {has.name} {has.version}")
+            raise InstallError(f"it needs {there.name} {there.version}, but GoClaw has {has.name} {has.version}")
         asked = {name: each for name, each in packages.items() if each.read_text("REQUESTED") is not None}
         results = try_out(folder, list(asked), self._seconds_left())
         if faults := [f"{asked[name].name} {line}" for name, tried in results.items() for line in tried.faults]:
@@ -250,7 +250,7 @@ class Plugins:
         """Return the seconds that are left; raises InstallError when none are."""
         left = self._deadline - self._clock.monotonic()
         if left <= 0:
-            raise InstallError("there was no time left for it")
+            raise InstallError("there was no time left to install it")
         return left
 
     def _switch(self, made: "_Made | None", failed: Sequence[InstalledPlugin] = ()) -> Sequence[InstalledPlugin]:
@@ -269,7 +269,7 @@ class Plugins:
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)
             raise StateError(
-                f"{self._folder}: cannot be written: {error.strerror}; the plugins are as before"
+                f"{self._folder}: cannot be written: {error.strerror}; the plugins are unchanged"
             ) from None
         self.record = new
         self.sweep()
@@ -364,8 +364,8 @@ def _refuse_other_content(plugin: InstalledPlugin, wanted: Sequence[Wanted]) -> 
         pure = name_in(known.source) and not known.editable
         if pure and known.digest and (known.version, known.digest) != (plugin.version, plugin.digest):
             raise InstallError(
-                f"{plugin.name} {plugin.version} is not what was added: its files are others by now; "
-                f"`goclaw plugin update {plugin.name}` takes them"
+                f"the files of {plugin.name} {plugin.version} have changed since you added it; `goclaw plugin update "
+                f"{plugin.name}` accepts them"
             )
 
 

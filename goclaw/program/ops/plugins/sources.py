@@ -29,8 +29,8 @@ def requirement_of(text: str) -> str:
     if _NAME.fullmatch(said):
         return said
     raise InstallError(
-        f"{text!r}: should be the name of a package (`garden-tools`, `garden-tools>=2`), a path (`./garden`), or an "
-        "address of git (`git+https://host/garden.git`)"
+        f"{text!r}: should be the name of a package (`garden-tools`, `garden-tools>=2`), a path (`./garden`), or a git "
+        "address (`git+https://host/garden.git`)"
     )
 
 
@@ -71,11 +71,11 @@ def _path(said: str) -> str:
         raise InstallError(f"{said}: begins with `~`, and no such user is known here") from None
     if path.suffix == ".py":
         raise InstallError(
-            f"{said}: is one file, which is no package; name it in `plugins` of the configuration, or put it into "
+            f"{said}: is a single file, not a package; name it in `plugins` of the configuration, or put it into "
             "`tools` of the state folder (docs/plugins.md)"
         )
     if not path.exists():
         raise InstallError(f"{said}: there is no such folder or file")
     if path.is_dir() and not any((path / name).is_file() for name in ("pyproject.toml", "setup.py")):
-        raise InstallError(f"{said}: is a folder without a pyproject.toml, so it is no package (docs/plugins.md)")
+        raise InstallError(f"{said}: is a folder without a pyproject.toml, so it is not a package (docs/plugins.md)")
     return str(path)

@@ -71,7 +71,7 @@ def _try(folder: Path, name: str, seconds: float) -> Tried:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Tried(faults=(f"its import is not over after {seconds:.0f} s",))
+            return Tried(faults=(f"its import does not finish within {seconds:.0f} s",))
         try:
             said = json.loads(result.read_bytes())
         except (OSError, ValueError):
@@ -96,10 +96,12 @@ def look(folder: str, name: str) -> Tried:
     """Import the parts of a package in `folder`, which is on the path."""
     packages = {normalized(each.name): each for each in distributions(path=[folder])}
     if name not in packages:
-        return Tried(faults=("it is not there after it was installed",))
+        return Tried(faults=("it is missing after the installation",))
     points = _points(packages[name])
     if not points:
-        return Tried(faults=(f"it has no entry points of the group `{GROUP}`, so it is no plugin (docs/plugins.md)",))
+        return Tried(
+            faults=((f"it has no entry points in the group `{GROUP}`, so it is not a plugin (docs/plugins.md)"),)
+        )
     others = {point.name: other for other, each in packages.items() if other != name for point in _points(each)}
     faults = []
     for point in points:
@@ -127,7 +129,7 @@ def _fault(point: EntryPoint) -> str:
     if section not in catalog.KINDS or not dot or not name:
         meant = closest(section, list(catalog.KINDS))
         hint = f"did you mean `{meant}.{name}`?" if meant else f"there are {', '.join(catalog.KINDS)}"
-        return f"should be `section.name`, and {section!r} is no section; {hint}"
+        return f"should be `section.name`, but there is no section {section!r}; {hint}"
     try:
         part: Any = load(point.value, load(catalog.KINDS[section], type))
     except (Exception, SystemExit) as error:

@@ -14,8 +14,8 @@ from goclaw.common.core.redact import mask, printable
 from goclaw.errors import StateError
 
 NO_UV = (
-    "plugins are installed by uv, which is not here; `pip install uv` into the environment of GoClaw, or its extra "
-    "`plugins` (`goclaw[plugins]`), brings it"
+    "GoClaw installs plugins with uv, which is missing; run `pip install uv` in GoClaw's environment, or install its "
+    "extra `plugins` (`goclaw[plugins]`)"
 )
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PASSED = re.compile(
@@ -91,7 +91,7 @@ def run_uv(arguments: Sequence[str], folder: Path, seconds: float, ours: Mapping
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise InstallError(f"uv was not ready after {seconds:g} s") from None
+        raise InstallError(f"uv did not finish within {seconds:g} s") from None
     except OSError as error:
         raise InstallError(f"{command[0]}: {error.strerror}") from None
     if done.returncode:
@@ -110,12 +110,12 @@ def refusal(output: str, ours: Mapping[str, Distribution]) -> str:
         has = ours.get(normalized(name))
         if has and f"{name}=={has.version}" in text and f"{name}{wanted}" != f"{name}=={has.version}":
             who = f"{found['who']} {found['version'] or ''}".strip()
-            conflicts.append(f"{who} wants {name}{wanted}, and GoClaw has {name} {has.version}")
+            conflicts.append(f"{who} needs {name}{wanted}, but GoClaw has {name} {has.version}")
     if conflicts:
         return "; ".join(dict.fromkeys(conflicts))
     lines = [line.strip() for line in output.splitlines() if line.strip() and not _is_noise(line)]
     shown = [mask(printable(line))[:MAX_LINE] for line in lines[:MAX_LINES]]
-    return "; ".join(shown).removeprefix("error: ") or "uv failed, and said nothing"
+    return "; ".join(shown).removeprefix("error: ") or "uv failed without a message"
 
 
 def normalized(name: str) -> str:

@@ -26,7 +26,7 @@ class Section:
     """One version in a changelog."""
 
     version: str
-    """Empty: what is not released yet."""
+    """Empty: unreleased changes."""
     lines: tuple[str, ...]
 
 
@@ -110,7 +110,7 @@ def summary(section: Section) -> str:
 
 def news(old: str, new: str, changelog: str) -> str:
     """Return the line that an administrator reads when `new` runs for the first time."""
-    text = f"GoClaw {new} runs now (before: {old})."
+    text = f"GoClaw {new} is now running (before: {old})."
     first, last = numbers(old), numbers(new)
     if first and last and last < first:
         return text

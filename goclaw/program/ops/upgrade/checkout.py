@@ -55,8 +55,8 @@ class Checkout:
             names = ", ".join(line[3:] for line in changed[:5])
             more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise StateError(
-                f"{self.root}: has changes that are in no commit: {names}{more}. Keep them with `git stash` or "
-                "`git commit`, or drop them with `git restore .`, and upgrade then"
+                f"{self.root}: has uncommitted changes: {names}{more}. Keep them with `git stash` or `git commit`, or "
+                "drop them with `git restore .`, then upgrade"
             )
 
     def look(self, ref: str) -> tuple[Release, Source]:
@@ -73,7 +73,7 @@ class Checkout:
             texts = [self._text(aside, commit, path) for path in _TEXTS]
         version = version_of(texts[0])
         if not version:
-            raise StateError(f"{name}: has no pyproject.toml with a version; it is no GoClaw")
+            raise StateError(f"{name}: has no pyproject.toml with a version, so it is not GoClaw")
         return Release(version, name, commit), Source(version, texts[1], texts[2])
 
     def fetch(self, release: Release) -> None:
@@ -100,7 +100,7 @@ class Checkout:
         source = _source(journal)
         if source == tree():
             raise StateError(
-                f"{source}: the daemon's program is this very tree; {daemon_command('restart')}, then upgrade"
+                f"{source}: the daemon runs from this very tree; {daemon_command('restart')}, then upgrade"
             )
         remove(source)
         source.mkdir(parents=True)
@@ -122,7 +122,7 @@ class Checkout:
         lines = self._git("ls-remote", "--tags", "--refs", self._remote()).splitlines()
         tag = newest_tag([line.rpartition("refs/tags/")[2] for line in lines])
         if not tag:
-            raise StateError(f"{self._remote()}: has no tag of the form v1.2.3; name what you want with `--ref REF`")
+            raise StateError(f"{self._remote()}: has no tag of the form v1.2.3; choose a version with `--ref REF`")
         return tag
 
     def _remote(self) -> str:

@@ -99,7 +99,7 @@ class Upgrade:
         try:
             made = back_up(order.loaded, order.backup, order.clock, workspace=order.workspace)
         except StateError as error:
-            raise StateError(f"{error}\nanother place is named with `--backup FILE`") from error
+            raise StateError(f"{error}\nchoose another place with `--backup FILE`") from error
         for note in made.notes:
             self.order.say(f"warning: not in the backup: {note}")
 
@@ -150,12 +150,12 @@ class Upgrade:
 
 
 STEPS: Sequence[tuple[str, Callable[[Upgrade], None]]] = (
-    ("looking whether it can work", Upgrade.prepare),
+    ("checking whether it can work", Upgrade.prepare),
     ("making a backup", Upgrade.back_up),
     ("fetching", Upgrade.fetch),
-    ("installing beside the version that runs", Upgrade.install),
+    ("installing next to the running version", Upgrade.install),
     ("trying it out on a copy of the state", Upgrade.try_out),
-    ("letting the old version end", Upgrade.drain),
+    ("stopping the old version", Upgrade.drain),
     ("switching", Upgrade.switch),
     ("starting the new version", Upgrade.start),
     ("cleaning up", Upgrade.settle),
@@ -220,7 +220,7 @@ def _undo(work: Upgrade, error: BaseException) -> str:
             return _after_commit(work)
         undo(config, found)
     kept = f" The backup is {order.backup}." if order.backup.exists() else ""
-    end = f"not upgraded: {found.old} {'runs' if work.ran else 'is installed'} as before, nothing is lost.{kept}"
+    end = f"not upgraded: {found.old} {'runs' if work.ran else 'is installed'} as before, and nothing is lost.{kept}"
     if work.is_drained and work.ran:
         try:
             order.daemon.start()
@@ -231,8 +231,8 @@ def _undo(work: Upgrade, error: BaseException) -> str:
 
 def _after_commit(work: Upgrade) -> str:
     return (
-        f"{work.journal.new} had taken over by then, so this goes on with it: `goclaw logs` says more. "
-        f"To go back to {work.journal.old}: {way_back(work.order)}"
+        f"{work.journal.new} had already taken over and stays: see `goclaw logs`. To go back to {work.journal.old}: "
+        f"{way_back(work.order)}"
     )
 
 

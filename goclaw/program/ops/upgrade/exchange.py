@@ -55,7 +55,7 @@ def check_exchange(home: Path, beside: Path) -> None:
             exchange(Path(one), Path(other))
     except OSError as error:
         raise StateError(
-            f"{home.parent}: two environments cannot exchange their places there ({error.strerror}), so that a kill "
-            f"could leave none. Upgrade by hand: `goclaw backup FILE`, {daemon_command('stop')}, install the new "
-            f"version as you installed this one, {daemon_command('start')}"
+            f"{home.parent}: cannot swap two folders atomically there ({error.strerror}), so an interruption could "
+            f"leave no program at all. Upgrade by hand: `goclaw backup FILE`, {daemon_command('stop')}, install the "
+            f"new version as you installed this one, {daemon_command('start')}"
         ) from error

@@ -126,9 +126,9 @@ def command(
             check=False,
         )
     except FileNotFoundError as error:
-        raise StateError(f"`{shown}`: {error.filename} is not there; install it and try again") from error
+        raise StateError(f"`{shown}`: {error.filename} is missing; install it and try again") from error
     except subprocess.TimeoutExpired as error:
-        raise StateError(f"`{shown}` did not end within {CALL_SECONDS:g} s") from error
+        raise StateError(f"`{shown}` did not finish within {CALL_SECONDS:g} s") from error
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-5:]
         raise StateError("\n".join([f"`{shown}` failed:", *last]))
@@ -202,5 +202,5 @@ def packages_of(environment: Path) -> Path:
     """
     found = sorted(environment.glob("lib/python3*/site-packages"))
     if not found:
-        raise StateError(f"{environment}: has no lib/python3*/site-packages; it is no environment of Python")
+        raise StateError(f"{environment}: has no lib/python3*/site-packages, so it is not a Python environment")
     return found[-1]

@@ -22,7 +22,7 @@ class Phase(StrEnum):
     """The work that has to follow a killed upgrade."""
 
     PREPARING = "preparing"
-    """Nothing has changed; what lies beside is removed."""
+    """Nothing has changed; the new files are removed."""
     SWITCHING = "switching"
     """Without the commit: undone. With it: finished."""
     UNDOING = "undoing"
@@ -95,8 +95,8 @@ def read(state_dir: Path) -> Journal | None:
         return None
     except (OSError, ValidationError) as error:
         raise StateError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}); it says how far an upgrade came. "
-            "Ask for help before you remove it: the program and the data may be of two versions"
+            f"{path}: cannot be read ({str(error).splitlines()[0]}); it records how far an upgrade got. Ask for help "
+            "before you remove it: program and data may have different versions"
         ) from error
 
 
@@ -135,7 +135,7 @@ def only_upgrade(state_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StateError("another `goclaw upgrade` is under way; wait until it has ended") from None
+            raise StateError("another `goclaw upgrade` is running; wait for it to end") from None
         yield
     finally:
         os.close(descriptor)

@@ -85,11 +85,11 @@ class Package:
     def check(self) -> None:
         if not os.access(self.home.parent, os.W_OK):
             raise StateError(
-                f"{self.home.parent}: cannot be written to, so no new version can be made beside {self.home}. "
-                "Upgrade as the user who installed it"
+                f"{self.home.parent}: not writable, so no new version can be installed next to {self.home}. Upgrade as "
+                "the user who installed it"
             )
         if self.tool.uses_uv and not shutil.which("uv"):
-            raise StateError(f"{self.home} was made by uv, which is not on PATH; install uv and try again")
+            raise StateError(f"uv created {self.home} but is not on PATH; install uv and try again")
 
     def look(self, ref: str) -> tuple[Release, Source]:
         requirement = self._requirement(ref)
@@ -141,8 +141,8 @@ class Package:
             place = unquote(urlsplit(str(self._origin.get("url", ""))).path)
             if ref or "archive_info" in self._origin:
                 raise StateError(
-                    f"GoClaw was installed from {place}, which has one version only; name the new file or folder "
-                    f"with `--ref PATH`"
+                    f"GoClaw was installed from {place}, which has only one version; name the new file or folder with "
+                    "`--ref PATH`"
                 )
             return self._build_requirement(f" @ {self._origin['url']}")
         return self._build_requirement(f"=={ref.removeprefix('v')}" if ref else "")
@@ -164,7 +164,7 @@ def _newest_tag(url: str) -> str:
     lines = command(["git", "ls-remote", "--tags", "--refs", url]).splitlines()
     tag = newest_tag([line.rpartition("refs/tags/")[2] for line in lines])
     if not tag:
-        raise StateError(f"{url}: has no tag of the form v1.2.3; name what you want with `--ref REF`")
+        raise StateError(f"{url}: has no tag of the form v1.2.3; choose a version with `--ref REF`")
     return tag
 
 

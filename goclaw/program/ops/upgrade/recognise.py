@@ -18,23 +18,23 @@ def recognise() -> Installation:
         StateError: it cannot be upgraded by a command; the message says what helps.
     """
     if is_gateway_container():
-        raise StateError("GoClaw is part of this container's image: take the new image, outside (docs/docker.md)")
+        raise StateError("GoClaw is part of this container's image: pull the new image outside of it (docs/docker.md)")
     prefix, place = environment(), tree()
     if root := checkout_root():
         return Checkout(root)
     if direct_url().get("dir_info", {}).get("editable"):
         raise StateError(
-            f"GoClaw is an editable install of {place} in {prefix}, for developing it: `git pull` there, or run it by "
-            f"{place / 'scripts' / 'run'}, whose `{ENVIRONMENT}` can be upgraded"
+            f"GoClaw is an editable install of {place} in {prefix}, for development: run `git pull` there, or start it "
+            f"with {place / 'scripts' / 'run'}, whose `{ENVIRONMENT}` can be upgraded"
         )
     if installed() is None:
-        raise StateError(f"GoClaw was not installed, it runs from {place}: put another version there by hand")
+        raise StateError(f"GoClaw is not installed; it runs from {place}: put another version there by hand")
     if not is_environment():
         raise StateError(
-            f"GoClaw is installed into the Python of {prefix}, which others use, too, so no new version can be tried "
-            f"out beside it. Upgrade by hand: `goclaw backup FILE`, {daemon_command('stop')}, "
-            f"`pip install --upgrade goclaw`, {daemon_command('start')}; or install it anew with "
-            "`uv tool install goclaw`, `pipx install goclaw` or into a virtual environment"
+            f"GoClaw is installed in the shared Python of {prefix}, so a new version cannot be tested next to it. "
+            f"Upgrade by hand: `goclaw backup FILE`, {daemon_command('stop')}, `pip install --upgrade goclaw`, "
+            f"{daemon_command('start')}; or reinstall it with `uv tool install goclaw`, `pipx install goclaw` or in a "
+            "virtual environment"
         )
     return Package(prefix)
 

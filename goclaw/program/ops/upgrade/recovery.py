@@ -40,7 +40,7 @@ def recover(config: Config) -> Recovered | None:
             return _recover(config, journal.read(config.state_dir))
     except OSError as error:
         words = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        raise StateError(f"an upgrade was cut and cannot be ended: {words}. Mend that and try again") from error
+        raise StateError(f"an interrupted upgrade cannot be finished: {words}. Fix that and try again") from error
 
 
 def _recover(config: Config, found: Journal | None) -> Recovered | None:
@@ -49,19 +49,19 @@ def _recover(config: Config, found: Journal | None) -> Recovered | None:
     if found.phase is Phase.PREPARING:
         # Now, for a copy of every conversation may be among it.
         discard(config, found)
-        return Recovered(f"removed what an upgrade to {found.new} that was cut had made", must_restart=False)
+        return Recovered(f"removed the files of an interrupted upgrade to {found.new}", must_restart=False)
     if is_committed(config, found):
         try:
             settle(config, found)
         except StateError as error:
             return Recovered(f"warning: the upgrade to {found.new} is not finished yet: {error}", must_restart=False)
-        return Recovered(f"finished an upgrade to {found.new} that had been cut", must_restart=False)
+        return Recovered(f"finished an interrupted upgrade to {found.new}", must_restart=False)
     if running_pid(config) is not None:
         return None  # it began before the upgrade was cut, and commits, or ends
     was_exchanged = found.is_exchanged
     undo(config, found)
     return Recovered(
-        f"undid an upgrade to {found.new} that had been cut; {found.old} runs, with the data from before",
+        f"undid an interrupted upgrade to {found.new}; {found.old} runs with its previous data",
         must_restart=was_exchanged,
     )
 
@@ -83,7 +83,7 @@ def undo(config: Config, found: Journal) -> None:
     state_dir = config.state_dir
     with open_state(config):
         if is_committed(config, found):
-            raise StateError(f"{found.new} has taken over meanwhile")
+            raise StateError(f"{found.new} has already taken over")
         journal.write(state_dir, replace(found, phase=Phase.UNDOING))
         snapshot.put_back(state_dir)
         if found.is_exchanged:

@@ -58,4 +58,4 @@ def run_trial(environment: Path, options: Sequence[str], folder: Path) -> str:
     try:
         return str(orjson.loads(said.strip().splitlines()[-1])["version"])
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError) as error:
-        raise StateError(f"the new version did not say what it is: {said.strip()[-200:] or 'nothing'}") from error
+        raise StateError(f"the new version did not report its version: {said.strip()[-200:] or 'nothing'}") from error

@@ -23,7 +23,7 @@ class Shown:
 
     lines: Sequence[str]
     left_out: bool
-    """Something cannot be told any more from what is left."""
+    """The rest no longer contains all facts."""
 
 
 def essence(line: str) -> str:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 LEAST_SAVED = 0.1
 """Share of the tokens that has to be saved: less is not worth a form that the model knows less well."""
 NOTICE = 30
-"""Tokens of the line that says what was done."""
+"""Tokens of the line that describes the change."""
 
 
 @record

@@ -17,7 +17,7 @@ _PASSED = re.compile(
     r"|\[gw\d+\](?: \[ *\d+%\])? PASSED \S.*"  # in several processes
     r"|\S+\.py [.sx]+(?:\s+\[ *\d+%\])?|[.sx]+\s+\[ *\d+%\]"
 )
-"""Tests of which none failed. How many were skipped is told at the end."""
+"""Tests without a failure. The end says how many were skipped."""
 _DOTS = re.compile(r"\.+")
 """The same where no test can have printed it."""
 _SURROUNDINGS = re.compile(

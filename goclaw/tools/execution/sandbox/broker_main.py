@@ -51,7 +51,7 @@ _MAX_OF_A_USER = 4096
 """Processes of the daemon's user altogether, beyond which the kernel refuses new ones: a net below the counting.
 It does not hold for root."""
 NICENESS = 10
-"""Lower priority of commands, so that their supervisors get the processor even beside a thousand of them."""
+"""Lower priority of commands, so that their supervisors get processor time even with a thousand of them."""
 _TICK = 0.02
 """Seconds between two counts of the commands' processes."""
 _REAP_EVERY = 100

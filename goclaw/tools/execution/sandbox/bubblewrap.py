@@ -256,7 +256,7 @@ class Bubblewrap:
             await stack.enter_async_context(background(process.follow(status), "watch of a command"))
             return process
         except OSError as error:
-            raise SandboxUnavailable(f"the command cannot be started contained: {error.strerror or error}") from error
+            raise SandboxUnavailable(f"the command cannot start in the sandbox: {error.strerror or error}") from error
 
     def _popen(
         self, arguments: list[str], streams: tuple[int, int, int], passed: tuple[int, ...]
@@ -478,9 +478,7 @@ _FOR_PLAIN_USERS = {
     ),
     "proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", _APPARMOR),
 }
-_CONTAINER = (
-    "this is a container, whose profile usually forbids namespaces: leave it so, the broker is the tier for containers"
-)
+_CONTAINER = "this is a container, whose profile usually forbids namespaces; use the broker, which works in containers"
 
 
 def namespace_refusal(*, privileged: bool, root: Path = Path("/")) -> str:

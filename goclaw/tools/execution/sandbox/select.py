@@ -86,7 +86,7 @@ class SelectedSandbox:
                         proof = await prove(sandbox, self._settings.network, self._clock)
                         self.metadata_note = metadata_note() if proof.metadata_fixed else ""
                 except SandboxUnavailable as error:
-                    refusals.append(f"{tier.name}: {error}. To mend it, {tier.remedy}.")
+                    refusals.append(f"{tier.name}: {error}. To fix this, {tier.remedy}.")
                     continue
                 self._stack.push_async_exit(attempt.pop_all())
                 return sandbox
@@ -172,11 +172,12 @@ def metadata_note(ptrace_scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope"
         value = 0
     if value > 1:
         return (
-            f"{fixed} kernel.yama.ptrace_scope is {value}; to mend it, `sysctl kernel.yama.ptrace_scope=1` on the host"
+            f"{fixed} kernel.yama.ptrace_scope is {value}; to fix this, run `sysctl kernel.yama.ptrace_scope=1` "
+            "on the host"
         )
     return (
-        f"{fixed} another sandbox around GoClaw answers such calls, or Linux is older than 5.0; to mend it, run GoClaw "
-        "outside of that sandbox, or on a newer kernel"
+        f"{fixed} another sandbox around GoClaw answers such calls, or Linux is older than 5.0; to fix this, run "
+        "GoClaw outside of that sandbox, or on a newer kernel"
     )
 
 

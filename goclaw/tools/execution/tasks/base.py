@@ -44,7 +44,7 @@ class TaskWork:
 
     owner: Owner
     address: Address
-    """Where its end is told."""
+    """Where its end is reported."""
     label: str
     """The command on one line, for people."""
     command: SandboxCommand

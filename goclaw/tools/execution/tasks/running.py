@@ -180,7 +180,7 @@ class RunningCommand(RunningTask):
                         await output.add(chunk)
                     code = await process.wait()
             except TimeoutError:
-                note = f"its time of {self.work.seconds:g} s was up"
+                note = f"it exceeded its limit of {self.work.seconds:g} s"
             finally:
                 self.process = None
         if self.stopping:
@@ -221,7 +221,7 @@ class RunningJob(RunningTask):
                 async with asyncio.timeout(self.work.seconds):
                     await asyncio.wait({self._doing})
             except TimeoutError:
-                note = f"its time of {self.work.seconds:g} s was up"
+                note = f"it exceeded its limit of {self.work.seconds:g} s"
             finally:
                 doing, self._doing = self._doing, None
         if self._result is not None:

@@ -57,7 +57,7 @@ def test_without_a_list_it_waits_and_a_new_session_can_be_named() -> None:
     (new,) = offered(None, "n")
     assert not new.disabled and words_of(new) == "  new session tui:n"
     (nothing,) = offered([], "")
-    assert nothing.disabled and words_of(nothing) == "Nothing was said yet."
+    assert nothing.disabled and words_of(nothing) == "No messages yet."
 
 
 def test_hostile_titles_and_keys_are_one_harmless_line() -> None:
@@ -151,6 +151,6 @@ async def test_a_line_that_says_that_there_is_nothing_is_no_choice() -> None:
         assert "new session tui:n" in text_of(around)
         picker.add([])
         await pilot.press("backspace")
-        assert "Nothing was said yet" in text_of(around)
+        assert "No messages yet" in text_of(around)
         await pilot.press("enter")
         assert around.picked == []

@@ -118,7 +118,7 @@ async def test_a_refusal_is_told_in_words_without_the_key(
 @table("body", ["", "[]", "null", "nonsense", "<html>hello", "{"])
 async def test_an_answer_that_is_none_is_an_error(fake: FakeSearch, body: str) -> None:
     fake.body = body
-    assert "something else than results" in await failed(fake)
+    assert "did not return results" in await failed(fake)
 
 
 @pytest.mark.parametrize("results", ["null", "{}", "[1, null, []]", '[{"title": "no address"}]', '[{"url": 7}]'])
@@ -198,4 +198,4 @@ def test_without_a_key_in_the_configuration_the_environment_is_asked(monkeypatch
 async def test_duckduckgo_may_ask_whether_a_person_is_there() -> None:
     async with fake_search("duckduckgo") as fake:
         fake.status, fake.body = 202, '<div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div>'
-        assert "whether a person is there" in await failed(fake)
+        assert "shows a captcha" in await failed(fake)

@@ -13,22 +13,15 @@ SMALL = ContextBudget("ollama:qwen3:8b", 8_192, 500, 7_000, 2_048)
 def test_every_part_has_its_tokens_and_its_share() -> None:
     found = ContextBudget("anthropic:claude", 200_000, 500, 7_000, 30_000, 100, 50_000, 12)
     assert found.text() == (
-        "Context of anthropic:claude\n"
-        "  Next request: 57,600 / 200,000 tokens (28.8%)\n"
-        "  Prompt: 500 (0.2%)\n"
-        "  Tools: 7,000 (3.5%)\n"
-        "  Notes: 100 (0.1%)\n"
-        "  Conversation: 50,000 (25.0%), 12 messages\n"
-        "  Reserve: 30,000 (15.0%), kept free for the answer\n"
-        "  Free: 112,400 (56.2%)\n"
-        "\n"
-        "There is room; nothing needs to be done."
+        "Context of anthropic:claude\n  Next request: 57,600 / 200,000 tokens (28.8%)\n  Prompt: 500 (0.2%)\n  Tools: "
+        "7,000 (3.5%)\n  Notes: 100 (0.1%)\n  Conversation: 50,000 (25.0%), 12 messages\n  Reserve: 30,000 (15.0%), "
+        "reserved for the answer\n  Free: 112,400 (56.2%)\n\nThere is enough room; you need not do anything."
     )
 
 
 def test_the_core_of_the_tools_and_the_index_of_the_others_are_parts_of_their_own() -> None:
     found = replace(ROOMY, tools=1_600, index=400, indexed=24, profile="index")
-    assert "  Tools: 1,600 (0.8%), the core\n  Index: 400 (0.2%), a line for each of 24 more tools\n" in found.text()
+    assert "  Tools: 1,600 (0.8%), the core\n  Index: 400 (0.2%), one line for each of 24 more tools\n" in found.text()
     assert found.used == ROOMY.used - 5_000 and "tools 1,600, index 400" in found.sentence()
     assert "Index" not in replace(found, index=0, profile="core").text()
     assert ", whole\n" in replace(found, index=0, profile="all").text()
@@ -45,8 +38,8 @@ def test_parts_and_what_is_free_make_the_window() -> None:
         (SMALL, ["max_context", "Offer fewer tools"]),
         (replace(SMALL, profile="index"), ["max_context", "`tools.profile: core`", "Offer fewer tools"]),
         (ContextBudget("groq:x", 8_000, 7_000, 900, 2_000), ["`goclaw model`", "AGENTS.md"]),
-        (ContextBudget("demo", 32_000, 500, 7_000, 8_000, conversation=12_000), ["/compact sums"]),
-        (ContextBudget("demo", 32_000, 500, 900, 8_000, notes=9_000), ["Forget mementos"]),
+        (ContextBudget("demo", 32_000, 500, 7_000, 8_000, conversation=12_000), ["/compact summarises"]),
+        (ContextBudget("demo", 32_000, 500, 900, 8_000, notes=9_000), ["Delete mementos"]),
     ],
 )
 def test_what_would_help_is_said_the_most_useful_first(found: ContextBudget, words: list[str]) -> None:
@@ -63,7 +56,7 @@ def test_one_sentence_says_what_uses_the_window() -> None:
     too_small = "tokens is too small for a conversation: prompt 500, tools"
     assert SMALL.sentence() == f"The window of 8,192 {too_small} 7,000 and reserve 2,048 need 9,548."
     left = replace(SMALL, tools=5_600, conversation=4_000).sentence()
-    assert left == f"The window of 8,192 {too_small} 5,600 and reserve 2,048 leave 44 for what is said."
+    assert left == f"The window of 8,192 {too_small} 5,600 and reserve 2,048 leave 44 for the conversation."
 
 
 def test_room_for_a_question_a_call_and_an_answer_makes_a_conversation() -> None:

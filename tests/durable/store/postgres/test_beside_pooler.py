@@ -77,9 +77,12 @@ async def test_doctor_names_a_pooler_and_the_mode_that_it_needs(server: Server, 
         address = f"postgresql://goclaw@127.0.0.1:{port}/postgres?sslmode=disable&schema={place.schema}"
         behind = PostgresPlace.of(address)
         found = await weaknesses(behind)
-        assert found["a pooler stands before Postgres"] == "PgBouncer works in session mode only (`pool_mode=session`)"
+        assert (
+            found[("there is a connection pooler in front of Postgres")]
+            == "PgBouncer works in session mode only (`pool_mode=session`)"
+        )
         # Where each client has a connection of its own, as in that mode, all works.
         async with open_schema(behind, clock) as database:
             assert (await database.use()).connections >= 1
-        assert "a pooler stands before Postgres" in await weaknesses(behind)
+        assert "there is a connection pooler in front of Postgres" in await weaknesses(behind)
     assert not any("pooler" in words for words in await weaknesses(place))

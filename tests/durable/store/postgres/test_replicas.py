@@ -69,10 +69,10 @@ async def test_a_gateway_that_is_set_otherwise_than_the_others_is_refused_with_b
 ) -> None:
     async with gateway(place, "kitchen"):
         said = await refusal(place, stall_seconds=9)
-        assert "replica.stall_seconds is 9 here and 10 at the gateway kitchen (goclaw " in said
+        assert "replica.stall_seconds is 9 here but 10 at the gateway kitchen (goclaw " in said
         assert "stop them all to change it" in said
         said = await refusal(place, workspaces="own", name="hall")
-        assert "replica.workspaces is own here and shared at the gateway kitchen" in said
+        assert "replica.workspaces is own here but shared at the gateway kitchen" in said
         async with gateway(place, "kitchen"):
             pass  # in one workspace a name is for people
     async with gateway(place, "kitchen", "own"):
@@ -131,7 +131,7 @@ async def test_of_two_with_one_name_each_is_shown_with_its_process_and_one_that_
         seen = (await one.database.use()).replicas
         assert [(each.name, each.lives) for each in seen] == [("hall", False), ("vm", True)]
         silent = seen[0].silent
-        assert silent >= 60 and str(seen[0]) == f"hall (gone: silent for {silent:.0f} s)"
+        assert silent >= 60 and str(seen[0]) == f"hall (gone, silent for {silent:.0f} s)"
 
 
 @pytest.mark.promise("P-replica-own-workspaces")

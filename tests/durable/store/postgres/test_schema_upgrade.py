@@ -91,7 +91,9 @@ async def test_tables_that_are_held_all_the_time_end_it_with_a_reason(
     monkeypatch.setattr(schema, "UPGRADE_SECONDS", 1.0)
     with psycopg.connect(server.url, options=f"-csearch_path={place.schema}") as holding:
         holding.execute("SELECT count(*) FROM sessions")
-        with pytest.raises(StateError, match=r"for 1 s others have held its tables .*Nothing has changed"):
+        with pytest.raises(
+            StateError, match=r"other transactions have locked its tables for 1 s .*Nothing has changed"
+        ):
             await upgraded(place)
         holding.rollback()
     assert stored_fact(place, VERSION) == NEWEST and "of_the_next" not in columns(server, place)
@@ -112,8 +114,8 @@ async def test_who_is_older_goes_on_with_the_newer_schema_and_is_refused_at_its_
         await older.write(sql("INSERT INTO sessions (key, created_at) VALUES ('s', 0)"))
         with pytest.raises(
             StateError,
-            match=rf"has version {NEWEST + 1}, and this GoClaw \({__version__}\) knows up to {NEWEST}: "
-            "GoClaw 99.1.0 has brought it up to date. Install that version here, too",
+            match=rf"has version {NEWEST + 1}, but this GoClaw \({__version__}\) knows only up to {NEWEST}: "
+            "GoClaw 99.1.0 has migrated it. Install that version here, too",
         ):
             async with open_database(place):
                 pytest.fail("opened")

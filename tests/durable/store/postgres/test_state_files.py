@@ -238,7 +238,7 @@ async def test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_ke
         assert aside.read_text() == "ours"
         assert f"{USERS} is another one in the database, which counts" in caplog.text
     config = Config.model_validate({"state_dir": here, "store": f"{place.url}?schema={place.schema}"})
-    assert "has 1 files of which the database had another version" in str(check_database(config))
+    assert "has 1 files that differ from the database" in str(check_database(config))
 
 
 @pytest.mark.promise("P-store-files")

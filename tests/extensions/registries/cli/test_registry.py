@@ -76,7 +76,7 @@ def test_all_words_are_looked_for_in_names_descriptions_tags_and_tools(capsys: p
         assert run(["registry", "search", *words]) == 0
         assert capsys.readouterr().out.startswith("corp  toolset  data/tables 1.0.0"), words
     assert run(["registry", "search", "rows", "clock"]) == 1
-    assert "nothing has rows clock in it" in capsys.readouterr().err
+    assert "no entry matches rows clock" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("state")
@@ -90,8 +90,8 @@ def test_all_of_an_entry_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
             "tags: sql",
             "versions: 1.0.0 (day), 0.9.0 (day)",
             f"sha256: {digest(TABLES)}",
-            "came through: there",
-            "runs at: https://tables.example.org/mcp (streamable-http, wants the headers X-Key)",
+            "came via: there",
+            "runs at: https://tables.example.org/mcp (streamable-http, needs the headers X-Key)",
             "tools:",
             "  count  (reads only)  Of a table.",
             "  drop  (destructive)",
@@ -100,12 +100,12 @@ def test_all_of_an_entry_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         ]
     )
     assert run(["registry", "show", "io.github.ann/clock"]) == 0
-    assert "\n  starts, where `packages: true`: npx -y @ann/clock@2.0.0 --utc\n" in capsys.readouterr().out
+    assert "\n  starts with `packages: true`: npx -y @ann/clock@2.0.0 --utc\n" in capsys.readouterr().out
     assert run(["registry", "show", "data/tables", "--version", "0.9.0", "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
     assert found["document"] == {**TABLES, "version": "0.9.0"}
     assert run(["registry", "show", "data/tables", "--version", "3"]) == 1
-    assert "there are 1.0.0, 0.9.0" in capsys.readouterr().err
+    assert "available: 1.0.0, 0.9.0" in capsys.readouterr().err
     assert run(["registry", "show", "data-table"]) == 1
     assert "did you mean data/tables?" in capsys.readouterr().err
 
@@ -133,7 +133,7 @@ def test_whose_catalogue_is_not_known_or_old_is_said(state: Path, capsys: pytest
     (state / "config.yaml").write_text(json.dumps(settings))
     assert run(["registry", "list"]) == 0
     error = capsys.readouterr().err
-    assert "corp was fetched 2 h ago" in error and "other was not fetched yet; `goclaw registry sync`" in error
+    assert "corp was fetched 2 h ago" in error and "other has not been fetched yet; `goclaw registry sync`" in error
 
 
 @pytest.mark.usefixtures("state")
@@ -152,7 +152,7 @@ def test_an_entry_is_published_from_a_file_and_withdrawn(state: Path, capsys: py
     assert run(["registry", "publish", "entry.yaml"]) == 0
     assert capsys.readouterr().out == f"published: toolset data/tables 1.0.0\n  sha256: {digest(TABLES)}\n"
     assert run(["registry", "publish", "entry.json"]) == 0
-    assert capsys.readouterr().out.startswith("was published already: ")
+    assert capsys.readouterr().out.startswith("was already published: ")
     assert run(["registry", "list", "--own"]) == 0
     assert capsys.readouterr().out == "(own)  toolset  data/tables 1.0.0  Counts rows.\n"
     assert run(["registry", "withdraw", "toolset", "data/tables", "1.0.0"]) == 0
@@ -195,7 +195,7 @@ def test_a_file_that_is_no_entry_is_named_with_what_is_wrong(
 def test_a_registry_to_publish_to_has_to_be_configured(capsys: pytest.CaptureFixture[str]) -> None:
     Path("entry.json").write_text(json.dumps(TABLES))
     assert run(["registry", "publish", "entry.json", "--to", "nowhere"]) == 78
-    assert "no registry is called nowhere" in capsys.readouterr().err
+    assert "there is no registry nowhere" in capsys.readouterr().err
     assert run(["registry", "publish", "entry.json", "--to", "corp"]) == 1
     assert run(["registry", "withdraw", "toolset", "data/tables", "1.0.0", "--from", "corp"]) == 1
 

@@ -39,7 +39,7 @@ async def served(
     try:
         async with asyncio.timeout(30):
             line = (await process.stdout.readline()).decode()
-        found = re.fullmatch(r"The registry is at (http://127\.0\.0\.1:\d+)\. Ctrl\+C ends it\.\n", line)
+        found = re.fullmatch(r"The registry runs at (http://127\.0\.0\.1:\d+)\. Stop it with Ctrl\+C\.\n", line)
         assert found, line
         yield process, found[1]
     finally:

@@ -55,10 +55,10 @@ async def test_a_large_catalogue_comes_whole_and_only_when_it_has_changed(tmp_pa
 @pytest.mark.parametrize(
     ("user", "words"),
     [
-        ("goclaw_" + "x" * 43, "a valid access token is wanted"),
-        ("gone", "not in users.json"),
+        ("goclaw_" + "x" * 43, "a valid access token is required"),
+        ("gone", "no longer in users.json"),
         ("eve", "this user may not publish here"),
-        ("mal", "belongs to somebody else"),
+        ("mal", "belongs to another publisher"),
     ],
 )
 async def test_a_refusal_is_in_the_words_of_the_registry(tmp_path: Path, user: str, words: str) -> None:
@@ -67,7 +67,7 @@ async def test_a_refusal_is_in_the_words_of_the_registry(tmp_path: Path, user: s
         with pytest.raises(RegistryError, match=words) as raised:
             await client(house, http, user).publish(document(version="2.0.0", later="x" * 400_000))
         assert house.tokens.get(user, user) not in str(raised.value)
-        with pytest.raises(RegistryError, match="published already as something else"):
+        with pytest.raises(RegistryError, match="already published with other content"):
             await client(house, http).publish(document(description="Other."))
 
 

@@ -101,17 +101,19 @@ async def test_a_session_answers_with_its_own_model_also_after_a_restart_until_t
     async with choosing(tmp_path) as core:
         assert await answer(core) == "I am first."
         told = await core.command(f"/model {second}")
-        assert told == f"{second} answers in this conversation from the next request on. /model default undoes this."
+        assert told == (
+            f"{second} answers in this conversation, starting with the next request. /model default undoes this."
+        )
         assert await answer(core) == "I am second."
         assert await answer(core, session="memory:there", chat="there") == "I am first."
         status = await core.command("/status")
         assert f"  Model: {second} (set by /model)" in status and "/ 50,000 (" in status
         told = await core.command("/model")
-        assert f"{second} was chosen for this conversation with /model." in told
-        assert f"If it fails: scripted:{tmp_path}/first.json." in told and "back with /model default" in told
+        assert f"{second} for this conversation with /model." in told
+        assert f"If it fails: scripted:{tmp_path}/first.json." in told and "/model default undoes it" in told
     async with choosing(tmp_path) as core:
         assert await answer(core) == "I am second."
-        assert (await core.command("/model default")).startswith("This conversation follows the configuration again.")
+        assert (await core.command("/model default")).startswith("This conversation uses the configured model again.")
         assert await answer(core) == "I am first."
         assert "(set by /model)" not in await core.command("/status")
 
@@ -167,7 +169,7 @@ async def test_a_model_that_is_gone_at_the_next_start_is_said_to_be(tmp_path: Pa
     async with choosing(tmp_path) as core:
         assert await answer(core) == "I am first."
         told = await core.command("/model")
-        assert f"It cannot be opened: {third}: cannot be read" in told and "answers instead" in told
+        assert f"It cannot be used: {third}: cannot be read" in told and "answers instead" in told
         script(tmp_path, "third")
         await core.command(f"/model {third}")
         assert await answer(core) == "I am third."
@@ -186,7 +188,7 @@ async def test_a_user_chooses_among_the_configured_and_an_admin_among_all(tmp_pa
         assert await answer(core, **ANNAS) == "I am second."
         assert "answers" in await core.command(f"/model {third}", actor=BOSS, session="telegram:5", chat="7")
         assert await answer(core, **ANNAS) == "I am third."
-        assert (await core.command("/model default", **ANNAS)).startswith("This conversation follows")
+        assert (await core.command("/model default", **ANNAS)).startswith("This conversation uses the configured model")
         for wish in (second, "default"):
             assert (await core.command(f"/model {wish}", actor=ANNA, **GROUP)).startswith("Only the owner")
         assert "answers in this" in await core.command(f"/model {second}", actor=BOSS, **GROUP)
@@ -208,10 +210,10 @@ async def test_what_ollama_has_is_listed_for_admins_and_what_it_lacks_is_named(
         async with choosing(tmp_path) as core:
             told = await core.command("/model")
             assert "- ollama:qwen3:8b (" in told and "embedder" not in told
-            assert "API keys are set for openrouter: name any of their models as provider:name." in told
+            assert "You have API keys for openrouter: name any of their models as provider:name." in told
             assert "qwen3" not in await core.command("/model", **ANNAS)
             lacking = await core.command("/model ollama:nothere")
-            assert f"Ollama at {fake.url} has no such model; get it with `ollama pull nothere`" in lacking
+            assert f"Ollama at {fake.url} does not have this model; get it with `ollama pull nothere`" in lacking
             assert "ollama:qwen3:8b answers" in await core.command("/model qwen3:8b")
 
 

@@ -46,8 +46,8 @@ def world(tmp_path: Path) -> World:
 async def test_everyone_is_shown_their_own_by_toolset(world: World) -> None:
     async with world.running() as core:
         assert await core.command("/tools", **FROM_ANNA) == (
-            "**Filesystem**\n\n- `count` (low): Count the words of a file.\n\n"
-            "In brackets: the risk of a call. /tools NAME describes a tool, and when it asks for approval."
+            "**Filesystem**\n\n- `count` (low): Count the words of a file.\n\nThe risk of a call is in brackets. "
+            "/tools NAME describes a tool and says when it asks for approval."
         )
         everything = await core.command("/tools", **FROM_BOSS)
     assert "**Shell**\n\n- `launch` (critical): Start something." in everything
@@ -102,9 +102,9 @@ async def test_what_a_role_fixes_is_shown_to_who_has_it(tmp_path: Path) -> None:
     trainee = User("telegram:5", roles=frozenset({"trainee"}))
     roles = {"trainee": {"inputs": {"count": {"limit": 10}}}}
     async with World(tmp_path, users=[trainee, USERS[1]], tools=[count], roles=roles).running() as core:
-        fixed = "Fixed for you in every call:\n\n- `limit` is always `10`"
+        fixed = "In your calls these values are fixed:\n\n- `limit` is always `10`"
         assert (await core.command("/tools count", **FROM_ANNA)).endswith(fixed)
-        assert "Fixed for you" not in await core.command("/tools count", **FROM_BOSS)
+        assert "values are fixed" not in await core.command("/tools count", **FROM_BOSS)
 
 
 async def test_only_admins_read_what_does_not_work(world: World) -> None:

@@ -49,7 +49,7 @@ async def test_a_running_turn_goes_on_with_what_it_has(tmp_path: Path) -> None:
         await core.say("look")
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
-        assert await core.command("/clear") == f"{CLEARED} The running turn continues without them."
+        assert await core.command("/clear") == f"{CLEARED} The running turn continues without the old messages."
         trail.gate.set()
         await core.settled()
     asked = world.script.requests[-1].messages

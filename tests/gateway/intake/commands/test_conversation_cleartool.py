@@ -17,9 +17,9 @@ async def test_tool_messages_leave_the_context_over_a_restart_and_stay_in_the_tr
         await core.settled()
         kept = len(await core.messages())
         assert await core.command("/cleartool") == (
-            "2 tool messages were removed from the context; the transcript keeps them."
+            "Removed 2 tool messages from the context; the transcript keeps them."
         )
-        assert await core.command("/cleartool") == "There are no tool messages in the context."
+        assert await core.command("/cleartool") == "The context contains no tool messages."
         assert len(await core.messages()) == kept == 4
     async with world.running() as core:
         await core.say("and?")

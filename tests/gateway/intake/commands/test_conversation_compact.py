@@ -52,7 +52,7 @@ async def test_it_says_how_much_there_was_and_who_wrote_the_summary(
     text = world.texts()[-1]
     assert text.startswith(f"Compaction completed!\n  Tokens before: {before:,}\n  Summary source: {source}\n\n")
     assert f"\n\nTokens after: {after:,} ({max(0, before - after):,} freed)" in text
-    assert ("A summary is written as soon as a model can" in text) == (source == "emergency truncation")
+    assert ("I will try again until a model can" in text) == (source == "emergency truncation")
 
 
 async def test_the_next_request_has_the_summary_and_the_tail_and_the_store_has_all(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_a_conversation_too_short_for_it_says_so(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("/compact")
         await core.settled()
-    assert world.texts() == ["Nothing to compact: the conversation is short enough to be kept whole."]
+    assert world.texts() == ["Nothing to compact: the whole conversation fits."]
 
 
 async def test_while_a_turn_runs_it_happens_before_the_next_request(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_while_a_turn_runs_it_happens_before_the_next_request(tmp_path: Pa
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
         promised = await core.command("/compact")
-        assert promised == "Compaction will run before the next request of the running turn."
+        assert promised == "The context will be compacted before the next request of the running turn."
         trail.gate.set()
         await core.settled()
     assert SUMMARY in words(world.script.requests[-1])

@@ -44,7 +44,7 @@ async def test_the_parts_make_what_status_says_once_the_provider_has_counted(tmp
         text = await core.command("/context")
     parts = [tokens(text, part) for part in ("Prompt", "Tools", "Notes", "Conversation")]
     assert sum(parts) == tokens(text, "Next request") == 125_000
-    assert ", 2 messages" in text and "/compact sums the conversation up" in text
+    assert ", 2 messages" in text and "/compact summarises the conversation" in text
 
 
 async def test_whoever_may_use_fewer_tools_is_shown_fewer(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ async def test_schedules_that_were_made_there_go_with_their_runs_and_no_others(t
         await hourly(core, world, name="there", session="memory:there")
         await hourly(core, world, name="kept", configured=True)
         await pass_time(core, world, HOUR)
-        assert ", 1 schedule(s) that were made here," in await core.command("/forget")
-        assert (await core.command(f"/forget {await code_of(core)}")).startswith("Forgotten: ")
+        assert ", 1 schedule(s) created here," in await core.command("/forget")
+        assert (await core.command(f"/forget {await code_of(core)}")).startswith("Deleted ")
         assert sorted(stored.job.name for stored in await core.schedules.of(HERE)) == ["kept", "there"]
         count = {name: len(await core.schedules.runs(HERE, name)) for name in ("kept", "there")}
         assert count == {"kept": 0, "there": 1}
@@ -72,15 +72,15 @@ async def test_it_explains_itself_and_deletes_with_the_code_only(tmp_path: Path)
         await said(core, "first")
         explained = await core.command("/forget")
         assert explained.startswith("This deletes this conversation forever: 2 messages (tool calls")
-        assert "memory notes, your private ones too" in explained and "/clear" in explained
+        assert "memory notes (including private ones)" in explained and "/clear" in explained
         for slip in ("/forget yes", "/forget now please", "/forget 000000"):
             assert await core.command(slip) == (
-                "That code is wrong or has expired. Nothing was deleted. Send /forget for a new one."
+                "That code is wrong or has expired. Nothing was deleted. Send /forget for a new code."
             )
         assert len(await core.messages()) == 2
         code = await code_of(core)
         forgotten = await core.command(f"/forget {code.lower()}")
-        assert forgotten == "Forgotten: 2 messages (tool calls included) were deleted."
+        assert forgotten == "Deleted 2 messages (tool calls included)."
         assert await core.messages() == []
         assert core.seen.count(SessionForgotten("memory:here")) == 1
         assert "wrong or has" in await core.command(f"/forget {code}"), "for one use"
@@ -133,10 +133,10 @@ async def test_in_a_group_only_an_admin_may(tmp_path: Path) -> None:
         code = await code_of(core, actor=BOSS, **group)
         assert (await core.command(f"/forget {code}", actor=ANNA, **group)).startswith("Only the owner")
         await core.settled()
-        assert (await core.command(f"/forget {code}", actor=BOSS, **group)).startswith("Forgotten: 2 messages")
+        assert (await core.command(f"/forget {code}", actor=BOSS, **group)).startswith("Deleted 2 messages")
         own = {"actor": ANNA, "session": "telegram:5", "chat": "5"}
         await said(core, "my own", **own)
-        assert (await core.command(f"/forget {await code_of(core, **own)}", **own)).startswith("Forgotten: 2 messages")
+        assert (await core.command(f"/forget {await code_of(core, **own)}", **own)).startswith("Deleted 2 messages")
 
 
 async def test_whoever_acts_for_others_cannot(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ async def test_a_turn_that_runs_or_waits_is_not_torn_apart(tmp_path: Path) -> No
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
         answer = await core.command(f"/forget {await code_of(core)}")
-        assert answer.startswith("This conversation is still busy")
+        assert answer.startswith("This conversation is busy")
         trail.gate.set()
         await core.settled()
         assert len(await core.messages()) == 6
-        assert (await core.command(f"/forget {await code_of(core)}")).startswith("Forgotten: 7 messages")
+        assert (await core.command(f"/forget {await code_of(core)}")).startswith("Deleted 7 messages")
     assert "done" in world.texts()
 
 
@@ -173,7 +173,7 @@ async def test_what_comes_in_meanwhile_is_answered_afterwards_with_nothing_of_be
         await asyncio.gather(core.command(f"/forget {code}"), core.say("next"))
         await core.settled()
         texts = [getattr(message, "text", "") for message in await core.messages()]
-        assert texts == ["next", "two"] or "still busy" in str(world.texts())
+        assert texts == ["next", "two"] or "conversation is busy" in str(world.texts())
     if texts == ["next", "two"]:
         assert "secret" not in str(world.script.requests[-1].messages)
 

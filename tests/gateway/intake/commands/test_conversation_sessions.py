@@ -43,7 +43,7 @@ async def test_nobody_sees_the_sessions_of_others(tmp_path: Path) -> None:
         await core.say("My secret", actor=ANNA, session="telegram:5")
         await core.settled()
         text = await core.command("/sessions", actor=BORIS, session="telegram:6")
-    assert text == "No session has any messages yet."
+    assert text == "There are no conversations yet."
 
 
 @pytest.mark.promise("P-sessions-are-private")

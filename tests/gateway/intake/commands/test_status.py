@@ -264,8 +264,8 @@ async def test_memory_takes_two_lines_and_counts_what_all_people_have_for_admins
         boss = await core.command("/status", actor=Actor("telegram:7", "memory"), session="telegram:7")
         anna = await core.command("/status", actor=ANNA, session=ANNA.key)
         numbers = (await core.gateway.status(ANNA.key, ANNA))["memory"]
-    assert block(boss, "Memory") == ("Memory\n  Searched: 1 file, 2,000 conversations\n  Mode: keyword: words alone")
-    assert block(anna, "Memory") == "Memory\n  Mode: keyword: words alone"
+    assert block(boss, "Memory") == ("Memory\n  Searched: 1 file, 2,000 conversations\n  Mode: keyword: words only")
+    assert block(anna, "Memory") == "Memory\n  Mode: keyword: words only"
     assert numbers == {"embedder": "", "trouble": "", "coming": "", "details": (), "enabled": True}
 
 

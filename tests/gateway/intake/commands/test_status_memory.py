@@ -11,7 +11,7 @@ from goclaw.memory.base import DISABLED, MemoryStatus, NoMemory
 from tests.harness import World
 
 ANNA, BOSS = Actor("telegram:5", "telegram"), Actor("telegram:7", "telegram")
-NONE = "none is at hand (docs/memory.md says how to get one)"
+NONE = "not available (docs/memory.md says how to get one)"
 USERS = [User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))]
 
 
@@ -58,7 +58,7 @@ async def test_only_an_admin_has_the_index_made_anew(tmp_path: Path) -> None:
         said = await core.command("/memory reindex", actor=ANNA, session="telegram:5", chat="5")
         assert (said, standing.made_anew) == ("Only admins can rebuild the memory index.", 0)
         said = await core.command("/memory reindex", actor=BOSS, session="telegram:7", chat="7")
-        assert said.startswith("The index is being rebuilt")
+        assert said.startswith("Rebuilding the index")
         assert standing.made_anew == 1
 
 
@@ -66,7 +66,7 @@ async def test_where_memory_is_off_there_is_nothing_to_make_anew(tmp_path: Path)
     world = World(tmp_path, users=USERS)
     async with world.running() as core:
         boss = {"actor": BOSS, "session": "telegram:7", "chat": "7"}
-        assert await core.command("/memory reindex", **boss) == f"There is nothing to do: {DISABLED}."
+        assert await core.command("/memory reindex", **boss) == f"Nothing to rebuild: {DISABLED}."
         assert await core.command("/memory", **boss) == f"Memory\n  Mode: off: {DISABLED}"
 
 
@@ -80,17 +80,17 @@ async def test_another_word_is_answered_with_the_words_there_are(tmp_path: Path)
     [
         (
             MemoryStatus(1, 1, 1, ""),
-            "keyword: words alone",
-            "none is at hand (docs/memory.md says how to get one)",
+            "keyword: words only",
+            "not available (docs/memory.md says how to get one)",
             None,
         ),
-        (MemoryStatus(1, 1, 1, "m", "it is away"), "keyword: words alone", "it is away", None),
+        (MemoryStatus(1, 1, 1, "m", "it is away"), "keyword: words only", "it is away", None),
         (MemoryStatus(1, 1, 1, "m", embedded=2, to_embed=2), "hybrid: words and meaning", "m", "all 2"),
         (
             MemoryStatus(1, 1, 1, "m", embedded=1, to_embed=3, coming="l"),
             "hybrid: words and meaning",
             "m",
-            "1 of 3 (33 %) of l, which takes over then",
+            "1 of 3 (33 %) of l, which then takes over",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_mode_embedder_and_progress_are_told(
         (MemoryStatus(1, 1, 1, "m", embedded=1, to_embed=4), {"Vectors": "25 %"}),
         (
             MemoryStatus(1, 1, 1, "m", embedded=1, to_embed=3, coming="l"),
-            {"Vectors": "33 % of l, which takes over then"},
+            {"Vectors": "33 % of l, which then takes over"},
         ),
         (MemoryStatus(1, 1, 1, "m", "it is away", to_embed=2), {"Embedder": "it is away"}),
         (MemoryStatus(1, 1, 1, "", details=("it is being made anew",)), {"Note": "it is being made anew"}),

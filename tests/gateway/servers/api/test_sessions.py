@@ -62,7 +62,7 @@ async def test_another_user_s_session_is_not_found_in_the_words_of_an_unknown_on
             for user, key in ((ANN.key, BOB.key), (ANN.key, "memory:none"), (ADMIN.key, "memory:none")):
                 missing = await served.get(f"{at(key)}{path}", user=user)
                 assert missing.status == 404
-                assert missing.problem["detail"].replace(key, "KEY") == "there is no session 'KEY' for you"
+                assert missing.problem["detail"].replace(key, "KEY") == "you have no access to a session 'KEY'"
         refused = await served.say("Hi", session=BOB.key)
         unknown = await served.say("Hi", session="memory:none")
         assert refused.status == unknown.status == 404

@@ -78,7 +78,7 @@ async def test_somebody_who_is_not_listed_is_refused_in_words(home: Path) -> Non
         subprocess.run, command, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert (done.returncode, done.stdout) == (78, "")
-    assert "telegram:6 is not in users.json: `goclaw users add telegram:6` first" in done.stderr
+    assert "telegram:6 is not in users.json; run `goclaw users add telegram:6` first" in done.stderr
 
 
 async def test_a_client_that_is_killed_leaves_no_process(home: Path) -> None:

@@ -40,7 +40,7 @@ async def test_a_prompt_of_the_configuration_is_filled_in(tmp_path: Path, era: s
 
 async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     async with house(tmp_path, prompts={"review": REVIEW}) as home, home.client() as client:
-        with pytest.raises(MCPError, match=r"prompt review: `fiel` is none of its arguments; `file` is missing"):
+        with pytest.raises(MCPError, match=r"prompt review: `fiel` is not one of its arguments; `file` is missing"):
             await client.get_prompt("review", {"fiel": "a"})
         with pytest.raises(MCPError, match="there is no prompt nothing"):
             await client.get_prompt("nothing")

@@ -207,5 +207,5 @@ def test_the_switch_opens_the_listener_and_needs_it() -> None:
     assert (listens(on), list(route_parts(on))) == (True, ["metrics"])
     clash = Config.model_construct(**{**dict(on), "http": on.http.model_copy(update={"enabled": False})})
     assert [words for _, words in contradictions(clash)] == [
-        "should be true, or not be set: `http.metrics` needs the listener"
+        "should be true or unset: `http.metrics` needs the listener"
     ]

@@ -103,7 +103,7 @@ async def test_a_call_that_would_ask_is_refused_and_the_answer_says_so(tmp_path:
         await core.settled()
         assert await core.messages() == [] and world.texts() == []
     assert trail.times == 0 and whole == stream
-    assert whole == "I could not.\n\nNot done, because it needs approval and nobody was there to ask: risky."
+    assert whole == "I could not.\n\nNot done because nobody was there to approve it: risky."
 
 
 async def test_an_answer_that_the_model_cut_ends_with_length(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_an_answer_that_the_model_cut_ends_with_length(tmp_path: Path) -> 
     async with world.running() as core, service(world, core) as served:
         answered = await served.ask()
     assert answered.said["choices"][0]["finish_reason"] == "length"
-    assert content(answered).startswith("Once upon\n\n[The answer stops here")
+    assert content(answered).startswith("Once upon\n\n[The answer ends here")
 
 
 async def test_a_turn_that_fails_is_an_error_that_clients_do_not_repeat(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def test_another_s_session_and_none_are_one_answer(tmp_path: Path, session
     async with world.running() as core, service(world, core) as served:
         refused = await served.ask(X_GoClaw_Session=session)
         assert (refused.status, refused.error["code"]) == (404, "session_not_found")
-        assert refused.error["message"].replace(session, "S") == "there is no session 'S' in which you may write"
+        assert refused.error["message"].replace(session, "S") == ("you have no session 'S' to write to")
         body = {"model": "goclaw", "input": "Hello", "conversation": session}
         assert (await served.send(body, "/v1/responses")).status == 404
         await core.settled()

@@ -49,7 +49,7 @@ def test_streamed_and_whole_are_the_same_text(events: list[TurnEvent], expected:
 def test_a_stream_that_begins_anew_says_so() -> None:
     anew = StreamRestarted(TURN, HERE, "cut")
     events = [*text("Half an"), anew, *text("A whole"), stored("A whole."), end()]
-    assert read(*events) == "Half an\n\n(The answer was cut off, and begins anew.)\n\nA whole."
+    assert read(*events) == "Half an\n\n(The answer was cut off and starts again.)\n\nA whole."
     assert read(*events, live=False) == "A whole."
 
 

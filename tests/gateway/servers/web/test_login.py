@@ -161,6 +161,15 @@ async def test_a_link_says_whose_it_is_before_it_lets_in_and_is_not_used_up_by_t
         assert [heard.status for heard in tries] == [401] * 10 + [429]
 
 
+async def test_an_owner_without_a_name_is_shown_in_words(tmp_path: Path) -> None:
+    world = web_world(tmp_path)
+    async with world.running() as core, serving_pages(world, core) as pages:
+        for owner, name in ((True, "the owner of this computer"), (False, "root")):
+            link = await pages.logins.link("tui:root", owner=owner)
+            shown = await pages.browser().post("/web/login/link", {"link": link})
+            assert shown.said == {"person": "tui:root", "name": name, "owner": owner}
+
+
 async def test_only_the_owner_s_link_makes_an_owner_and_the_entry_of_a_listed_key_counts(tmp_path: Path) -> None:
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:
@@ -199,7 +208,7 @@ async def test_a_code_that_a_person_approves_lets_the_page_in_as_that_person(tmp
         code, secret = await asked(browser)
         task = await waiting(pages, browser, secret)
         said = await by_ann(core, f"/approve {code.lower()}")
-        assert f"Let in as {ANN.key}: Firefox on Linux at 127.0.0.1." in said
+        assert f"Signed in as {ANN.key}: Firefox on Linux at 127.0.0.1." in said
         assert (await task).said["person"] == ANN.key
         assert (await browser.get("/api/v1/sessions")).status == 200
         assert (await pages.browser().post("/web/login/wait", {"secret": secret})).status == 410, "once"
@@ -218,7 +227,7 @@ async def test_a_page_that_is_not_let_in_waits_is_denied_or_too_late(tmp_path: P
         assert ((await task).status, (await task).said) == (202, {}), "the newer wait gets the answer"
         world.clock.advance(WAIT_SECONDS)
         assert (await newer).status == 202
-        assert await by_ann(core, f"/deny {code}") == "Turned away: Firefox on Linux at 127.0.0.1."
+        assert await by_ann(core, f"/deny {code}") == "Refused: Firefox on Linux at 127.0.0.1."
         assert (await browser.post("/web/login/wait", {"secret": secret})).status == 410
         code, secret = await asked(browser)
         world.clock.advance(REQUEST_SECONDS)
@@ -237,7 +246,7 @@ async def test_wrong_codes_are_few_and_the_right_one_is_not_heard_after_them(tmp
         for order in ("approve", "deny"):
             assert "Too many wrong codes" in await by_ann(core, f"/{order} {code}")
         said = await core.command(f"/approve {code}", actor=Actor(BOB.key, "memory"), chat="there")
-        assert said.startswith("Let in as memory:there"), "the limit is one person's"
+        assert said.startswith("Signed in as memory:there"), "the limit is one person's"
 
 
 async def test_codes_of_many_pages_are_bounded_by_caller_and_in_all(tmp_path: Path) -> None:
@@ -299,7 +308,7 @@ async def test_the_owner_s_approval_makes_an_owner_of_a_page_on_this_machine_alo
         here = pages.browser()
         code, secret = await asked(here)
         said = await core.command(f"/approve {code}", actor=OWNER, session="tui:me")
-        assert said.startswith("Let in as tui:me: Firefox on Linux at 127.0.0.1.")
+        assert said.startswith("Signed in as tui:me: Firefox on Linux at 127.0.0.1.")
         assert (await here.post("/web/login/wait", {"secret": secret})).said["admin"] is True
 
 
@@ -329,7 +338,7 @@ async def test_what_came_in_by_a_token_lets_in_no_page(tmp_path: Path, actor: Ac
     async with world.running() as core, serving_pages(world, core) as pages:
         code, _ = await asked(pages.browser())
         said = await core.command(f"/approve {code}", actor=actor, session=session)
-        assert said.startswith("Pages are let in, or turned away, from a chat")
+        assert said.startswith("You can approve or refuse pages only in a chat")
         assert pages.noted("web.approve") == []
 
 

@@ -137,7 +137,7 @@ async def test_a_code_is_approved_at_any_gateway_and_lets_the_page_in_at_any_oth
     assert "web logins:" in rows
     assert secret not in rows and code not in rows and code.replace("-", "") not in rows
     task = await waiting(three_, page, secret)
-    assert "Let in as memory:ann: Firefox on Linux" in await said_by(ANN, two, f"/approve {code}")
+    assert "Signed in as memory:ann: Firefox on Linux" in await said_by(ANN, two, f"/approve {code}")
     heard = await asyncio.wait_for(task, 10)  # long before the wait is over
     assert heard.status == 200 and heard.said["person"] == ANN.key
     for replica in three:
@@ -163,10 +163,10 @@ async def test_of_two_gateways_that_decide_at_once_one_does(three: Sequence[Repl
     assert len(decided) == 1 and sum("No page shows this code" in each for each in said) == 1, said
     heard = await waits_at_all(three, secret)
     assert sorted(status for status, _ in heard) == (
-        [200, 410, 410] if decided[0].startswith("Let in") else [410, 410, 410]
+        [200, 410, 410] if decided[0].startswith("Signed in") else [410, 410, 410]
     ), heard
     code, secret = await asked(page.to(two))
-    assert "Let in" in await said_by(ANN, three_, f"/approve {code}")
+    assert "Signed in" in await said_by(ANN, three_, f"/approve {code}")
     heard = await waits_at_all(three, secret)
     assert sorted(status for status, _ in heard) == [200, 410, 410], ("what was decided lets in once", heard)
 
@@ -179,7 +179,7 @@ async def test_a_page_that_waits_at_another_gateway_now_gets_its_answer_there(th
     new = await waiting(two, page, secret)
     heard = await asyncio.wait_for(old, 10)
     assert (heard.status, heard.said) == (202, {})
-    assert "Turned away" in await said_by(ANN, three_, f"/deny {code}")
+    assert "Refused" in await said_by(ANN, three_, f"/deny {code}")
     assert (await asyncio.wait_for(new, 10)).status == 410
 
 
@@ -199,7 +199,7 @@ async def test_clocks_of_gateways_that_are_a_moment_apart_change_nothing(three: 
     old = await waiting(one, page, secret)
     new = await waiting(two, page, secret)
     assert (await asyncio.wait_for(old, 10)).status == 202, "the later wait counts, also by an earlier clock"
-    assert "Let in" in await said_by(ANN, two, f"/approve {code}")
+    assert "Signed in" in await said_by(ANN, two, f"/approve {code}")
     assert (await asyncio.wait_for(new, 10)).status == 200
     said = [await said_by(BOB, replica, "/approve 2222-2222") for replica in (one, three_, one, one, one, two)]
     assert "Too many wrong codes" in said[-1]
@@ -213,7 +213,7 @@ async def test_wrong_codes_are_counted_over_all_gateways(three: Sequence[Replica
         assert "No page shows" in await said_by(ANN, three[number % 3], "/approve 2222-2222")
     for replica in three:
         assert "Too many wrong codes" in await said_by(ANN, replica, f"/approve {code}")
-    assert "Let in as memory:bob" in await said_by(BOB, three[2], f"/approve {code}"), "the limit is one person's"
+    assert "Signed in as memory:bob" in await said_by(BOB, three[2], f"/approve {code}"), "the limit is one person's"
 
 
 async def test_codes_are_bounded_over_all_gateways(three: Sequence[Replica]) -> None:
@@ -268,6 +268,6 @@ async def test_the_owner_of_one_machine_makes_no_owner_of_a_page_on_another(
     async with replicas(place, folder / "two", model.url, 2, own) as (one, two), asyncio.timeout(90):
         page = Moving(port_of(one))
         code, secret = await asked(page)
-        assert "not open on this machine" in (await two.say(f"/approve {code}", actor=owner, session="tui:here")).text
-        assert (await one.say(f"/approve {code}", actor=owner, session="tui:here")).text.startswith("Let in as tui:")
+        assert "open on another machine" in (await two.say(f"/approve {code}", actor=owner, session="tui:here")).text
+        assert (await one.say(f"/approve {code}", actor=owner, session="tui:here")).text.startswith("Signed in as tui:")
         assert (await page.post("/web/login/wait", {"secret": secret})).said["admin"] is True

@@ -142,7 +142,7 @@ async def test_a_call_that_would_ask_is_refused_and_the_person_hears_of_it(tmp_p
         await service.call(BODY)
         await core.settled()
     (text,) = world.texts()
-    assert trail.times == 0 and text.startswith("I could not.") and "nobody was there to ask: risky" in text
+    assert trail.times == 0 and text.startswith("I could not.") and "nobody was there to approve it: risky" in text
 
 
 @pytest.mark.parametrize(
@@ -257,6 +257,6 @@ async def test_calls_of_one_address_are_limited(tmp_path: Path) -> None:
 async def test_a_template_that_is_not_valid_is_named_at_the_start(tmp_path: Path) -> None:
     world = world_with(tmp_path, task="{{ body.a() }}")
     async with world.running() as core:
-        with pytest.raises(ConfigError, match=r"^webhooks\.ci\.task: line 1: call is no part"):
+        with pytest.raises(ConfigError, match=r"^webhooks\.ci\.task: line 1: call is not supported"):
             async with caller(world, core):
                 pass

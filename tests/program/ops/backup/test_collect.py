@@ -131,7 +131,7 @@ def test_own_workspaces_of_users_come_along_once(home: Home) -> None:
     assert names == ["workspaces/1/inner/note.md", "workspaces/1/note.md"]
     assert made.manifest.own_workspaces == {"workspaces/1": "telegram:5"}
     # It would hold the state folder, and the daemon refuses it, too.
-    assert "lies inside the workspace" in made.notes[0]
+    assert "is inside the workspace" in made.notes[0]
 
 
 def test_a_broken_users_file_is_kept_and_named(home: Home) -> None:
@@ -160,7 +160,7 @@ def test_a_picture_that_is_no_longer_kept_is_not_missed(home: Home) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("state/backup.gz", "lies in the state folder"),
+        ("state/backup.gz", "is inside the state folder"),
         ("state/workspace/backup.gz", "the agent could read"),
         ("nowhere/backup.gz", "no such folder"),
         ("state", "is a folder"),
@@ -185,7 +185,7 @@ def test_a_file_that_appears_meanwhile_is_never_overwritten(home: Home, monkeypa
         return set()
 
     monkeypatch.setattr("goclaw.program.ops.backup.collect.referred_media", make_it_first)
-    with pytest.raises(StateError, match="by another process"):
+    with pytest.raises(StateError, match="another process has just created"):
         home.back_up()
     assert (home.folder / "backup.tar.gz").read_text() == "precious"
     assert only_files(home.folder) == ["backup.tar.gz"]
@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_leaves_nothing(home: Home, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("goclaw.program.ops.backup.archive.os.fsync", full)
-    with pytest.raises(StateError, match=r"No space left on device\. Nothing of it was left behind"):
+    with pytest.raises(StateError, match=r"No space left on device\. Nothing was left behind"):
         home.back_up()
     assert only_files(home.folder) == []
 

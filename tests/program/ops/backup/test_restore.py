@@ -264,16 +264,16 @@ def test_a_running_daemon_is_not_overwritten(home: Home) -> None:
 @pytest.mark.parametrize(
     ("members", "manifest", "words"),
     [
-        ({"evil.sh": b"x"}, {}, "holds 'evil.sh'"),
+        ({"evil.sh": b"x"}, {}, "contains 'evil.sh'"),
         ({"goclaw.db": None}, {}, "no database"),
         ({"goclaw.db": b"rotten"}, {}, "damaged"),
-        ({"users.json/x": b"x", "users.json": None}, {}, "holds 'users.json'"),
-        ({"media": b"x"}, {}, "holds 'media'"),
-        ({}, {"links": {"workspace": "/etc"}}, "holds 'workspace'|link"),
-        ({}, {"links": {"config.yaml.new": "/etc/passwd"}}, "holds 'config.yaml.new'"),
-        ({}, {"links": {"secrets/x": "/etc/passwd"}}, "holds 'secrets/x'"),
-        ({}, {"own_workspaces": {"../..": "telegram:5"}}, r"holds '\.\./\.\.'"),
-        ({}, {"own_workspaces": {"secrets": "telegram:5"}}, "holds 'secrets'"),
+        ({"users.json/x": b"x", "users.json": None}, {}, "contains 'users.json'"),
+        ({"media": b"x"}, {}, "contains 'media'"),
+        ({}, {"links": {"workspace": "/etc"}}, "contains 'workspace'|link"),
+        ({}, {"links": {"config.yaml.new": "/etc/passwd"}}, "contains 'config.yaml.new'"),
+        ({}, {"links": {"secrets/x": "/etc/passwd"}}, "contains 'secrets/x'"),
+        ({}, {"own_workspaces": {"../..": "telegram:5"}}, r"contains '\.\./\.\.'"),
+        ({}, {"own_workspaces": {"secrets": "telegram:5"}}, "contains 'secrets'"),
     ],
 )
 def test_an_archive_of_other_things_is_refused(
@@ -297,7 +297,7 @@ def test_a_wrong_hash_is_refused(home: Home) -> None:
     with tarfile.open(home.folder / "wrong.gz", "w:gz") as tar:
         for name, content in {**members, "manifest.json": manifest}.items():
             tar.addfile(plain(name, content), io.BytesIO(content))
-    unchanged(home, home.folder / "wrong.gz", r"'users\.json' is not what the manifest says")
+    unchanged(home, home.folder / "wrong.gz", r"'users\.json' does not match the manifest")
 
 
 def test_a_truncated_archive_is_refused(home: Home) -> None:
@@ -430,7 +430,7 @@ def test_what_fails_after_the_decision_is_finished_later(home: Home, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", read_only)
-        with pytest.raises(StateError, match=r"Read-only file system.*the next `goclaw` command goes on"):
+        with pytest.raises(StateError, match=r"Read-only file system.*the next `goclaw` command continues it"):
             home.restore()
     monkeypatch.setenv("GOCLAW_STATE_DIR", str(home.state))
     assert run(["users", "check"]) == 0

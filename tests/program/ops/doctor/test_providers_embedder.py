@@ -47,13 +47,13 @@ async def test_none_is_fine_and_says_how_to_have_one(fake: FakeEmbeddings, monke
     monkeypatch.setattr(local, "LIBRARY", "no_such_library")
     config = fake.config("ollama").model_copy(update={"memory": Config().memory})
     (finding,) = await check_embedder(loaded(config))
-    assert finding.verdict == "ok" and "by words" in finding.text and "ollama pull nomic-embed-text" in finding.remedy
+    assert finding.verdict == "ok" and "words only" in finding.text and "ollama pull nomic-embed-text" in finding.remedy
 
 
 @pytest.mark.parametrize("memory", [{"enabled": False}, {"embedder": "none"}])
 async def test_one_that_is_not_wanted_is_not_looked_for(memory: dict[str, Any]) -> None:
     (finding,) = await check_embedder(loaded(Config.model_validate({"memory": memory})))
-    assert (finding.verdict, finding.text) == ("ok", "off, searches go by words")
+    assert (finding.verdict, finding.text) == ("ok", "off; searches compare words only")
 
 
 async def test_a_python_that_is_none_is_a_problem_even_where_nobody_was_named(fake: FakeEmbeddings) -> None:

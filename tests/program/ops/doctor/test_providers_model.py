@@ -75,15 +75,15 @@ async def test_what_may_cost_is_said_before_the_question(tmp_path: Path) -> None
     settings = {"models.agent": HOSTED, "providers.openai-chat.api_key": "sk-0123456789abcdef"}
     told: list[str] = []
     model, _ = await found(tmp_path, settings, told, offline=True)
-    assert (model.verdict, told) == ("ok", []) and "Not asked (--offline)" in model.text
+    assert (model.verdict, told) == ("ok", []) and "Not contacted (--offline)" in model.text
     model, _ = await found(tmp_path, settings, told)
-    assert told == [f"asking {HOSTED} for one tool call, which may cost a little; --offline leaves it out"]
+    assert told == [f"asking {HOSTED} for one tool call, which may cost a little; --offline skips this"]
     assert model.verdict == "problem" and "may not be reached" in model.text, "tests reach this machine alone"
 
 
 async def test_offline_asks_nobody(tmp_path: Path, fake: FakeProvider) -> None:
     model, _ = await found(tmp_path, at(fake), offline=True)
-    assert model.verdict == "ok" and "Not asked (--offline)" in model.text
+    assert model.verdict == "ok" and "Not contacted (--offline)" in model.text
     assert fake.asked == []
 
 
@@ -166,7 +166,7 @@ async def test_the_window_that_a_server_names_is_shown_with_its_origin(tmp_path:
     fake.will(OPENAI.answer())
     _, window = await found(tmp_path, {"models.agent": "llama.cpp:qwen", "providers.llamacpp.base_url": fake.url})
     assert "The window of 8,192 tokens" in window.text
-    assert window.text.endswith("Its size: 8,192 tokens, as the server says.")
+    assert window.text.endswith("Its size: 8,192 tokens, according to the server.")
 
 
 async def test_a_model_without_tools_is_a_warning(tmp_path: Path, fake: FakeProvider) -> None:
@@ -180,8 +180,8 @@ async def test_a_model_without_tools_is_a_warning(tmp_path: Path, fake: FakeProv
 
 TRIALS = {
     "structured_call": ("ok", "calls tools"),
-    "text_call": ("ok", "calls tools as text: they are read"),
-    "text": ("warning", "answers, but makes no calls: fine for talk, not for tools"),
+    "text_call": ("ok", "calls tools as text, which GoClaw reads"),
+    "text": ("warning", "answers but makes no calls: good for conversation, not for tools"),
 }
 
 

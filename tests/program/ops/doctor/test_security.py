@@ -23,13 +23,13 @@ _FROM = (
 SETTINGS = {
     "tools.exec.sandbox is off": "tools: {exec: {sandbox: off}}",
     "hooks[0].sandbox is false: guard.py runs with": "hooks: [{on: pre_tool, command: guard.py, sandbox: false}]",
-    "workspace/guard.py: it lies in the workspace": "hooks: [{on: pre_tool, command: python3 ./guard.py}]",
+    "workspace/guard.py, which is inside the workspace": "hooks: [{on: pre_tool, command: python3 ./guard.py}]",
     "tools.exec.network is host": "tools: {exec: {network: host}}",
     "tools.exec.env sets PATH": "tools: {exec: {env: {PATH: /srv/bin}}}",
     "tools.exec.env sets MY_API_KEY": "tools: {exec: {env: {MY_API_KEY: x}}}",
     "policy.mode is bypass": "policy: {mode: bypass, allow_bypass: true}",
     "policy.allow_bypass is true": "policy: {allow_bypass: true}",
-    "policy.auto_allow lets run": "policy: {auto_allow: [message]}",
+    "policy.auto_allow lets these calls run": "policy: {auto_allow: [message]}",
     "audit.enabled is false": "audit: {enabled: false}",
     "log_level is DEBUG": "log_level: debug",
     "http.host is 0.0.0.0": "http: {host: 0.0.0.0, enabled: false}",
@@ -38,15 +38,17 @@ SETTINGS = {
     "providers.openai-chat.base_url is not encrypted": "providers: {openai-chat: {base_url: 'http://ai.example'}}",
     "mcp.servers.x.url is not encrypted": "mcp: {servers: {x: {url: 'http://mcp.example/mcp'}}}",
     "mcp.servers.x.sampling.ask is false": "mcp: {servers: {x: {command: x, sampling: {ask: false}}}}",
-    "mcp.servers.x.args seems to hold a secret": "mcp: {servers: {x: {command: x, args: ['--api-key=secret-word']}}}",
+    "mcp.servers.x.args seems to contain a secret": (
+        "mcp: {servers: {x: {command: x, args: ['--api-key=secret-word']}}}"
+    ),
     "registries.x.url is not encrypted": "registries: {x: {url: 'http://registry.example'}}",
     "tools.from_registry.d.packages is true without a version": _FROM.format("packages: true"),
-    "tools.from_registry.d.headers go to whatever address": _FROM.format("headers: {Authorization: x}"),
+    "tools.from_registry.d.headers are sent to any address": _FROM.format("headers: {Authorization: x}"),
     "registry_server.host is 0.0.0.0": "registry_server: {host: 0.0.0.0}",
     "registry_server.open is true": "registry_server: {host: 0.0.0.0, open: true}",
     "mcp.server.host is 0.0.0.0": "mcp: {server: {enabled: true, host: 0.0.0.0}}",
     "mcp.server.elicitation is true": "mcp: {server: {elicitation: true}}",
-    "telegram.proxy has a password in config.yaml": "telegram: {proxy: 'http://me:secret-word@127.0.0.1:1'}",
+    "telegram.proxy contains a password in config.yaml": "telegram: {proxy: 'http://me:secret-word@127.0.0.1:1'}",
     "admitted by pairing may use every tool": "pairing: {enabled: true}",
     "lists no Telegram user": f"telegram: {{token: '{TOKEN}'}}",
     "telegram.webhook.url is not https": (
@@ -95,7 +97,7 @@ def test_a_weak_setting_is_named_with_what_helps(folder: Path, words: str) -> No
 
 
 async def test_the_defaults_are_not_weak(folder: Path) -> None:
-    assert [finding.line() for finding in await check_security(loaded(folder))] == ["✓ security: no weak spot found"]
+    assert [finding.line() for finding in await check_security(loaded(folder))] == ["✓ security: no weaknesses found"]
 
 
 def test_the_local_servers_of_a_person_are_not_weak(folder: Path) -> None:
@@ -134,9 +136,9 @@ def test_tokens_without_an_end_or_a_user_are_named(folder: Path) -> None:
     assert "the token phone (tui:ann) never expires" in only(found).text
     revoke_token(found.config.tokens_path, "phone")
     add_token(found.config.tokens_path, "old", "tui:eve", 0.0)
-    assert "the token old is for tui:eve, who is not in users.json" in only(found).text
+    assert "the token old belongs to tui:eve, who is not in users.json" in only(found).text
     found.config.tokens_path.chmod(0o644)
-    assert only(found).verdict == "problem" and "no token is valid meanwhile" in only(found).text
+    assert only(found).verdict == "problem" and "until then no token is valid" in only(found).text
 
 
 def test_people_who_pair_with_a_limited_role_are_not_weak(folder: Path) -> None:
@@ -147,10 +149,10 @@ def test_people_who_pair_with_a_limited_role_are_not_weak(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "mode", "words", "verdict"),
     [
-        ("state", 0o755, "others can look into the state folder", "warning"),
-        ("state/users.json", 0o662, "others can change who may do what", "problem"),
-        ("state/workspace", 0o757, "others can replace what lies in it", "problem"),
-        ("state/goclaw.db", 0o644, "others can read what was said", "warning"),
+        ("state", 0o755, "others can read the state folder", "warning"),
+        ("state/users.json", 0o662, "others can change users and their rights", "problem"),
+        ("state/workspace", 0o757, "others can replace its contents", "problem"),
+        ("state/goclaw.db", 0o644, "others can read conversations", "warning"),
     ],
 )
 def test_what_others_can_reach_is_named(folder: Path, name: str, mode: int, words: str, verdict: str) -> None:
@@ -206,7 +208,7 @@ def test_a_workspace_that_is_more_than_the_agents_is_named(folder: Path, monkeyp
     monkeypatch.setenv("HOME", str(folder / "home" / "ann"))
     (folder / "home" / "ann").mkdir(parents=True)
     for workspace in (folder / "home" / "ann", folder / "home"):
-        assert "holds a whole home" in only(loaded(folder, f"workspace: {workspace}")).text
+        assert "contains a whole home" in only(loaded(folder, f"workspace: {workspace}")).text
     (folder / "link").symlink_to("home/ann/work")
     (folder / "home" / "ann" / "work").mkdir()
     assert "is a symbolic link" in only(loaded(folder, f"workspace: {folder / 'link'}")).text
@@ -223,7 +225,7 @@ def test_a_workspace_of_one_person_is_looked_at_too(folder: Path) -> None:
 def test_root_and_plugins_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = loaded(folder)
     monkeypatch.setattr("goclaw.program.ops.doctor.security.is_root", lambda: True)
-    assert "this account is root" in only(found).text
+    assert "GoClaw runs as root" in only(found).text
     monkeypatch.setattr("goclaw.program.ops.doctor.security.is_root", lambda: False)
     plugin = EntryPoint("tools.weather", "weather.tool:TOOL", "goclaw.plugins")
     monkeypatch.setattr(

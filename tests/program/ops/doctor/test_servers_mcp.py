@@ -60,7 +60,7 @@ async def test_a_free_port_is_fine_and_a_taken_one_is_named_with_its_key(tmp_pat
     assert any_port.verdict == "ok"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         (finding,) = await found(tmp_path, port=taken.getsockname()[1])
-    assert finding.verdict == "problem" and "the listener cannot have 127.0.0.1 port" in finding.text
+    assert finding.verdict == "problem" and "the listener cannot use 127.0.0.1 port" in finding.text
     assert finding.remedy.startswith("choose another `mcp.server.port`")
 
 
@@ -68,7 +68,7 @@ async def test_a_running_daemon_is_told_from_another_program(tmp_path: Path, mon
     monkeypatch.setattr(servers, "running_pid", lambda config: 1)
     async with house(tmp_path) as home, home.listener() as listener:
         (ours,) = await found(tmp_path, port=listener.port)
-        assert (ours.verdict, ours.text) == ("ok", f"127.0.0.1 port {listener.port}: clients may come in")
+        assert (ours.verdict, ours.text) == ("ok", f"127.0.0.1 port {listener.port}: ready for clients")
         assert home.audited == []  # asking leaves no trace of a stranger
     async with another_program() as port:
         (other,) = await found(tmp_path, port=port)
@@ -79,13 +79,13 @@ async def test_a_running_daemon_is_told_from_another_program(tmp_path: Path, mon
 
 async def test_without_a_valid_token_nobody_comes_in_and_an_open_port_is_for_nothing(tmp_path: Path) -> None:
     _, none = await found(tmp_path, tokens=False, port=0)
-    assert none.verdict == "warning" and none.text == "no access token is valid, so that no client can come in"
+    assert none.verdict == "warning" and none.text == "there is no valid access token, so no client can connect"
     assert none.remedy == "`goclaw token add NAME --user KEY`"
     path = load_config(overrides={"state_dir": str(tmp_path / "state")}, environ={}).config.tokens_path
     path.parent.mkdir(mode=0o700)
     add_token(path, "old", "tui:ann", 0.0, until=1.0)
     _, over, names = await found(tmp_path, port=0, host="0.0.0.0")  # noqa: S104 - nothing listens
-    assert over.text.endswith("and yet the port is open to other machines")
+    assert over.text.endswith("although the port is open to other machines")
     assert "`mcp.server.hosts`" in names.remedy
     add_token(path, "new", "tui:ann", 0.0)
     (ok,) = await found(tmp_path, port=0, host="0.0.0.0", hosts=["mcp.example.org"])  # noqa: S104 - nothing listens

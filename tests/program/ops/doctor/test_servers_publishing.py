@@ -31,7 +31,7 @@ def test_the_doctor_names_what_is_in_the_way(file: Path) -> None:
     assert finding.text.startswith("mcp.server.enabled: is not set, so no gateway could")
     file.write_text(PUBLISHED + SERVED)
     (finding,) = asyncio.run(check_publishing(load_config(file)))
-    assert finding.text == "reading to corp; others are told https://tools.example.org/mcp"
+    assert finding.text == "reading to corp; others see the address https://tools.example.org/mcp"
     file.write_text("")
     assert asyncio.run(check_publishing(load_config(file))) == []
 
@@ -39,5 +39,5 @@ def test_the_doctor_names_what_is_in_the_way(file: Path) -> None:
 def test_config_check_warns_of_it_and_the_configuration_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--config", str(file), "config", "check"]) == 0
     output = capsys.readouterr()
-    assert "warning: mcp.server.enabled: is not set, so no gateway could use what `publish_to` offers" in output.err
+    assert "warning: mcp.server.enabled: is not set, so no gateway could use what `publish_to` publishes" in output.err
     assert "config.yaml: fine" in output.out

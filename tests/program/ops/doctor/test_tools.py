@@ -40,8 +40,8 @@ async def test_servers_that_cannot_be_used_are_named_with_why(tmp_path: Path) ->
         "off": {"command": "no-such-server", "enabled": False},
     }
     _, far, gone = await found(tmp_path, **{"mcp.servers": servers})
-    assert gone.text.startswith("mcp.servers.gone: there is no program no-such-server that could be started")
-    assert gone.remedy.startswith("mend `mcp.servers.gone`; `goclaw mcp list` says more")
+    assert gone.text.startswith("mcp.servers.gone: there is no program no-such-server on the PATH of the daemon")
+    assert gone.remedy.startswith("fix `mcp.servers.gone`; see `goclaw mcp list`")
     assert "mcp.example.org may not be reached" in far.text
 
 
@@ -49,5 +49,7 @@ async def test_what_no_registry_has_is_named_with_why(tmp_path: Path) -> None:
     line = {"registry": "corp", "toolset": "data-tools"}
     settings = {"registries.corp.url": "http://127.0.0.1:9", "tools.from_registry": {"data": line}}
     _, missing = await found(tmp_path, **settings)
-    assert missing.text.startswith("tools.from_registry.data: the catalogue of the registry corp was not fetched yet")
-    assert missing.remedy.startswith("`goclaw registry sync`, or mend `tools.from_registry.data`")
+    assert missing.text.startswith(
+        "tools.from_registry.data: the catalogue of the registry corp has not been fetched yet"
+    )
+    assert missing.remedy.startswith("run `goclaw registry sync`, or fix `tools.from_registry.data`")

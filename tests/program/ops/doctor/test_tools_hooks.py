@@ -24,8 +24,8 @@ async def test_hooks_that_cannot_be_called_are_named_with_their_place(tmp_path: 
         f"  - {{on: post_tool, command: {flat}}}\n"
     )
     lost, closed, works = await check_hooks(load_config(file, environ={"GOCLAW_STATE_DIR": str(tmp_path / "state")}))
-    assert lost.verdict == "problem" and "no-such-guard -x: there is no program no-such-guard" in lost.text
-    assert lost.remedy == f"mend `hooks[1].command` ({file}:3:22)"
+    assert lost.verdict == "problem" and "no-such-guard -x: there is no executable program no-such-guard" in lost.text
+    assert lost.remedy == f"fix `hooks[1].command` ({file}:3:22)"
     assert closed.verdict == "problem" and "make it executable" in closed.text
     assert (works.verdict, works.text) == ("ok", "guard (pre_tool)")
 
@@ -39,8 +39,8 @@ async def test_a_script_that_is_not_there_is_named_and_other_words_are_not(tmp_p
         "  - {name: inline, on: pre_tool, command: sh -c true}\n"
     )
     lost, works = await check_hooks(load_config(file, environ={"GOCLAW_STATE_DIR": str(tmp_path / "state")}))
-    assert (lost.verdict, lost.text) == ("warning", f"lost: there is no {tmp_path}/guard.sh")
-    assert lost.remedy == f"put it there, or mend `hooks[0].command` ({file}:2:32)"
+    assert (lost.verdict, lost.text) == ("warning", f"lost: {tmp_path}/guard.sh does not exist")
+    assert lost.remedy == f"create it, or fix `hooks[0].command` ({file}:2:32)"
     assert works.text == "lost (pre_tool); there (pre_tool); inline (pre_tool)"
 
 

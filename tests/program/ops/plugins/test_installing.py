@@ -102,7 +102,7 @@ def test_what_does_not_go_with_our_packages_is_refused_with_the_reason(
     add(state, project(tmp_path / "garden"))
     before = folders(state)
     for needs, said in [
-        (["house-library<1"], "beds 1.0 wants house-library<1, and GoClaw has house-library 1.0"),
+        (["house-library<1"], "beds 1.0 wants house-library<1, but GoClaw has house-library 1.0"),
         (["house-library[x]>=3,<4"], "beds 1.0 wants house-library"),
         (["nothing-of-that-name"], "nothing-of-that-name"),
     ]:
@@ -117,7 +117,7 @@ def test_what_does_not_go_with_our_packages_is_refused_with_the_reason(
     [
         ({"tools.garden": "bad:garden"}, "1 / 0", "bad tools.garden: ZeroDivisionError: division by zero"),
         ({"tools.garden": "bad:garden"}, "import os\nos._exit(3)", "its import ends the process (exit code 3)"),
-        ({}, "", "has no entry points of the group `goclaw.plugins`"),
+        ({}, "", "has no entry points in the group `goclaw.plugins`"),
         ({"tools.other": "bad:garden"}, TOOL.format(name="garden", says=""), "it calls itself garden, not other"),
     ],
 )
@@ -153,7 +153,7 @@ async def test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_
     restore(state)
     names, faults = await tools_of(state)
     assert names == ["garden"] and list(faults) == ["plugin needs-old"] and folders(state) != before
-    assert "needs-old 1.0 wants house-library<2, and GoClaw has house-library 2.0" in faults["plugin needs-old"]
+    assert "needs-old 1.0 wants house-library<2, but GoClaw has house-library 2.0" in faults["plugin needs-old"]
     # It is kept in the record, tried again later, and back when it fits.
     record = read_record(state)
     assert not record.is_due(now=record.tried + 1) and record.is_due(now=record.tried + 1000)
@@ -198,7 +198,7 @@ def test_of_an_index_the_version_and_its_files_stay_until_an_update(
     assert known(state) == {"garden-tools": "1.0"}, "what is in force stays"
     write_record(state, replace(read_record(state), stamp="another Python"))
     restore(state)
-    assert "its files are others by now" in known(state)["garden-tools"]
+    assert "have changed since you added it" in known(state)["garden-tools"]
     with open_plugins(state, print) as plugins:
         plugins.update(["garden-tools"])
     assert known(state) == {"garden-tools": "1.5"}
@@ -222,14 +222,14 @@ async def test_what_is_in_force_is_lost_neither_by_a_retry_nor_by_the_removal_of
     beds = project(tmp_path / "beds", "beds", points={"tools.other": "beds:other"}, source=other)
     add(state, project(tmp_path / "garden"), beds)
     record = read_record(state)
-    failing = InstalledPlugin("gone", str(tmp_path / "gone"), fault="is left out: before")
+    failing = InstalledPlugin("gone", str(tmp_path / "gone"), fault="is not used: before")
     write_record(state, replace(record, plugins=(*record.plugins, failing)))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "another cache"))
     for folder in (tmp_path / "garden", beds):
         folder.rename(folder.with_name(f"{folder.name}-moved"))
     restore(state)
     assert folders(state) == [record.folder] and (await tools_of(state))[0] == ["garden", "other"]
-    assert "tried again at a later start" in known(state)["gone"] and known(state)["beds"] == "1.0"
+    assert "a later start tries again" in known(state)["gone"] and known(state)["beds"] == "1.0"
     deactivate()
     with open_plugins(state, print) as plugins:
         plugins.remove(["beds"])
@@ -326,7 +326,7 @@ def test_without_uv_the_remedy_is_named(state: Path, tmp_path: Path, monkeypatch
     for name in ("goclaw.program.ops.plugins.uv.goclaw.__file__", "goclaw.program.ops.plugins.uv.sys.executable"):
         monkeypatch.setattr(name, str(tmp_path / "elsewhere" / "deep" / "x"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InstallError, match=r"its extra `plugins` \(`goclaw\[plugins\]`\), brings it"):
+    with pytest.raises(InstallError, match=r"its extra `plugins` \(`goclaw\[plugins\]`\)"):
         add(state, project(tmp_path / "garden"))
     assert folders(state) == []
 
@@ -336,6 +336,6 @@ def test_a_folder_that_was_lost_is_named_and_made_anew(state: Path, tmp_path: Pa
     (lost,) = folders(state)
     (state / FOLDER / lost).rename(tmp_path / "elsewhere")
     ((name, fault),) = ((each.name, each.fault) for each in activate(state))
-    assert name == "garden-tools" and "what was installed is gone" in fault and read_record(state).is_due(now=0)
+    assert name == "garden-tools" and "its files are missing" in fault and read_record(state).is_due(now=0)
     restore(state)
     assert activate(state) == () and len(folders(state)) == 1

@@ -118,4 +118,4 @@ def test_uv_gets_no_key_of_ours_and_the_index_of_pip(tmp_path: Path, monkeypatch
 def test_a_refusal_that_is_no_conflict_keeps_uvs_own_words() -> None:
     output = "Using CPython 3.11\nResolved 2 packages\nerror: No solution found\n  cause: Because x was not found\n"
     assert refusal(output, {}) == "No solution found; cause: Because x was not found"
-    assert refusal("", {}) == "uv failed, and said nothing"
+    assert refusal("", {}) == "uv failed without a message"

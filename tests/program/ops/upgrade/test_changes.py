@@ -86,9 +86,9 @@ def test_a_version_that_has_no_section_brings_what_is_not_released() -> None:
 @table(
     "old, new, line",
     [
-        ("0.2.0", "0.3.0", "GoClaw 0.3.0 runs now (before: 0.2.0). New: Winter is here."),
-        ("0.1.0", "0.2.0", "GoClaw 0.2.0 runs now (before: 0.1.0). New: Turnips. (and 2 more changes)"),
-        ("0.3.0", "0.1.0", "GoClaw 0.1.0 runs now (before: 0.3.0)."),
+        ("0.2.0", "0.3.0", "GoClaw 0.3.0 is now running (before: 0.2.0). New: Winter is here."),
+        ("0.1.0", "0.2.0", "GoClaw 0.2.0 is now running (before: 0.1.0). New: Turnips. (and 2 more changes)"),
+        ("0.3.0", "0.1.0", "GoClaw 0.1.0 is now running (before: 0.3.0)."),
     ],
 )
 def test_the_news_are_one_line(old: str, new: str, line: str) -> None:
@@ -101,7 +101,7 @@ def test_a_long_entry_is_cut_between_words() -> None:
 
 
 def test_news_without_a_changelog_still_name_the_version() -> None:
-    assert news("0.1.0", "0.2.0", "") == "GoClaw 0.2.0 runs now (before: 0.1.0)."
+    assert news("0.1.0", "0.2.0", "") == "GoClaw 0.2.0 is now running (before: 0.1.0)."
 
 
 def test_our_own_changelog_comes_with_the_package_and_can_be_read() -> None:

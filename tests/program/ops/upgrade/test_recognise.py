@@ -13,7 +13,7 @@ def test_what_a_container_runs_is_upgraded_by_its_image(tmp_path: Path, monkeypa
     (tmp_path / "cmdline").write_text("/sbin/docker-init\0--\0goclaw\0gateway\0")
     monkeypatch.setattr(container, "FIRST", tmp_path / "cmdline")
     monkeypatch.setattr(container, "is_container", lambda: True)
-    with pytest.raises(StateError, match=r"take the new image, outside \(docs/docker.md\)"):
+    with pytest.raises(StateError, match=r"pull the new image outside of it \(docs/docker.md\)"):
         recognise()
     (tmp_path / "cmdline").write_text("sleep\0infinity\0")  # a container for development
     with pytest.raises(StateError, match="editable install"):  # these tests' own

@@ -72,7 +72,7 @@ def test_a_switch_without_a_commit_brings_back_program_and_data(config: Config, 
     write(config, "new")
     (config.state_dir / "unknown.json").write_text("new")
     done = recover(config)
-    assert done is not None and done.must_restart and "undid an upgrade to 0.2.0" in done.sentence
+    assert done is not None and done.must_restart and "undid an interrupted upgrade to 0.2.0" in done.sentence
     assert (version(begun), texts(config)) == ("old", ["old"])
     assert (config.state_dir / "daemon.json").read_text() == "old"
     assert (config.state_dir / "unknown.json").exists(), "nothing is deleted"
@@ -117,7 +117,7 @@ def test_an_undoing_that_was_cut_is_done_again(config: Config, begun: Journal, i
 def test_what_was_only_prepared_is_removed(config: Config, begun: Journal) -> None:
     journal.write(config.state_dir, replace(begun, phase=Phase.PREPARING))
     done = recover(config)
-    assert done is not None and not done.must_restart and "removed what an upgrade" in done.sentence
+    assert done is not None and not done.must_restart and "removed the files of an interrupted upgrade" in done.sentence
     assert (version(begun), list(left(config)), begun.beside.exists()) == ("old", [], False)
 
 
@@ -125,7 +125,7 @@ def test_an_upgrade_that_is_under_way_is_left_alone(config: Config, begun: Journ
     with journal.only_upgrade(config.state_dir):
         assert recover(config) is None
         with (
-            pytest.raises(StateError, match="another `goclaw upgrade` is under way"),
+            pytest.raises(StateError, match="another `goclaw upgrade` is running"),
             journal.only_upgrade(config.state_dir),
         ):
             pass
@@ -142,7 +142,7 @@ def test_a_daemon_that_is_about_to_commit_is_left_alone(config: Config, begun: J
 def test_what_was_committed_meanwhile_is_not_undone(config: Config, begun: Journal) -> None:
     exchange(begun.beside, begun.home)
     commit_upgrade(config)
-    with pytest.raises(StateError, match=r"0\.2\.0 has taken over"):
+    with pytest.raises(StateError, match=r"0\.2\.0 has already taken over"):
         undo(config, begun)
     assert version(begun) == "new"
 

@@ -23,8 +23,13 @@ SWITCHES = "proc/sys/kernel"
         (f"{SWITCHES}/unprivileged_userns_clone", "1", "", ""),
         (f"{SWITCHES}/apparmor_restrict_unprivileged_userns", "1", "apparmor_parser -r /etc/apparmor.d/bwrap", ""),
         (f"{SWITCHES}/apparmor_restrict_unprivileged_userns", "0", "", ""),
-        (".dockerenv", "", "the broker is the tier for containers", "the broker is the tier for containers"),
-        ("run/.containerenv", "", "the broker is the tier for containers", "the broker is the tier for containers"),
+        (".dockerenv", "", "use the broker, which works in containers", "use the broker, which works in containers"),
+        (
+            "run/.containerenv",
+            "",
+            "use the broker, which works in containers",
+            "use the broker, which works in containers",
+        ),
     ],
 )
 def test_each_switch_is_named_with_its_remedy(file: str, value: str, plain: str, root: str, tmp_path: Path) -> None:

@@ -83,14 +83,16 @@ async def test_the_doctor_says_that_modes_are_fixed(monkeypatch: pytest.MonkeyPa
     [report] = await probe(ExecSettings(sandbox="broker"))
     words = "modes, owners and times of files cannot be changed, not even in the workspace"
     assert report.works and words in report.text and words not in before.text
-    assert "to mend it, run GoClaw outside of that sandbox" in report.text
+    assert "to fix this, run GoClaw outside of that sandbox" in report.text
 
 
 @pytest.mark.parametrize(("value", "named"), [("2", True), ("3", True), ("1", False), ("0", False)])
 def test_the_setting_of_the_host_that_keeps_modes_fixed_is_named(value: str, named: bool, tmp_path: Path) -> None:
     (tmp_path / "ptrace_scope").write_text(f"{value}\n")
     note = metadata_note(tmp_path / "ptrace_scope")
-    assert (f"ptrace_scope is {value}; to mend it, `sysctl kernel.yama.ptrace_scope=1` on the host" in note) == named
+    assert (
+        (f"ptrace_scope is {value}; to fix this, run `sysctl kernel.yama.ptrace_scope=1` on the host") in note
+    ) == named
 
 
 @pytest.mark.promise("P-exec-never-open")

@@ -68,7 +68,7 @@ async def test_a_task_that_takes_too_long_fails_with_its_tree(home: House) -> No
         started = await home.start(f"echo early; (setsid sleep {seconds} &); sleep {seconds}", seconds=2)
         ended = await home.room.wait(started.id, ANNA, 10)
 
-    assert ended.end == "failed (its time of 2 s was up)"
+    assert ended.end == "failed (it exceeded its limit of 2 s)"
     assert await home.room.tail(started.id, ANNA, 1000) == "early\n"
     assert sleeping(seconds) == []
 

@@ -86,7 +86,7 @@ async def test_an_order_ends_a_job_which_is_told_before(room: TaskRoom) -> None:
 async def test_a_job_whose_time_is_up_has_failed(room: TaskRoom) -> None:
     info = await room.begin(job(forever, seconds=0.01))
     ended = await room.wait(info.id, ANNA, 20)
-    assert ended.end == "failed (its time of 0.01 s was up)"
+    assert ended.end == "failed (it exceeded its limit of 0.01 s)"
 
 
 async def test_a_job_reads_nothing(room: TaskRoom) -> None:
