@@ -127,6 +127,9 @@ ROUTES = {
 STORES = {"postgres": "goclaw.durable.store.postgres.part:PART"}
 """Stores beside SQLite; loaded when `store` names one."""
 
+DOCUMENTS = {"postgres": "goclaw.durable.store.postgres.documents:PART"}
+"""Who changes files of the state folder that such a store has as documents."""
+
 OWNERSHIPS = {"postgres": "goclaw.durable.store.postgres.ownership:PART"}
 """How processes that share a store divide the sessions; loaded where they do, as `SHARING`."""
 

@@ -32,6 +32,7 @@ from goclaw.durable.engine.lanes import open_lanes
 from goclaw.durable.engine.machine_faults import Outage
 from goclaw.durable.engine.outbox import Outbox, open_outbox
 from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.open import former_store, note_store, open_database, open_shared_files
 from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.durable.store.settings import Settings
@@ -124,7 +125,7 @@ async def _open_ground(
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     if files is not None:
-        files.on_fetch(users.refresh)
+        files.on_copy(users.refresh)
     feed = TranscriptFeed(database)
     database.written, database.deleted = feed.stored, feed.deleted
     environment = await stack.enter_async_context(
@@ -232,7 +233,7 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
 
 
 def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
-    ports, files, sharing = foundation.ports, foundation.files, foundation.sharing
+    ports, sharing = foundation.ports, foundation.sharing
     return ChannelPorts(
         ports.http,
         ports.clock,
@@ -243,7 +244,7 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         foundation.access.is_admin,
         begun,
         sharing.channels if sharing else SoleProcess(),
-        files.agree if files else None,
+        file_writer(foundation.config),
     )
 
 

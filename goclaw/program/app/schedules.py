@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from goclaw.common.auth.users import Users
+from goclaw.common.auth.users import Users, set_timezone
 from goclaw.common.core.events import Inbound
 from goclaw.conversation.schedules.heartbeat import Heartbeat
 from goclaw.conversation.schedules.orders import carried_out_for_agent
@@ -12,6 +12,7 @@ from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.scheduler import Scheduler
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.database import Database
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.program.app.sessions import SessionParts
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
@@ -39,7 +40,7 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         scheduler,
         access,
         users,
-        ports.config.users_path,
+        partial(set_timezone, ports.config.users_path, writer=file_writer(ports.config)),
         ports.clock,
         ports.models,
         lambda actor: [kind.name for kind in sessions.agents_for.listed(actor)],
