@@ -258,7 +258,7 @@ def add_user(
         entry["workspace"] = workspace
     with _rewritten(path, writer) as content:
         if key in content["users"]:
-            raise ConfigError(f"{shown_path(path)}: {key} is already listed; edit the file to change the entry")
+            raise ConfigError(f"{shown_path(path)}: {key} is already listed; `goclaw users edit` changes the entry")
         content["users"][key] = entry
 
 
