@@ -9,6 +9,7 @@ The model is `tests.acceptance.model`. What one process does to another is real;
 paused here.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import Acceptance, SessionNow
 from goclaw.durable.engine.lanes import Lanes
 from goclaw.durable.engine.leased_sessions import LeasedSessions
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
 from goclaw.gateway.intake.gateway import Gateway
 from goclaw.program.app import App, open_app
@@ -41,6 +43,13 @@ class Replica:
         gateway = self.room._gateway
         assert isinstance(gateway, Gateway)
         return gateway
+
+    def write_people(self, people: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace users.json by these entries, by their key."""
+        config = self.app.foundation.config
+        with file_writer(config)(config.users_path):
+            config.users_path.write_text(json.dumps({"users": people}))
+            config.users_path.chmod(0o600)
 
     @property
     def ownership(self) -> PostgresOwnership:

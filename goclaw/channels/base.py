@@ -13,6 +13,7 @@ from goclaw.channels.state import ChannelState
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, NoAlerts, Receipt
+from goclaw.common.core.files import Writer, lock_folder
 from goclaw.common.core.records import record
 
 if TYPE_CHECKING:  # imported before the first poll, which needs no HTTP server
@@ -205,9 +206,8 @@ class ChannelPorts:
     """What the channel's `begin` yielded."""
     processes: Processes = field(default_factory=SoleProcess)
     """The processes that use the store."""
-    agree: Callable[[str, bytes], Awaitable[bytes]] | None = None
-    """Keeps a small private file in the state folder (by its path below it), and in the store unless that has one,
-    which is returned. None: the folder is all there is."""
+    writer: Writer = lock_folder
+    """Changes files of the state folder."""
 
 
 @record

@@ -8,14 +8,16 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from goclaw.common.config.values import PostgresPlace
 from goclaw.common.health.stuck_tasks import task_stacks, thread_stacks
+from goclaw.durable.store.postgres.documents import writer_of
 from tests import canaries, on_postgres
 from tests.acceptance import forking
 from tests.acceptance.waiting import clock, eventually
@@ -123,11 +125,16 @@ class Installation:
         self.config_path.write_text(yaml.safe_dump(self.config))
 
     def write_users(self, users: Mapping[str, Mapping[str, Any]] | str) -> None:
-        """Replace users.json at once, as an editor does; a string goes in as it is."""
+        """Replace users.json at once, as an editor or `goclaw users import` does; a string goes in as it is."""
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self.state / "users.json.new"
-        fresh.write_text(users if isinstance(users, str) else json.dumps({"users": users}))
-        fresh.replace(self.state / "users.json")
+        path, address = (
+            self.state / "users.json",
+            self.config.get("store") or self.store_environment.get("GOCLAW_STORE"),
+        )
+        with writer_of(PostgresPlace.of(address), self.state)(path) if address else nullcontext():
+            fresh = self.state / "users.json.new"
+            fresh.write_text(users if isinstance(users, str) else json.dumps({"users": users}))
+            fresh.replace(path)
 
     async def spawn(self) -> None:
         """Start the daemon and wait for nothing."""

@@ -279,10 +279,9 @@ BUGS: list[Bug] = [
         "class path: a check of the text, and another path behind it",
         _REACH,
         "        if (parts := parts_of_note(name)) is None:\n            yield self, name\n            return\n"
-        "        key, inside = parts\n        with self.notes.opened(key, making=making) as folder:",
+        "        key, inside = parts\n",
         "        if (parts := parts_of_note(name)) is None:\n            yield self, name\n            return\n"
-        "        key, inside = parts\n        inside = f'{key}/{inside}' if key else inside\n"
-        "        with self.notes.opened('', making=making) as folder:",
+        "        key, inside = parts\n        key, inside = '', f'{key}/{inside}' if key else inside\n",
         "tests/common/workspace/test_notes.py",
     ),
     bug(

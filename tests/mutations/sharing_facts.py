@@ -4,7 +4,9 @@ from tests.mutations.bug import Bug, bug
 
 _FACTS = "tests/durable/store/postgres/test_database_facts.py"
 _LOGINS = "tests/gateway/servers/web/test_login_replicas.py"
-_SHARED = "tests/durable/store/postgres/test_state_files_shared.py"
+_DOCUMENTS = "goclaw/durable/store/postgres/documents.py"
+_OF_DOCUMENTS = "tests/durable/store/postgres/test_documents.py"
+_OF_AUDITS = "tests/durable/store/postgres/test_state_audits.py"
 _STATE_FILES = "goclaw/durable/store/postgres/state_files.py"
 _STORED = "goclaw/durable/store/postgres/stored_files.py"
 
@@ -85,34 +87,58 @@ BUGS: list[Bug] = [
     bug(
         "of two people who are added on two gateways one is lost",
         "class files: the last writer wins",
+        _DOCUMENTS,
+        "                    self._bring(connection, name, entry, begins=False)\n",
+        "",
+        f"{_OF_DOCUMENTS}::test_a_change_in_a_stale_folder_is_made_to_the_present_document",
+    ),
+    bug(
+        "an edit of a copy counts at the gateway where it was made",
+        "class files: a token that was revoked goes on at one of three",
+        _STATE_FILES,
+        "await asyncio.to_thread(self._documents.edited)",
+        "set[str]()",
+        f"{_OF_DOCUMENTS}::test_an_edit_of_a_copy_does_not_count_and_is_set_aside",
+    ),
+    bug(
+        "a change that the database does not have stays in the folder",
+        "class files: refused, and in force all the same",
+        _DOCUMENTS,
+        "                    undo.callback(self._put_back, name, self._folder.find(name))\n",
+        "",
+        f"{_OF_DOCUMENTS}::test_a_change_that_cannot_be_stored_is_undone_in_the_folder",
+    ),
+    bug(
+        "a version that another gateway has replaced is written over",
+        "class files: a line of an audit log is lost",
         _STORED,
         'state_files.c.path == bindparam("name"), state_files.c.sha256 == bindparam("known")',
         'state_files.c.path == bindparam("name"), bindparam("known") != ""',
-        f"{_SHARED}::test_two_administrators_who_add_people_at_once_lose_nobody",
+        "tests/durable/store/postgres/test_stored_files.py::test_a_version_that_is_not_there_any_more_is_not_replaced",
     ),
     bug(
         "a change on another gateway is fetched at a start alone",
         "class files: a token that was revoked goes on",
         _STATE_FILES,
-        "for part in (self.fetch_changes, self.send_changes):",
-        "for part in (self.send_changes,):",
-        f"{_SHARED}::test_who_is_added_or_removed_by_one_gateway_is_in_the_other_within_a_second",
+        "for part in (self.follow_news, self.audits.send):",
+        "for part in (self.audits.send,):",
+        f"{_OF_DOCUMENTS}::test_a_change_at_one_gateway_is_in_force_at_the_other_within_a_second",
     ),
     bug(
         "a copy of a state folder writes into the audit log of the first one",
         "class files: the chain of one is gone",
-        _STATE_FILES,
-        "        self._folder.chain = secrets.token_hex(4)\n",
+        _DOCUMENTS,
+        "            self._folder.chain = secrets.token_hex(4)\n",
         "",
-        f"{_SHARED}::test_a_copy_of_a_folder_goes_on_with_an_audit_log_of_its_own",
+        f"{_OF_AUDITS}::test_a_copy_of_a_folder_goes_on_with_an_audit_log_of_its_own",
     ),
     bug(
         "forgotten words stay in the audit logs of other gateways",
         "class privacy: /forget on one of several",
         "goclaw/durable/store/postgres/state_audits.py",
-        "            less = await asyncio.to_thread(without_words, data, wanted)",
-        "            less = data",
-        f"{_SHARED}::test_forgotten_words_leave_the_audit_logs_of_all_gateways_also_of_those_that_are_gone",
+        "                less = await asyncio.to_thread(without_words, data, wanted)",
+        "                less = data",
+        f"{_OF_AUDITS}::test_forgotten_words_leave_the_audit_logs_of_all_gateways_also_of_those_that_are_gone",
     ),
     bug(
         "a gateway that was away sends what was forgotten meanwhile",
@@ -127,7 +153,7 @@ BUGS: list[Bug] = [
         "a log that was rotated counts as another gateway's",
         "class files: one audit log becomes two, and the words of the first stay",
         "goclaw/durable/store/postgres/state_audits.py",
-        "        await asyncio.to_thread(self._folder.blank, Blanking(numbers=blanked))\n        return True",
+        "        await asyncio.to_thread(self._blank, Blanking(numbers=blanked))\n        return True",
         "        return False",
         "tests/durable/store/postgres/test_state_audits.py::"
         "test_a_log_that_is_rotated_while_another_gateway_blanks_it_stays_one_chain_without_the_words",
@@ -138,15 +164,15 @@ BUGS: list[Bug] = [
         _STORED,
         ' and ".." not in path.parts',
         "",
-        "tests/durable/store/postgres/test_state_files.py::test_a_name_that_no_gateway_stores_is_written_nowhere",
+        f"{_OF_DOCUMENTS}::test_a_name_that_no_gateway_stores_is_written_nowhere",
     ),
     bug(
         "one file that cannot be written holds up all others",
         "class files: a token that was revoked goes on",
-        _STATE_FILES,
+        _DOCUMENTS,
         "                troubles[name] = error",
         "                raise",
-        f"{_SHARED}::test_one_file_that_cannot_be_written_holds_up_no_other",
+        f"{_OF_DOCUMENTS}::test_one_copy_that_cannot_be_written_holds_up_no_other",
     ),
     bug(
         "a picture is removed that another gateway has just put",
@@ -154,6 +180,7 @@ BUGS: list[Bug] = [
         _STORED,
         'state_files.c.path == bindparam("name"), state_files.c.changed_at < bindparam("until")',
         'state_files.c.path == bindparam("name"), bindparam("until") > 0.0',
-        f"{_SHARED}::test_a_picture_that_one_removes_leaves_the_folder_of_the_other_but_not_one_that_is_kept_anew",
+        "tests/durable/store/postgres/test_state_media.py::"
+        "test_a_picture_that_one_removes_leaves_the_folder_of_the_other_but_not_one_that_is_kept_anew",
     ),
 ]

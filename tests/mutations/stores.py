@@ -4,8 +4,7 @@ from tests.mutations.bug import Bug, bug
 
 _COPY = "tests/program/ops/test_store_copy.py"
 _SILENT = "tests/durable/store/postgres/test_database_silent.py"
-_FILES = "tests/durable/store/postgres/test_state_files.py"
-_STATE_FILES = "goclaw/durable/store/postgres/state_files.py"
+_OF_DOCUMENTS = "tests/durable/store/postgres/test_documents.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -128,17 +127,17 @@ BUGS: list[Bug] = [
         "a picture that was removed elsewhere comes back from a folder that was left behind",
         "class privacy: forgotten, and there again after a fail-over",
         "goclaw/durable/store/postgres/state_media.py",
-        "        gone = [name for key in set(known) - self.keys for name in of_media(key)]",
-        "        gone = list[str]()",
-        f"{_FILES}::test_a_picture_that_was_removed_elsewhere_does_not_come_back",
+        "        if is_known:",
+        "        if not stored:",
+        "tests/durable/store/postgres/test_state_media.py::test_a_picture_that_was_removed_elsewhere_does_not_come_back",
     ),
     bug(
         "a file that was changed in two folders is written over",
         "class files: the work of an administrator is lost",
-        _STATE_FILES,
-        "        if await asyncio.to_thread(self._folder.set_aside, name):",
-        "        if True:",
-        f"{_FILES}::test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_kept",
+        "goclaw/durable/store/postgres/documents.py",
+        "            if not self._folder.set_aside(name):",
+        "            if False:",
+        f"{_OF_DOCUMENTS}::test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_kept",
     ),
     bug(
         "a file that was rewritten is taken for one to which something was added",
@@ -146,7 +145,8 @@ BUGS: list[Bug] = [
         "goclaw/durable/store/postgres/stored_files.py",
         "    return len(data) > size and hashlib",
         "    return len(data) > 0 or hashlib",
-        f"{_FILES}::test_what_is_added_to_a_file_is_sent_alone_and_a_file_that_was_rewritten_as_a_whole",
+        "tests/durable/store/postgres/test_state_audits.py::"
+        "test_what_is_added_to_a_file_is_sent_alone_and_a_file_that_was_rewritten_as_a_whole",
     ),
     bug(
         "a file that is only about to get its name is sent",
@@ -154,6 +154,6 @@ BUGS: list[Bug] = [
         "goclaw/durable/store/postgres/state_folder.py",
         'fnmatchcase(name, "*.json.new") or ',
         "",
-        f"{_FILES}::test_what_is_secret_or_belongs_to_a_machine_is_not_sent",
+        f"{_OF_DOCUMENTS}::test_what_is_secret_or_belongs_to_a_machine_is_no_document",
     ),
 ]

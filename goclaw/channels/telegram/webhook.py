@@ -23,7 +23,7 @@ from goclaw.channels.telegram.exchange import ALLOWED_UPDATES
 from goclaw.channels.telegram.request import Flood, read_json
 from goclaw.common.config.state import WEBHOOK_SECRET
 from goclaw.common.core.clock import Backoff
-from goclaw.common.core.files import create_file
+from goclaw.common.core.files import Writer, create_file, lock_folder
 from goclaw.errors import StateError
 
 if TYPE_CHECKING:
@@ -180,21 +180,6 @@ class Webhook:
         self._alerts.clear(ALERT)
 
 
-async def agreed_secret(state_dir: Path, agree: Callable[[str, bytes], Awaitable[bytes]]) -> str:
-    """Return the secret of all processes that share a store: that of the file, or a new one, unless there is one.
-
-    Raises:
-        StateError: the file can be neither read nor made, or the store not be reached.
-    """
-    path = _secret_path(state_dir)
-    try:
-        known = path.read_bytes() if path.exists() else b""
-    except OSError as error:
-        raise StateError(f"{path}: the webhook's secret cannot be read: {error}") from error
-    agreed = await agree(str(path.relative_to(state_dir)), known.strip() or secrets.token_urlsafe(32).encode())
-    return agreed.decode("ascii", errors="replace").strip()
-
-
 def is_kept(secret: str, state_dir: Path) -> bool:
     """Whether a configured secret is that of the file, which GoClaw has made, and not one that its operator chose."""
     with suppress(OSError, UnicodeDecodeError):
@@ -206,8 +191,10 @@ def _secret_path(state_dir: Path) -> Path:
     return state_dir / "secrets" / WEBHOOK_SECRET  # the next start reads it as `telegram.webhook.secret`
 
 
-def kept_secret(state_dir: Path) -> str:
+def kept_secret(state_dir: Path, writer: Writer = lock_folder) -> str:
     """Return the secret of this installation; created at the first call, readable for its owner only.
+
+    `writer`: changes the file, which all processes share that use the store.
 
     Raises:
         StateError: the file can be neither read nor made.
@@ -215,10 +202,11 @@ def kept_secret(state_dir: Path) -> str:
     path = _secret_path(state_dir)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        if not path.exists():
-            with suppress(FileExistsError), create_file(path) as file:
-                file.write(secrets.token_urlsafe(32).encode())
-        secret = path.read_text("ascii").strip()
+        with writer(path):
+            if not path.exists():
+                with create_file(path) as file:
+                    file.write(secrets.token_urlsafe(32).encode())
+            secret = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StateError(f"{path}: the webhook's secret can be neither read nor created: {error}") from error
     if not secret:

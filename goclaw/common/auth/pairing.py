@@ -21,6 +21,7 @@ from goclaw.common.config.schema import PairingSettings
 from goclaw.common.config.state import SharedFacts
 from goclaw.common.core.clock import APART_SECONDS, Clock
 from goclaw.common.core.events import Actor, Address, Delivery, Inbound
+from goclaw.common.core.files import Writer
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import printable
 from goclaw.errors import ConfigError
@@ -79,6 +80,8 @@ class Pairing:
     settings: PairingSettings
     users: Users
     users_path: Path
+    writer: Writer
+    """Changes that file."""
     clock: Clock
     audit: Callable[[AuditEntry], None]
     promise: Callable[[Delivery], Awaitable[bool]]
@@ -138,6 +141,7 @@ class Pairing:
                     roles=[settings.role],
                     allowed_tools=settings.allowed_tools,
                     groups=False,
+                    writer=self.writer,
                 )
             except ConfigError as error:
                 self._note(by, asking, "pairing.approve", "failed")

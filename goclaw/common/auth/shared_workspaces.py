@@ -10,17 +10,17 @@ from goclaw.common.config.policies import ADMIN
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import PROMPT_FILES
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.files import lies_inside
+from goclaw.common.core.files import Writer, lies_inside, lock_folder
 from goclaw.common.workspace import ApprovedFiles
 
 
-def approved_files(config: Config, users: Users, clock: Clock) -> ApprovedFiles:
-    """Return the approved prompt files in the state folder of a configuration."""
+def approved_files(config: Config, users: Users, clock: Clock, writer: Writer = lock_folder) -> ApprovedFiles:
+    """Return the approved prompt files in the state folder of a configuration. `writer`: changes them."""
 
     def shared(root: Path) -> bool:
         return is_shared(config, users.all(), root)
 
-    return ApprovedFiles(config.state_dir / PROMPT_FILES, shared, lambda: users.in_force, clock)
+    return ApprovedFiles(config.state_dir / PROMPT_FILES, shared, lambda: users.in_force, clock, writer)
 
 
 def users_within(config: Config, users: Sequence[User], folder: Path) -> list[User]:

@@ -26,7 +26,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.files import FileLook, file_version, only_writer, replace_file, shown_path
+from goclaw.common.core.files import FileLook, Writer, file_version, lock_folder, replace_file, shown_path
 from goclaw.common.core.supervise import background
 from goclaw.errors import ConfigError, StateError
 
@@ -86,11 +86,11 @@ class Tokens:
         """When each token ends, by its hash: those that devices were made with are among them."""
         self._seen: tuple[int, ...] = ()
         """Fingerprint of the version of the file last read."""
-        self.together: Callable[[], Awaitable[None]] | None = None
-        """Brings the file together with what other processes have, where several share it; may raise `StateError`."""
+        self.fetch: Callable[[], Awaitable[None]] | None = None
+        """Fetches what other processes have changed, where several share the file; may raise `StateError`."""
         self._catching_up = asyncio.Lock()
         self._caught_up = -math.inf
-        """When the file was brought together last, monotonic."""
+        """When that was last, monotonic."""
         self.problem = ""
         """The reason why the file cannot be used: no client is admitted meanwhile."""
 
@@ -138,22 +138,15 @@ class Tokens:
             return f"the token {name} now belongs to another user"
         return f"the token {name} has expired" if self._is_over(known) else ""
 
-    async def changed(self) -> None:
-        """Look at the file that this process has changed, and have other processes get it."""
-        await self.refresh()
-        if self.together:
-            with suppress(StateError):  # it is brought together later
-                await self.together()
-
     async def _catch_up(self) -> None:
         """Get what other processes have changed, not too often: anyone may ask with an invalid token."""
-        if self.together is None:
+        if self.fetch is None:
             return
         async with self._catching_up:
             if self._clock.monotonic() - self._caught_up < CATCH_UP_SECONDS:
                 return
             with suppress(StateError):  # then it is as unknown as any other
-                await self.together()
+                await self.fetch()
             self._caught_up = self._clock.monotonic()
 
     async def refresh(self) -> None:
@@ -234,8 +227,10 @@ def read_tokens(path: Path) -> Mapping[str, Token]:
         ) from None
 
 
-def add_token(path: Path, name: str, user: str, now: float, until: float | None = None) -> str:
-    """Make a token; returns it. It cannot be had a second time.
+def add_token(
+    path: Path, name: str, user: str, now: float, until: float | None = None, writer: Writer = lock_folder
+) -> str:
+    """Make a token; returns it. It cannot be had a second time. `writer`: changes the file.
 
     Raises:
         ConfigError: the name cannot be used or is taken, or the file cannot be written.
@@ -251,16 +246,24 @@ def add_token(path: Path, name: str, user: str, now: float, until: float | None 
             raise ConfigError(f"there are already {MAX_TOKENS} tokens; revoke unused ones")
         tokens[name] = Token(user=user, sha256=digest_of(secret), made=now, until=until)
 
-    _change(path, added)
+    _change(path, writer, added)
     return secret
 
 
 def add_device(
-    path: Path, user: str, device: str, now: float, until: float, *, owner: bool = False, parent: str | None = None
+    path: Path,
+    user: str,
+    device: str,
+    now: float,
+    until: float,
+    *,
+    owner: bool = False,
+    parent: str | None = None,
+    writer: Writer = lock_folder,
 ) -> tuple[str, str]:
     """Make the token of a browser; returns its name and itself. Devices that are over make room.
 
-    `parent`: the hash of the token that it is made with.
+    `parent`: the hash of the token that it is made with. `writer`: changes the file.
 
     Raises:
         ConfigError: the file cannot be written, or is full.
@@ -284,7 +287,7 @@ def add_device(
             user=user, sha256=digest_of(secret), made=now, until=until, device=device, owner=owner, parent=parent
         )
 
-    _change(path, added)
+    _change(path, writer, added)
     return name, secret
 
 
@@ -297,8 +300,8 @@ def _age(named: tuple[str, Token]) -> tuple[float, str]:
     return token.made, name
 
 
-def revoke_token(path: Path, name: str) -> None:
-    """End a token, and the devices that were made with it.
+def revoke_token(path: Path, name: str, writer: Writer = lock_folder) -> None:
+    """End a token, and the devices that were made with it. `writer`: changes the file.
 
     Raises:
         ConfigError: no token has this name, or the file cannot be written.
@@ -310,16 +313,18 @@ def revoke_token(path: Path, name: str) -> None:
         for child in [key for key, token in tokens.items() if token.parent == gone.sha256]:
             del tokens[child]
 
-    _change(path, removed)
+    _change(path, writer, removed)
 
 
-def _change(path: Path, change: Callable[[dict[str, Token]], None]) -> None:
+def _change(path: Path, writer: Writer, change: Callable[[dict[str, Token]], None]) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with only_writer(path.parent):
+        with writer(path):
             tokens = dict(read_tokens(path))
             change(tokens)
             kept = {name: token.model_dump(exclude_defaults=True) for name, token in tokens.items()}
             replace_file(path, json.dumps({"tokens": kept}, indent=2) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None
+    except StateError as error:
+        raise ConfigError(f"{shown_path(path)}: {error}") from error

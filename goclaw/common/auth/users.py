@@ -19,13 +19,13 @@ from goclaw.common.config.report import json_type, problem_line, problem_lines
 from goclaw.common.config.values import Workplace, absolute
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AGENT_MARK
-from goclaw.common.core.files import FileLook, decode, only_writer, read_bytes, replace_file, shown_path
+from goclaw.common.core.files import FileLook, Writer, decode, lock_folder, read_bytes, replace_file, shown_path
 from goclaw.common.core.hours import hours
 from goclaw.common.core.records import record
 from goclaw.common.core.selection import malformed
 from goclaw.common.core.supervise import background
 from goclaw.common.core.timezones import machine_zone, zone_named
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, StateError
 
 MAX_FILE_BYTES = 4_000_000
 MAX_SESSION = 200
@@ -236,8 +236,11 @@ def add_user(
     allowed_tools: Collection[str] | None = None,
     groups: bool = True,
     workspace: str = "",
+    writer: Writer = lock_folder,
 ) -> None:
     """Write one more entry into the file (made when missing, mode 0600), in one step or not at all; the rest stays.
+
+    `writer`: changes the file.
 
     Raises:
         ConfigError: the key is not valid or already listed, or the file is broken or cannot be written.
@@ -253,19 +256,25 @@ def add_user(
         if problem := _text_problem("workspace", workspace):
             raise ConfigError(f"{key}: workspace: {problem}")
         entry["workspace"] = workspace
-    with _rewritten(path) as content:
+    with _rewritten(path, writer) as content:
         if key in content["users"]:
-            raise ConfigError(f"{shown_path(path)}: {key} is already listed; edit the file to change the entry")
+            raise ConfigError(f"{shown_path(path)}: {key} is already listed; `goclaw users edit` changes the entry")
         content["users"][key] = entry
 
 
-def put_users(path: Path, entries: Mapping[str, Mapping[str, Any]], expected: Mapping[str, User | None]) -> None:
+def put_users(
+    path: Path,
+    entries: Mapping[str, Mapping[str, Any]],
+    expected: Mapping[str, User | None],
+    writer: Writer = lock_folder,
+) -> None:
     """Write the entries of several people into the file, all of them or none; the rest stays.
 
     Args:
         path: the file, which is made when missing, mode 0600.
         entries: what to write, by key.
         expected: what each entry is until now, as the person saw it; None: no entry.
+        writer: changes the file.
 
     Raises:
         ConfigError: a key or an entry is not valid, an entry is not as expected any more, or the file is broken or
@@ -274,7 +283,7 @@ def put_users(path: Path, entries: Mapping[str, Mapping[str, Any]], expected: Ma
     for key in entries:
         if problem := key_problem(key):
             raise ConfigError(f"{key}: {problem}")
-    with _rewritten(path) as content:
+    with _rewritten(path, writer) as content:
         people = content["users"]
         for key, entry in entries.items():
             present = user_of(key, people[key], path) if key in people else None
@@ -286,18 +295,27 @@ def put_users(path: Path, entries: Mapping[str, Mapping[str, Any]], expected: Ma
         _parse(json.dumps(content).encode(), path)
 
 
+def check_users(content: bytes, path: Path) -> None:
+    """Check what is to become the file at `path`.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    _parse(content, path)
+
+
 def user_of(key: str, entry: Mapping[str, Any], path: Path) -> User:
     """Return the user that an entry of the file at `path` describes."""
     return _user(key, _Entry.model_validate(entry), path.parent)
 
 
-def set_timezone(path: Path, key: str, zone: str) -> None:
-    """Write a listed user's time zone, an IANA name, into the file; the rest stays.
+def set_timezone(path: Path, key: str, zone: str, writer: Writer = lock_folder) -> None:
+    """Write a listed user's time zone, an IANA name, into the file, which `writer` changes; the rest stays.
 
     Raises:
         ConfigError: the user is not listed, or the file is broken or cannot be written.
     """
-    with _rewritten(path) as content:
+    with _rewritten(path, writer) as content:
         if key not in content["users"]:
             raise ConfigError(
                 f"{shown_path(path)}: {key} is not listed, so the machine's time zone applies; add it with `goclaw "
@@ -307,7 +325,7 @@ def set_timezone(path: Path, key: str, zone: str) -> None:
 
 
 @contextmanager
-def _rewritten(path: Path) -> Iterator[dict[str, Any]]:
+def _rewritten(path: Path, writer: Writer) -> Iterator[dict[str, Any]]:
     """Yield the file's content, to be changed in the block, and write it then (made when missing, mode 0600).
 
     Raises:
@@ -316,7 +334,7 @@ def _rewritten(path: Path) -> Iterator[dict[str, Any]]:
     target = path.resolve()
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with only_writer(target.parent):
+        with writer(target):
             before = _read(target)
             _parse(before, target)
             content = json.loads(before.decode("utf-8-sig")) if before is not None else {"users": {}}
@@ -324,6 +342,8 @@ def _rewritten(path: Path) -> Iterator[dict[str, Any]]:
             replace_file(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None
+    except StateError as error:
+        raise ConfigError(f"{shown_path(path)}: {error}") from error
 
 
 def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:

@@ -228,5 +228,5 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         loc = ("workspace",) if config.workspace else ("state_dir",)
         yield (
             loc,
-            "the state folder must not be inside the workspace, where the agent could read its secrets; move one of them",
+            "the state folder must not be inside the workspace, where the agent could read its secrets",
         )

@@ -38,7 +38,7 @@ USED_STORE = "used-store"
 WEBHOOK_SECRET = "telegram__webhook__secret"  # noqa: S105  # a name, no secret
 """The file in `secrets/` with what Telegram says with every call, made at need; see `channels.telegram.webhook`."""
 SHARED_FILES, SET_ASIDE = "shared-files.json", "set-aside"
-"""With Postgres: hashes of the files that it has, too, and the folder of those that it had another version of."""
+"""With Postgres: hashes of the copies of documents, and the folder of edits that do not count."""
 
 
 class Locality(StrEnum):
@@ -64,7 +64,7 @@ class StatePath:
     early: bool = False
     """It may be there before the first start."""
     in_store: bool = False
-    """With Postgres the database has it, too (`store.postgres.state_files`)."""
+    """With Postgres it is a document of the database (`store.postgres.documents`), and this a copy."""
 
 
 STATE_PATHS = (
@@ -87,8 +87,8 @@ STATE_PATHS = (
     StatePath("workspace", Locality.SHARED, early=True),
     StatePath("people", Locality.SHARED),
     StatePath("mcp-tools.json*", Locality.SHARED, in_store=True),
-    StatePath("telegram-*.json*", Locality.SHARED, in_store=True),
-    StatePath("logs/audit.jsonl*", Locality.SHARED, in_store=True),
+    StatePath("telegram-*.json*", Locality.SHARED),
+    StatePath("logs/audit.jsonl*", Locality.SHARED),
     StatePath("tools", Locality.SHARED, early=True),
     StatePath("plugins/plugins.json*", Locality.SHARED),
     StatePath("plugins", Locality.DERIVED, early=True),
@@ -115,7 +115,7 @@ what is missing here."""
 EARLY = {path.pattern.rstrip("*") for path in STATE_PATHS if path.early}
 """Entries that may be in a state folder before the first start."""
 IN_STORE = tuple(path.pattern for path in STATE_PATHS if path.in_store)
-"""Files and folders that the database has, too, where that is on Postgres; media besides."""
+"""Files, and folders of files, that are documents of the database where that is on Postgres."""
 PRIVATE = tuple(path.pattern for path in STATE_PATHS if path.private)
 """Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20

@@ -127,6 +127,9 @@ ROUTES = {
 STORES = {"postgres": "goclaw.durable.store.postgres.part:PART"}
 """Stores other than SQLite; loaded when `store` names one."""
 
+DOCUMENTS = {"postgres": "goclaw.durable.store.postgres.documents:PART"}
+"""Who changes files of the state folder that such a store has as documents."""
+
 OWNERSHIPS = {
     "sqlite": "goclaw.durable.engine.sessions:ALL",
     "postgres": "goclaw.durable.engine.leased_sessions:LEASED",

@@ -9,11 +9,20 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from goclaw.errors import ConfigError
+
+Writer = Callable[[Path], AbstractContextManager[None]]
+"""Lets one writer at a time change a file of the state folder. In the block the file is up to date; what it is at the
+end of the block counts. Raises `OSError`, and `StateError` where a store has the file, too."""
+
+
+def lock_folder(path: Path) -> AbstractContextManager[None]:
+    """Lock the folder of a file: the `Writer` for files that are on this machine alone."""
+    return only_writer(path.parent)
 
 
 @contextmanager

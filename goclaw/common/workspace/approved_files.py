@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.codec import Codec
-from goclaw.common.core.files import file_version, only_writer, replace_file
+from goclaw.common.core.files import Writer, file_version, lock_folder, replace_file
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.errors import StateError
 
@@ -137,6 +137,7 @@ class ApprovedFiles:
         is_shared: Callable[[Path], bool] = lambda root: False,
         shared_by: Callable[[], object] = lambda: None,
         clock: Clock | None = None,
+        writer: Writer = lock_folder,
     ) -> None:
         """Begin with the texts on the disk.
 
@@ -145,11 +146,13 @@ class ApprovedFiles:
             is_shared: whether changes in a workspace need approval. Reads the disk.
             shared_by: returns another object whenever `is_shared` may answer otherwise.
             clock: says when changes are noticed.
+            writer: changes the file about a workspace.
         """
         self._folder = folder
         self._is_shared = is_shared
         self._shared_by = shared_by
         self._clock = clock or RealClock()
+        self._writer = writer
         self._authors: BoundedDict[tuple[Path, str], str] = BoundedDict(_MAX_AUTHORS)
         """Actor keys, by the file about the workspace and the digest of the text that they wrote."""
 
@@ -234,7 +237,7 @@ class ApprovedFiles:
         if self._folder is None:
             return False
         try:
-            return _change(self._folder, root, answer)[0]
+            return _change(self._folder, root, self._writer, answer)[0]
         except OSError as error:
             raise StateError(f"{self._folder} cannot be written: {error.strerror}") from error
         except _Unreadable as error:
@@ -248,17 +251,28 @@ class ApprovedFiles:
             return self._update(kept, place, texts, shared=shared)
 
         try:
-            try:
-                used, version = _change(folder, root, settle)
-            except OSError as error:
-                log.warning("what counts in %s cannot be kept: %s", root, error)
-                used, version = settle(_read(place, root)), file_version(place)
+            version, kept = file_version(place), _read(place, root)
+            before = _KEPT.to_json(kept)
+            kept.workspace = os.path.realpath(root)
+            used = settle(kept)
+            if _KEPT.to_json(kept) != before:
+                used, version = self._keep(folder, root, settle) or (used, version)
         except (_Unreadable, OSError) as error:
             log.error(
                 "%s; until it is mended, or removed to approve what is there, shared workspaces go without", error
             )
             used, version = UsedFiles({} if shared else texts), file_version(place)
         return used if used.texts == texts else replace(used, basis=(shared_by, version))
+
+    def _keep(
+        self, folder: Path, root: Path, settle: Callable[[_Kept], UsedFiles]
+    ) -> tuple[UsedFiles, tuple[int, ...]] | None:
+        """Do what `_change` does; None: it cannot be kept now."""
+        try:
+            return _change(folder, root, self._writer, settle)
+        except (OSError, StateError) as error:
+            log.warning("what counts in %s cannot be kept: %s", root, error)
+            return None
 
     def _update(self, kept: _Kept, place: Path, texts: Mapping[str, str], *, shared: bool) -> UsedFiles:
         """Bring the kept texts up to date with those on the disk; return the texts to use."""
@@ -292,16 +306,19 @@ class ApprovedFiles:
                 log.error("%s", error)
 
 
-def _change(folder: Path, root: Path, change: Callable[[_Kept], ResultT]) -> tuple[ResultT, tuple[int, ...]]:
+def _change(
+    folder: Path, root: Path, writer: Writer, change: Callable[[_Kept], ResultT]
+) -> tuple[ResultT, tuple[int, ...]]:
     """Return the result of `change` on the kept data of a workspace, and the version of the file after that.
 
     Raises:
         _Unreadable: the file is damaged; it stays as it is.
         OSError: it cannot be read or written.
+        StateError: the store that has it, too, cannot be reached.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = place_of(folder, root)
-    with only_writer(folder):
+    with writer(place):
         kept = _read(place, root)
         before = _KEPT.to_json(kept)
         kept.workspace = os.path.realpath(root)  # a restore may have put it elsewhere

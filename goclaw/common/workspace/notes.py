@@ -9,10 +9,10 @@ workspace itself.
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from goclaw.common.core.files import flush
+from goclaw.common.core.files import Writer, flush
 from goclaw.common.core.records import record
 
 USERS = "memory/users"
@@ -40,6 +40,8 @@ class Notes:
     """Holds one folder per actor key; None: there are no notes, and none can be made."""
     viewer: str | None = None
     """The person; None: everybody's notes are visible."""
+    writer: Writer | None = None
+    """Changes a note; None: the folder is all there is, and the lock of the file is enough."""
 
     @property
     def are_any(self) -> bool:
@@ -59,6 +61,11 @@ class Notes:
         if (parts := parts_of_note(name)) is None or self.folder is None:
             return None
         return self.folder.joinpath(*parts)
+
+    def change(self, name: str) -> AbstractContextManager[None]:
+        """Change the note of a relative path in the block; raises as `core.files.Writer`."""
+        path = self.place(name)
+        return self.writer(path) if self.writer and path else nullcontext()
 
     @contextmanager
     def opened(self, key: str, *, making: bool) -> Iterator[int]:

@@ -12,7 +12,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -224,7 +224,8 @@ class PathResolver:
             yield self, name
             return
         key, inside = parts
-        with self.notes.opened(key, making=making) as folder:
+        change = self.notes.change(name) if making else nullcontext()
+        with change, self.notes.opened(key, making=making) as folder:
             above = self.workspace_root
             # The same lock for all who come this way: one that each made for itself would hold up none of the others.
             root = WorkspaceRoot(folder, inode_of(os.fstat(folder)), above.by_walk, _NOTHING_DENIED, above.renaming)

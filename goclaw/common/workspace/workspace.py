@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self, TypeVar
 
+from goclaw.common.core.files import Writer
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.workspace import atomic
 from goclaw.common.workspace import paths as path_rules
@@ -56,8 +57,7 @@ ResultT = TypeVar("ResultT")
 READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MAX_ENTRIES = 10_000
-_MAX_OF_ONE_NAME = 100
-"""Files `name`, `name-2` … that `keep_bytes` looks at."""
+_MAX_OF_ONE_NAME = 100  # files `name`, `name-2` … that `keep_bytes` looks at
 
 
 class Workspace:
@@ -70,7 +70,7 @@ class Workspace:
     holds the lock of its inode (see `atomic`); None: no other process does.
 
     `notes` is the folder of all persons' private notes, which lies elsewhere and is shown as `memory/users` (see the
-    module `notes`); `seen_by` gives the view of one person. None: nothing exists there.
+    module `notes`); `seen_by` gives the view of one person. None: nothing exists there. `writer` changes a note.
 
     `shared` is a folder that lies elsewhere and is shown as `shared` (see the module `shared`); None: no folder is.
     `spared` are folders in `denied` ones that hold workspaces of other people.
@@ -88,12 +88,12 @@ class Workspace:
         notes: Path | None = None,
         shared: Path | None = None,
         spared: Iterable[Path] = (),
+        writer: Writer | None = None,
     ) -> None:
         self.root = root.absolute()
         self.shared = shared and shared.absolute()
-        self._notes = Notes(notes)
-        self._denied, self._spared = tuple(denied), tuple(spared)
-        self._locks = locks
+        self._notes = Notes(notes, writer=writer)
+        self._denied, self._spared, self._locks = tuple(denied), tuple(spared), locks
         self._roots = path_rules.roots_of(self.root, self.shared)
         self._resolver: PathResolver
         self._views: BoundedDict[str | None, Self] = BoundedDict(1_000)  # of the last persons; all copies share them

@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from itertools import count
-from pathlib import Path
 
 from goclaw.common.auth.access import Access
-from goclaw.common.auth.users import Users, set_timezone
+from goclaw.common.auth.users import Users
 from goclaw.common.config.keys import what_helps
 from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
@@ -50,7 +49,8 @@ class Schedules:
     scheduler: Scheduler
     access: Access
     users: Users
-    users_path: Path
+    write_zone: Callable[[str, str], None]
+    """Writes the time zone of a person, by its IANA name, into users.json; raises ConfigError. Blocks."""
     clock: Clock
     models: Models
     agents: Callable[[Actor], Collection[str]]
@@ -90,7 +90,7 @@ class Schedules:
         """
         try:
             zone = zone_named(name)
-            await asyncio.to_thread(set_timezone, self.users_path, actor.key, name)
+            await asyncio.to_thread(self.write_zone, actor.key, name)
         except (ConfigError, ValueError) as error:
             raise StateError(str(error)) from None
         await self.users.refresh()

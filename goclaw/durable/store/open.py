@@ -13,12 +13,12 @@ from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core import catalog
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.files import replace_file
-from goclaw.common.core.plugins import load
 from goclaw.durable.store.database import BoundStatement, Database, Row, StorePart
+from goclaw.durable.store.file_writer import load_store
 from goclaw.durable.store.settings import FACT
 from goclaw.durable.store.sqlite.database import open_file, read_file
 from goclaw.durable.store.sqlite.recovery import CLOCK
-from goclaw.errors import ConfigError, StateError
+from goclaw.errors import StateError
 
 if TYPE_CHECKING:
     from goclaw.durable.store.shared_files import SharedFiles
@@ -88,12 +88,7 @@ def postgres() -> StorePart:
     Raises:
         ConfigError: its driver is not installed.
     """
-    try:
-        return load(catalog.STORES["postgres"], StorePart)
-    except ConfigError as error:
-        if isinstance(error.__cause__, ModuleNotFoundError):
-            raise ConfigError(f"store: {error.__cause__}; install GoClaw with its extra `postgres`") from error
-        raise
+    return load_store(catalog.STORES["postgres"], StorePart)
 
 
 def read_stored(place: Path | PostgresPlace, *statements: BoundStatement) -> list[Sequence[Row]]:

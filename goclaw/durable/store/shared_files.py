@@ -25,52 +25,59 @@ class SharedMedia(Protocol):
         """Remove media, but for those that any process has put since a moment."""
         ...
 
+    async def settle(self) -> None:
+        """Get all media that the folder lacks, and send those that the database lacks."""
+        ...
 
-class SharedFiles(SharedMedia, Protocol):
-    """All files of the state folder that the database has, too."""
+
+class SharedAudits(Protocol):
+    """The audit logs of all state folders. All methods raise `StateError`."""
 
     @property
     def chain(self) -> str:
         """The name of the folder's audit log in the database; empty for that of a gateway which was the only one."""
         ...
 
-    def on_fetch(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Have `call` called whenever files of the folder were replaced by what another process has changed."""
+    async def send(self) -> None:
+        """Send what came into the folder's log since the last time."""
         ...
 
-    async def fetch_audits(self) -> None:
+    async def fetch(self) -> None:
         """Get the audit logs of other folders, each under its own name."""
         ...
 
-    async def blank_audits(self, wanted: Blanking) -> int:
+    async def blank(self, wanted: Blanking) -> int:
         """Blank the words of lines in the audit logs of other folders; returns how many files that changed."""
         ...
 
-    async def prune_audits(self, before: float) -> Sequence[str]:
+    async def prune(self, before: float) -> Sequence[str]:
         """Remove the audit logs of other folders to which nothing was added since a moment; returns their names."""
         ...
 
-    async def send_changes(self) -> int:
-        """Send the files that changed in the folder since the last time; returns how many."""
+
+class SharedFiles(Protocol):
+    """All files of the state folder that the database has, too."""
+
+    @property
+    def media(self) -> SharedMedia:
+        """Pictures and files of conversations."""
         ...
 
-    async def agree(self, name: str, data: bytes) -> bytes:
-        """Store a small file that only its owner may read, unless the database has one of this name: return that one.
-
-        Of several processes that make it at the same time, all get the same. The folder has it when this returns.
-        """
+    @property
+    def audits(self) -> SharedAudits:
+        """The audit logs."""
         ...
 
-    async def settle_file(self, name: str) -> None:
-        """Bring one file together now; raises `StateError` where that cannot be done."""
+    def on_copy(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Have `call` called whenever copies of documents were replaced by what another process has changed."""
         ...
 
-    async def settle(self) -> object:
-        """Bring folder and database together, but for media: what changed since they were the same counts."""
+    async def copy(self, name: str) -> None:
+        """Bring the copy of one document up to date now; raises `StateError` where that cannot be done."""
         ...
 
-    async def settle_media(self) -> None:
-        """Get all media that the folder lacks, and send those that the database lacks."""
+    async def begin(self) -> None:
+        """Bring folder and database together, but for media; raises `StateError` where that cannot be done."""
         ...
 
     async def send_all(self) -> None:

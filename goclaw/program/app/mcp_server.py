@@ -64,8 +64,8 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
     backend = await _backend(app, gateway)
     async with open_tokens(foundation.config.tokens_path, foundation.clock) as tokens:
         if foundation.files is not None:
-            foundation.files.on_fetch(tokens.refresh)
-            tokens.together = partial(foundation.files.settle_file, foundation.config.tokens_path.name)
+            foundation.files.on_copy(tokens.refresh)
+            tokens.fetch = partial(foundation.files.copy, foundation.config.tokens_path.name)
         if not tokens.any():
             log.warning(
                 "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"

@@ -29,6 +29,7 @@ from goclaw.durable.engine.machine_faults import Outage
 from goclaw.durable.engine.outbox import open_outbox
 from goclaw.durable.engine.sessions import sessions_of
 from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.open import former_store, note_store, open_database, open_shared_files
 from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.durable.store.settings import Settings
@@ -120,7 +121,7 @@ async def _open_ground(
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     if files is not None:
-        files.on_fetch(users.refresh)
+        files.on_copy(users.refresh)
     feed = TranscriptFeed(database)
     database.written, database.deleted = feed.stored, feed.deleted
     access = Access(users, config)
@@ -216,7 +217,7 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
 
 
 def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
-    ports, files, owned = foundation.ports, foundation.files, foundation.owned
+    ports, owned = foundation.ports, foundation.owned
     return ChannelPorts(
         ports.http,
         ports.clock,
@@ -227,7 +228,7 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         foundation.access.is_admin,
         begun,
         owned.processes,
-        files.agree if files else None,
+        file_writer(foundation.config),
     )
 
 

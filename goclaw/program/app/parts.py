@@ -35,7 +35,7 @@ from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.events import Actor
-from goclaw.common.core.files import lies_inside
+from goclaw.common.core.files import Writer, lies_inside
 from goclaw.common.core.records import record
 from goclaw.common.health.readiness import Probe
 from goclaw.common.health.resources import DiskGauge
@@ -53,6 +53,7 @@ from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.durable.store.database import Database
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import StateError
 from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
@@ -101,6 +102,8 @@ class Environment:
     stack: AsyncExitStack
     approved_files: ApprovedFiles
     """The approved prompt files of all workspaces."""
+    writer: Writer
+    """Changes files of the state folder."""
     furnish: Furnish = _furnish_with_nothing
     _opened: dict[WorkspacePlace, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -136,7 +139,7 @@ class Environment:
             log.warning("%s is seen by commands alone: private notes are in the state folder", root / NOTE_PATH)
         denied, spared = private_paths(config), [config.people_path]
         workspace = await self.stack.enter_async_context(
-            Workspace(root, denied, state / LOCKS, state / NOTES, place.shared, spared)
+            Workspace(root, denied, state / LOCKS, state / NOTES, place.shared, spared, self.writer)
         )
         await self.furnish(workspace)
         self._opened[place] = workspace
@@ -160,11 +163,14 @@ async def open_environment(
     files that the database has, too.
     """
     await asyncio.to_thread(_move_notes, config, users)
+    writer = file_writer(config)
     refusal = "" if record else "a single command can run nothing in the background: it would end with the command"
     async with AsyncExitStack() as stack:
-        chain = (lambda: shared.chain) if shared is not None else (lambda: "")
+        chain = (lambda: shared.audits.chain) if shared is not None else (lambda: "")
         audit = await stack.enter_async_context(open_audit(config, clock, facts, chain))
-        blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock, shared))
+        blobs = await stack.enter_async_context(
+            open_blobs(config.state_dir / "blobs", clock, shared.media if shared else None)
+        )
         environment = Environment(
             config=config,
             clock=clock,
@@ -183,8 +189,9 @@ async def open_environment(
             audit=audit.record,
             blank_audit=audit.blank if shared is None else partial(_blank_both, audit, shared),
             stack=stack,
-            approved_files=approved_files(config, users, clock),
+            approved_files=approved_files(config, users, clock, writer),
             furnish=furnish,
+            writer=writer,
         )
         yield environment
 
@@ -194,8 +201,8 @@ async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> 
     if not await audit.blank(wanted):
         return False
     try:
-        await shared.send_changes()
-        await shared.blank_audits(wanted)
+        await shared.audits.send()
+        await shared.audits.blank(wanted)
     except StateError as error:
         log.error("words in the audit log cannot be blanked in the database: %s", error)
         return False

@@ -42,6 +42,7 @@ from goclaw.conversation.turns.status import greeting
 from goclaw.durable.engine.machine_faults import ClockChange
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.channel_state import ChannelRows
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.media import NeededMedia
 from goclaw.durable.store.tasks import TaskRows
 from goclaw.errors import DiskError, StateError, ToolError
@@ -240,8 +241,8 @@ async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
     foundation, config = app.foundation, app.foundation.config
     tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
     if foundation.files is not None:
-        foundation.files.on_fetch(tokens.refresh)
-        tokens.together = partial(foundation.files.settle_file, config.tokens_path.name)
+        foundation.files.on_copy(tokens.refresh)
+        tokens.fetch = partial(foundation.files.copy, config.tokens_path.name)
     if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
         log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)
@@ -352,6 +353,7 @@ def _pairing(app: App) -> Pairing:
         foundation.config.pairing,
         users=foundation.users,
         users_path=foundation.config.users_path,
+        writer=file_writer(foundation.config),
         clock=foundation.clock,
         audit=foundation.environment.audit,
         promise=app.outbox.promise,

@@ -62,7 +62,7 @@ async def prune_audits(app: App) -> None:
     """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
     files, clock = app.foundation.files, app.foundation.clock
     while files is not None:
-        for chain in await files.prune_audits(clock.now() - AUDIT_SECONDS):
+        for chain in await files.audits.prune(clock.now() - AUDIT_SECONDS):
             await app.sessions.ports.settings.unlearn(fact_of(chain))
             log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
         await clock.sleep(PRUNE_SECONDS)

@@ -13,9 +13,11 @@ import typer
 from goclaw.common.auth.tokens import add_token, read_tokens, revoke_token
 from goclaw.common.auth.users import Users, login_name
 from goclaw.common.core.clock import RealClock
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError
 from goclaw.program.cli.base import say, show
 from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.state_files import bring_up_to_date
 
 DAY = 24 * 3600.0
 
@@ -35,10 +37,12 @@ def add(
 ) -> None:
     """Make a token and print it: this once, for only its hash is kept."""
     config = load(context).config
+    bring_up_to_date(config, config.users_path)
     if Users.read(config.users_path).get(user) is None:
         raise ConfigError(f"{user} is not in users.json; run `goclaw users add {user}` first")
     now = RealClock().now()
-    secret = add_token(config.tokens_path, name, user, now, None if days is None else now + days * DAY)
+    until = None if days is None else now + days * DAY
+    secret = add_token(config.tokens_path, name, user, now, until, file_writer(config))
     print(secret)
     say(f"created {name}, which acts as {user}. It is shown only once: save it in a file that only its user can read")
     of_http = config.http.api or config.http.clients or config.http.openai or config.http.web
@@ -55,6 +59,7 @@ def add(
 def list_tokens(context: typer.Context) -> None:
     """Print the tokens: their names and users, never themselves."""
     config = load(context).config
+    bring_up_to_date(config, config.users_path, config.tokens_path)
     users, now = Users.read(config.users_path), RealClock().now()
     for name, token in sorted(read_tokens(config.tokens_path).items()):
         until = "forever" if token.until is None else f"until {_minute(token.until)}"
@@ -68,7 +73,8 @@ def list_tokens(context: typer.Context) -> None:
 @token_app.command()
 def revoke(context: typer.Context, name: TokenName) -> None:
     """End a token; a client connected with it is cut off within two seconds."""
-    revoke_token(load(context).config.tokens_path, name)
+    config = load(context).config
+    revoke_token(config.tokens_path, name, file_writer(config))
     print(f"revoked {name}")
 
 

@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "model": ("goclaw.program.cli.model:model_app", "Show which model answers, or choose another one."),
     "doctor": ("goclaw.program.cli.config:doctor_app", "Check every part and say how to fix problems."),
     "config": ("goclaw.program.cli.config:config_app", "Check, show and explain the configuration."),
-    "users": ("goclaw.program.cli.users:users_app", "Check, list and add the people in users.json."),
+    "users": ("goclaw.program.cli.users:users_app", "Check, list, add and edit the people in users.json."),
     "token": ("goclaw.program.cli.access:token_app", "Create, list and revoke tokens for terminals and programs."),
     "pair": (
         "goclaw.program.cli.access:pair_app",
@@ -58,7 +58,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "webhook": ("goclaw.program.cli.webhook:app", "List the configured webhooks, or test one."),
     "backup": ("goclaw.program.cli.backup:backup_app", "Save everything in one new file, even while the daemon runs."),
     "restore": ("goclaw.program.cli.backup:restore_app", "Restore everything from a backup."),
-    "store": ("goclaw.program.cli.store:app", "Copy the database to Postgres, or back into a file."),
+    "store": (
+        "goclaw.program.cli.store:app",
+        "Copy the database to Postgres or back; edit notes.",
+    ),
     "upgrade": ("goclaw.program.cli.upgrade:app", "Upgrade to a newer version, or keep the old one if that fails."),
     "uninstall": ("goclaw.program.cli.uninstall:app", "Remove GoClaw and, on request, its data."),
     "version": ("goclaw.program.cli.frame:version_app", "Print the version."),

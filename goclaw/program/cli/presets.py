@@ -19,6 +19,7 @@ from goclaw.common.config.policies import RoleSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.files import replace_file, shown_path
 from goclaw.common.core.records import record
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError
 from goclaw.program.cli.rights import Case, folder_in_words, rights_in
 from goclaw.tools.toolkit.effective_rights import NONE, EffectiveRights
@@ -167,7 +168,7 @@ def write(loaded: Loaded, plans: Plans) -> list[str]:
     """
     config, file = loaded.config, loaded.path or loaded.config.state_dir / CONFIG_FILE
     with roles_written(file, plans.roles):
-        put_users(config.users_path, plans.entries, plans.before)
+        put_users(config.users_path, plans.entries, plans.before, file_writer(config))
     lines = [f"{shown_path(file)}: roles.{name}" for name in plans.roles]
     done = {True: "changed", False: "added"}
     return [*lines, *(f"{shown_path(config.users_path)}: {done[bool(p.before)]} {p.key}" for p in plans.people)]

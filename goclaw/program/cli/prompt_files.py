@@ -21,6 +21,7 @@ from goclaw.common.workspace import PROMPT_FILES, ApprovedFiles, FileChange, Wor
 from goclaw.common.workspace.approved_files import said
 from goclaw.conversation.agent.prompt import found_files
 from goclaw.conversation.questions.prompt_files import diff_lines, record_answer
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import StateError, ToolError
 from goclaw.program.cli.base import say, show
 from goclaw.program.cli.options import command_group, load
@@ -100,7 +101,7 @@ async def _approve(config: Config, file: str, *, yes: bool) -> None:
 
 
 def _open_files(config: Config) -> ApprovedFiles:
-    return approved_files(config, Users.read(config.users_path), RealClock())
+    return approved_files(config, Users.read(config.users_path), RealClock(), file_writer(config))
 
 
 def _render(change: FileChange) -> str:

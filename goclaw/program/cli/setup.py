@@ -26,6 +26,7 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.core.files import create_file, lies_inside, shown_path
 from goclaw.common.core.records import record
 from goclaw.common.net import open_client
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, say
@@ -101,7 +102,7 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
     _keep_private(place.state)
     with new_files(fresh):
         if plans.people:
-            put_users(place.users, plans.entries, plans.before)
+            put_users(place.users, plans.entries, plans.before, file_writer(loaded.config))
     report.written += [shown_path(path) for path in fresh]
     for path in files.keys() - fresh.keys() - {place.config}:
         report.left += _existing_secret(path, files[path])

@@ -1,4 +1,4 @@
-"""`goclaw store copy`: the database to Postgres, or back into the file of SQLite."""
+"""`goclaw store`: the database to Postgres and back, and files of the state folder that it may have as documents."""
 
 import asyncio
 import signal
@@ -13,17 +13,51 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.core.container import daemon_command
 from goclaw.program.cli.base import show
 from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.state_files import (
+    FromFile,
+    ToFile,
+    edit_file,
+    export_file,
+    import_file,
+    remove_file,
+    state_file,
+)
 from goclaw.program.ops.store_copy import Place, StoreCopied, copy_store, shown
 
 FILE = "sqlite"
 """Stands for the file in the state folder."""
 
-app = command_group("Copy the database to Postgres, or back into a file.")
+app = command_group("Copy the database to Postgres or back; edit notes.")
+
+Name = Annotated[str, typer.Argument(help="A path in the state folder: users.json, notes/telegram:5/tea.md.")]
 
 
-@app.callback()
-def group() -> None:
-    """Make `copy` a command of its own: typer merges a single one with its group."""
+@app.command()
+def edit(context: typer.Context, name: Name) -> None:
+    """Open a file of the state folder in your editor, such as a private note."""
+    config = load(context).config
+    edit_file(config, state_file(config, name))
+
+
+@app.command("export")
+def export_named(context: typer.Context, name: Name, to: ToFile = None) -> None:
+    """Print a file of the state folder, or write it into a file."""
+    config = load(context).config
+    export_file(config, state_file(config, name), to)
+
+
+@app.command("import")
+def import_named(context: typer.Context, name: Name, file: FromFile) -> None:
+    """Replace or make a file of the state folder."""
+    config = load(context).config
+    import_file(config, state_file(config, name), file)
+
+
+@app.command()
+def remove(context: typer.Context, name: Name) -> None:
+    """Delete a file of the state folder, such as a private note."""
+    config = load(context).config
+    remove_file(config, state_file(config, name))
 
 
 @app.command()

@@ -11,12 +11,14 @@ from goclaw.common.config.load import Loaded
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.files import shown_path
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.program.cli.base import say, show
 from goclaw.program.cli.options import command_group, load, spelling
 from goclaw.program.cli.presets import Wanted, planned, table, write
 from goclaw.program.cli.rights import person_lines, rights_of
+from goclaw.program.cli.state_files import FromFile, ToFile, bring_up_to_date, edit_file, export_file, import_file
 
-users_app = command_group("Check, list and add the people in users.json.")
+users_app = command_group("Check, list, add and edit the people in users.json.")
 
 
 @users_app.command()
@@ -24,6 +26,7 @@ def check(context: typer.Context) -> None:
     """Say whether users.json can be used, and which tools and roles in it do not exist."""
     loaded = load(context)
     path = loaded.config.users_path
+    bring_up_to_date(loaded.config, path)
     users = Users.read(path).all()
     for warning in spelling(loaded, users):
         say(f"warning: {warning}")
@@ -37,6 +40,7 @@ def check(context: typer.Context) -> None:
 def list_users(context: typer.Context) -> None:
     """Print who may use GoClaw, and what each of them may really do."""
     loaded = load(context)
+    bring_up_to_date(loaded.config, loaded.config.users_path)
     users = Users.read(loaded.config.users_path).all()
     if not users:
         shown = shown_path(loaded.config.users_path)
@@ -79,8 +83,16 @@ def add_person(
         return
     if yes or dry_run:
         raise typer.BadParameter("needs --preset", param_hint="--yes" if yes else "--dry-run")
-    path = loaded.config.users_path
-    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool, workspace=workspace)
+    path, writer = loaded.config.users_path, file_writer(loaded.config)
+    add_user(
+        path,
+        key,
+        name=name,
+        roles=role or ["user"],
+        allowed_tools=tool,
+        workspace=workspace,
+        writer=writer,
+    )
     added = Users.read(path).get(key)
     if added:
         for warning in spelling(loaded, [added]):
@@ -89,7 +101,29 @@ def add_person(
         show("\n".join(person_lines(added, loaded.config, rights_of(loaded, [added])[key])))
 
 
+@users_app.command()
+def edit(context: typer.Context) -> None:
+    """Open users.json in your editor; what you save counts if it can be used."""
+    config = load(context).config
+    edit_file(config, config.users_path)
+
+
+@users_app.command("export")
+def export_users(context: typer.Context, to: ToFile = None) -> None:
+    """Print users.json, or write it into a file."""
+    config = load(context).config
+    export_file(config, config.users_path, to)
+
+
+@users_app.command("import")
+def import_users(context: typer.Context, file: FromFile) -> None:
+    """Replace users.json by a file, if it can be used."""
+    config = load(context).config
+    import_file(config, config.users_path, file)
+
+
 def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) -> None:
+    bring_up_to_date(loaded.config, loaded.config.users_path)
     plans = planned(loaded.config, [wanted])
     show("\n".join(asyncio.run(table(loaded, plans))))
     if dry_run:

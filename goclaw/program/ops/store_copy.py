@@ -118,10 +118,10 @@ async def _fetch_files(source: Database, config: Config, clock: Clock) -> tuple[
     Returns how many they are, and the name of the folder's audit log. Those of other gateways come below `logs`.
     """
     files = postgres().files(source, config.state_dir, clock)
-    await files.settle()
-    await files.settle_media()
-    await files.fetch_audits()
-    return await files.compare(), files.chain
+    await files.begin()
+    await files.media.settle()
+    await files.audits.fetch()
+    return await files.compare(), files.audits.chain
 
 
 def _name_audit(copy: Path, chain: str) -> None:

@@ -15,6 +15,7 @@ from goclaw.common.config.mcp import pin_tag, pins_of
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load_large
 from goclaw.common.core.supervise import background
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.tools.mcp.approved_tools import ApprovedTools
 from goclaw.tools.mcp.base import Definition, Finder, LinkEnvironment, Listing, PromptDefinition
 from goclaw.tools.mcp.servers import McpServers, ServerState, finders
@@ -66,7 +67,7 @@ class McpSource:
 
     def __init__(self, ports: SourcePorts, finders: Mapping[str, Finder]) -> None:
         config = ports.config
-        environment = LinkEnvironment(ports.clock, config.state_dir, config.workspace_path)
+        environment = LinkEnvironment(ports.clock, config.state_dir, config.workspace_path, writer=file_writer(config))
         self.servers = McpServers(config.mcp.servers, environment, ports.report, finders)
         self._report = ports.report
         self._pinned = config.tools.pinned

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goclaw.common.core.files import only_writer, replace_file
+from goclaw.common.core.files import Writer, lock_folder, replace_file
+from goclaw.errors import StateError
 from goclaw.tools.mcp.base import Definition
 from goclaw.tools.mcp.untrusted import quoted
 
@@ -30,7 +31,9 @@ MAX_CHANGE = 400
 class ApprovedTools:
     """The approved definitions of all servers. Read again when `goclaw mcp approve` has changed the file."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, writer: Writer = lock_folder) -> None:
+        """`state`: the state folder. `writer`: changes the file."""
+        self._writer = writer
         self._file = state / FILE
         self._read_at: tuple[int, int] = (0, 0)
         self._known: dict[str, dict[str, Any]] = {}
@@ -83,11 +86,11 @@ class ApprovedTools:
         self._known.setdefault(server, {}).update(plain)
         try:
             await asyncio.to_thread(self._write, server, plain)
-        except OSError as error:
+        except (OSError, StateError) as error:
             log.warning("%s cannot be written, so that its tools are new at the next start: %s", self._file, error)
 
     def _write(self, server: str, plain: Mapping[str, Any]) -> None:
-        with only_writer(self._file.parent):
+        with self._writer(self._file):
             known = self._read()
             known.setdefault(server, {}).update(plain)
             replace_file(self._file, json.dumps(known, indent=1, ensure_ascii=False, sort_keys=True))

@@ -16,6 +16,7 @@ import orjson
 from goclaw.common.config.mcp import McpClientSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.files import Writer, lock_folder
 from goclaw.common.core.records import record
 from goclaw.common.net import UrlGuard
 from goclaw.common.specs import Annotations
@@ -194,6 +195,8 @@ class LinkEnvironment:
     """The folder that servers get as their root."""
     guard: UrlGuard | None = None
     """Decides which addresses may be reached; None: the operator has chosen the address."""
+    writer: Writer = lock_folder
+    """Changes files of the state folder."""
 
 
 @record

@@ -101,7 +101,7 @@ class McpServers:
         """`finders`: by name, the finders of servers without an address in the configuration."""
         self.servers = {name: ServerState(name, each) for name, each in settings.items() if each.enabled}
         self.servers |= {name: ServerState(name, each.settings, finder=each) for name, each in (finders or {}).items()}
-        self.known = ApprovedTools(environment.state)
+        self.known = ApprovedTools(environment.state, environment.writer)
         self._environment = environment
         self._report = report
 

@@ -15,6 +15,7 @@ from goclaw.channels.telegram.webhook import HEADER
 from goclaw.common.config.schema import Config
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
+from goclaw.common.core.files import lock_folder
 from goclaw.common.core.supervise import background
 from goclaw.common.health.readiness import Readiness
 from goclaw.common.net import open_client
@@ -23,8 +24,8 @@ from goclaw.durable.store.database import Database
 from goclaw.durable.store.ownership import Lease
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.durable.store.postgres.documents import writer_of
 from goclaw.durable.store.postgres.ownership import PostgresOwnership
-from goclaw.durable.store.postgres.state_files import StateFiles
 from goclaw.durable.store.sqlite.database import open_file
 from goclaw.errors import ToolError
 from goclaw.gateway.servers.http import open_http
@@ -120,8 +121,8 @@ async def open_replica(
         database, processes, state = opened
         session = await stack.enter_async_context(open_client())
         routes = Routes()
-        agree = StateFiles(database, folder, real).agree if isinstance(database, PostgresDatabase) else None
-        ports = ChannelPorts(session, clock, _no_blob, state, routes=routes, processes=processes, agree=agree)
+        writer = lock_folder if place is None else writer_of(place, folder)
+        ports = ChannelPorts(session, clock, _no_blob, state, routes=routes, processes=processes, writer=writer)
         channel = await stack.enter_async_context(PART.open(config, ports))
         if calls:
             await stack.enter_async_context(open_http(config, routes, _ready))

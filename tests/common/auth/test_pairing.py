@@ -24,6 +24,7 @@ from goclaw.common.auth.users import Users
 from goclaw.common.config.schema import Config, PairingSettings
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.events import Actor, Address, Delivery, Inbound
+from goclaw.common.core.files import lock_folder
 from goclaw.program.app import open_app
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
@@ -67,6 +68,7 @@ class Desk:
             self.settings,
             users=self.users,
             users_path=self.path,
+            writer=lock_folder,
             clock=self.clock,
             audit=self.audited.append,
             promise=self._promise,

@@ -1,6 +1,5 @@
 """Who may write: a change of users.json at one daemon holds at all of them."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,7 @@ BUSY = 10.0
 
 
 def write_users(replica: Replica, *actors: Actor) -> None:
-    path = replica.app.foundation.config.users_path
-    path.write_text(json.dumps({"users": {actor.key: {"name": actor.name, "roles": ["user"]} for actor in actors}}))
-    path.chmod(0o600)
+    replica.write_people({actor.key: {"name": actor.name, "roles": ["user"]} for actor in actors})
 
 
 async def test_a_person_who_is_removed_at_one_daemon_is_refused_at_the_other_one_at_once(

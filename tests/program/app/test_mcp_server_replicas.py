@@ -1,7 +1,6 @@
 """A client of MCP whose requests a proxy passes on to several gateways, as the protocol has it."""
 
 import asyncio
-import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from goclaw.common.auth.tokens import add_token
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.events import AGENT_MARK, Actor
 from goclaw.conversation.turns.external_runs import FORGOTTEN
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.gateway.servers.mcp.uris import transcript_uri
 from tests.acceptance.model import EchoModel, echo_model
 from tests.acceptance.waiting import PATIENCE, eventually
@@ -66,7 +66,7 @@ async def both(place: PostgresPlace, folder: Path, model: EchoModel) -> AsyncIte
     async with replicas(place, folder, model.url, **MORE) as made:
         person = {"name": "A person", "roles": ["user"], "allowedTools": ["read", "plan"]}
         people = {each.key: person for each in (ANN, BOB, CID, DEE)}
-        made[0].app.foundation.config.users_path.write_text(json.dumps({"users": people}))
+        made[0].write_people(people)
         for each in made:
             await eventually(lambda app=each.app: app.mcp_server.port and app.foundation.users.get(DEE.key))  # type: ignore[misc]  # bound at once
         yield made
@@ -76,7 +76,8 @@ async def both(place: PostgresPlace, folder: Path, model: EchoModel) -> AsyncIte
 async def tokens(both: Sequence[Replica]) -> Mapping[Actor, str]:
     """A token of each person, which both gateways know."""
     paths = [each.app.foundation.config.tokens_path for each in both]
-    made = {person: add_token(paths[0], person.key[-3:], person.key, 0.0) for person in (ANN, BOB, CID, DEE)}
+    writer = file_writer(both[0].app.foundation.config)
+    made = {each: add_token(paths[0], each.key[-3:], each.key, 0.0, writer=writer) for each in (ANN, BOB, CID, DEE)}
     await eventually(lambda: all(path.is_file() and f'"{DEE.key[-3:]}"' in path.read_text() for path in paths))
     return made
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import psutil
 import pytest
-from goclaw.tools.toolkit.templates import hint
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.redact import mask, remember
@@ -20,6 +19,7 @@ from goclaw.errors import InvalidInput, SandboxUnavailable, ToolError
 from goclaw.tools.builtin.exec import exec_
 from goclaw.tools.builtin.read import read
 from goclaw.tools.execution.sandbox.base import Sandbox
+from goclaw.tools.templates import hint
 from tests.acceptance.waiting import eventually
 from tests.lanes import repeats
 from tests.tools.builtin.file_support import around

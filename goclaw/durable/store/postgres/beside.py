@@ -33,24 +33,29 @@ MANY_CONNECTIONS = 0.85
 """Share of `max_connections` at which the operator is warned: a gateway uses at most twelve."""
 SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'daemon_facts'"
 """Finds a row where the schema has the tables of GoClaw."""
+_SHORT_WAITS = "SELECT set_config('lock_timeout', '8s', false)"
 _FACT = "SELECT value FROM daemon_facts WHERE name = %s"
 
 
 @contextmanager
-def connected(place: PostgresPlace) -> Iterator[psycopg.Connection[PostgresRow]]:
-    """Connect for reading, at one moment of the database.
+def connected(place: PostgresPlace, *, writes: bool = False) -> Iterator[psycopg.Connection[PostgresRow]]:
+    """Connect for reading, at one moment of the database; or with `writes` in autocommit.
 
     Raises:
-        StateError: Postgres cannot be used, or a query fails.
+        DiskError: Postgres cannot be used, or a query fails.
     """
+    options = parameters(place) | {"application_name": "goclaw beside", "autocommit": writes}
     try:
-        with psycopg.connect(**parameters(place), application_name="goclaw beside", row_factory=_rows) as connection:
-            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            connection.read_only = True
+        with psycopg.connect(**options, row_factory=_rows) as connection:
+            if writes:
+                connection.execute(_SHORT_WAITS)
+            else:
+                connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                connection.read_only = True
             connection.execute("SELECT set_config('search_path', %s, false)", (f'"{place.schema}", pg_temp',))
             yield connection
     except psycopg.Error as error:
-        raise StateError(str(store_error(error, place.shown, "read"))) from error
+        raise store_error(error, place.shown, "written" if writes else "read") from error
 
 
 def _rows(cursor: Cursor[Any]) -> Any:

@@ -20,7 +20,7 @@ from goclaw.durable.store.postgres.faults import store_error
 
 MAX_BYTES = 7_999
 """Bytes of a payload that Postgres takes (postgresql.org, "NOTIFY")."""
-_TELL = Statement(text("SELECT pg_notify(:topic || '_' || md5(current_schema()), :payload)"))
+TELL = Statement(text("SELECT pg_notify(:topic || '_' || md5(current_schema()), :payload)"))
 _LISTEN = "SELECT 'LISTEN \"' || %s::text || '_' || md5(current_schema()) || '\"'"
 
 
@@ -58,7 +58,7 @@ class Notices:
 
         The payload has at most `MAX_BYTES` bytes, or the transaction is refused.
         """
-        return _TELL(topic=topic, payload=payload)
+        return TELL(topic=topic, payload=payload)
 
     async def run(self) -> None:
         """Listen until cancelled.

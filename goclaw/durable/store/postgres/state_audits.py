@@ -6,21 +6,47 @@ facts say which sessions were forgotten, and when.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import bindparam, or_, select
 
-from goclaw.common.auth.audit_chain import BLANKED, Blanking, digest_of, entry_of, number_of, without_words
+from goclaw.common.auth.audit_chain import (
+    BLANKED,
+    Blanking,
+    blank_files,
+    digest_of,
+    entry_of,
+    lacking,
+    number_of,
+    without_words,
+)
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock, RealClock
+from goclaw.common.core.files import FileLook
+from goclaw.common.health.resources import disk_error
 from goclaw.durable.store.database import BoundStatement, ConstraintViolated, Database, Statement
 from goclaw.durable.store.postgres.beside import read
-from goclaw.durable.store.postgres.state_folder import AUDIT, StateFolder, audit_of
-from goclaw.durable.store.postgres.state_merge import is_audit
-from goclaw.durable.store.postgres.stored_files import StoredFile, StoredFiles, is_plain, state_file_pieces, stored_file
+from goclaw.durable.store.postgres.state_folder import AUDIT, StateFolder, audit_of, is_audit
+from goclaw.durable.store.postgres.stored_files import (
+    StoredFile,
+    StoredFiles,
+    has_grown,
+    is_plain,
+    state_file_pieces,
+    stored_file,
+)
 from goclaw.durable.store.settings import Settings
+from goclaw.errors import StateError
 
+log = logging.getLogger(__name__)
+
+MAX_PIECES = 1_000
+"""Pieces of a file to which something was added until it is sent as a whole."""
+TRIES = 10
+"""Tries to send a file that changes on both sides again and again."""
 FORGOTTEN = "forgotten"
 """Facts, with a session behind a ":" each: when it was forgotten last. Also the notice that there is a new one."""
 RECENT_SECONDS = 2 * 24 * 3600.0
@@ -35,7 +61,7 @@ _PIECES = Statement(
 
 
 class StateAudits:
-    """The audit logs of other folders, and their relation to this folder's."""
+    """The audit log of a state folder, and those of others. Implements `store.shared_files.SharedAudits`."""
 
     def __init__(
         self,
@@ -44,8 +70,12 @@ class StateAudits:
         folder: StateFolder,
         clock: Clock,
         telling: Callable[[str], Iterable[BoundStatement]],
+        begin_chain: Callable[[], None],
     ) -> None:
-        """`telling`: returns what tells other processes of a change."""
+        """Make it of the database and a folder.
+
+        `telling`: returns what tells other processes of a change. `begin_chain`: gives the folder's log another name.
+        """
         self.is_due = True
         """Whether sessions may have been forgotten of which this process does not know."""
         self._database = database
@@ -54,8 +84,118 @@ class StateAudits:
         self._folder = folder
         self._clock = clock
         self._telling = telling
+        self._begin_chain = begin_chain
+        self._one = asyncio.Lock()
+        """Held while files are sent."""
+        self._sent: dict[str, str] = {}
+        """Hashes of the files by name, as the database has them."""
+        self._pieces: dict[str, tuple[int, int]] = {}
+        """Bytes and pieces of the files that were sent, for those to which something is added at their end."""
+        self._looks: dict[str, FileLook] = {}
+        self._heard: set[str] = set()
+        """Files that any process has changed."""
 
-    async def blank_forgotten(self) -> None:
+    @property
+    def chain(self) -> str:
+        """The name of this folder's log; empty for that of a gateway which was the only one."""
+        return self._folder.chain
+
+    def hear(self, name: str) -> None:
+        """Hear that a file of some folder's log was changed, or that a session was forgotten (`FORGOTTEN`)."""
+        self.is_due |= name == FORGOTTEN
+        self._heard.add(name)
+
+    async def begin(self, stored: Iterable[str]) -> None:
+        """Send what the folder has; `stored`: the names of all files of the database. Raises as `send`."""
+        self._sent = {name: "" for name in stored if is_audit(name) and self._folder.is_ours(name)}
+        await self.send()
+
+    async def send(self) -> None:
+        """Send what came into the folder's log since the last time. Forgotten words are blanked before.
+
+        Raises:
+            DiskError: the database cannot be reached; it is sent the next time.
+            StateError: the folder cannot be read or written, or the data in the database is damaged.
+        """
+        async with self._one:
+            await self._blank_forgotten()
+            await self._look_at_heard()
+            for name in await asyncio.to_thread(self._due):
+                try:
+                    await self._send(name)
+                except BaseException:
+                    self._looks.pop(name, None)
+                    self.is_due = True
+                    raise
+
+    async def _look_at_heard(self) -> None:
+        """Have the files sent that another process has changed in the database."""
+        while self._heard:
+            name = self._heard.pop()
+            if name in self._sent and (entry := await self._stored.get(name)) and entry.sha256 != self._sent[name]:
+                self._looks.pop(name, None)
+
+    def _due(self) -> list[str]:
+        """Return the names of the files that have changed or gone since they were sent."""
+        names = self._folder.audits()
+        gone = [name for name in self._sent if name not in names]
+        looks = [(name, self._looks.setdefault(name, FileLook(self._folder.place(name)))) for name in names]
+        return [*(name for name, look in looks if look.is_due()), *gone]
+
+    async def _send(self, name: str) -> None:
+        for _ in range(TRIES):
+            with suppress(ConstraintViolated):
+                if not self._folder.is_ours(name):
+                    return None  # the log has another name since this began
+                return await self._send_as_stored(name, await self._stored.get(name))
+        raise StateError(f"{name} changes again and again, in {self._folder.path} and in the database")
+
+    async def _send_as_stored(self, name: str, entry: StoredFile | None) -> None:
+        """Send a file in the place of a version of it.
+
+        Raises:
+            ConstraintViolated: another process has stored another one.
+        """
+        found, there = await asyncio.to_thread(self._folder.find, name), entry.sha256 if entry else None
+        if found and entry and there not in (found[1].sha256, self._sent.get(name)):
+            if not await self._adopt(name, await self._stored.data(name, entry)):
+                await self._go_apart()
+                return
+            found = await asyncio.to_thread(self._folder.find, name)
+        if found is None:
+            self._forget(name)
+            if there is not None:
+                await self._stored.remove(name, there, *self._telling(name))
+        elif found[1].sha256 != there:
+            await self._put(name, there, *found)
+        else:
+            self._sent[name] = there
+
+    async def _put(self, name: str, there: str | None, data: bytes, entry: StoredFile) -> None:
+        size, pieces = self._pieces.get(name, (0, MAX_PIECES))
+        telling = self._telling(name)
+        if there and pieces < MAX_PIECES and await asyncio.to_thread(has_grown, data, size, there):
+            await self._stored.append(name, there, entry, pieces, data[size:], *telling)
+            pieces += 1
+        else:
+            pieces = await self._stored.put(name, there, entry, data, *telling)
+        self._sent[name], self._pieces[name] = entry.sha256, (len(data), pieces)
+
+    async def _go_apart(self) -> None:
+        """Give this folder's log a name of its own: another folder goes on with it under the present one."""
+        log.error("another gateway goes on with the audit log of %s, perhaps in a copy of it", self._folder.path)
+        for name in list(self._sent):
+            self._forget(name)
+        await asyncio.to_thread(self._begin_chain)
+        for name in await asyncio.to_thread(self._folder.audits):
+            await self._send(name)
+
+    def _forget(self, name: str) -> None:
+        self._sent.pop(name, None)
+        self._pieces.pop(name, None)
+        self._looks.pop(name, None)
+
+    async def _blank_forgotten(self) -> None:
         """Blank forgotten words in the folder, if that is due.
 
         Raises:
@@ -66,12 +206,12 @@ class StateAudits:
         self.is_due = False
         try:
             if forgotten := await self._settings.facts(FORGOTTEN):
-                await asyncio.to_thread(self._folder.blank, Blanking(forgotten=forgotten))
+                await asyncio.to_thread(self._blank, Blanking(forgotten=forgotten))
         except BaseException:
             self.is_due = True
             raise
 
-    async def adopt(self, name: str, theirs: bytes) -> bool:
+    async def _adopt(self, name: str, theirs: bytes) -> bool:
         """Blank in the folder the lines that are blanked in a file of the database. False: it has other lines.
 
         They may be in another file of the folder, if its log was rotated meanwhile.
@@ -83,11 +223,36 @@ class StateAudits:
             number: entry for line in theirs.splitlines() if (number := number_of(line)) and (entry := entry_of(line))
         }
         hashes = {number: digest_of(entry) for number, entry in entries.items()}
-        if not await asyncio.to_thread(self._folder.has_lines, hashes, dropped=not name.endswith(".jsonl")):
+        if not await asyncio.to_thread(self._has_lines, hashes, dropped=not name.endswith(".jsonl")):
             return False
         blanked = frozenset(number for number, entry in entries.items() if BLANKED in entry)
-        await asyncio.to_thread(self._folder.blank, Blanking(numbers=blanked))
+        await asyncio.to_thread(self._blank, Blanking(numbers=blanked))
         return True
+
+    def _blank(self, wanted: Blanking) -> None:
+        path = self._folder.path / AUDIT
+        try:
+            if path.parent.is_dir():
+                blank_files(path, wanted)
+        except OSError as error:
+            raise disk_error(error, path, "written") from error
+
+    def _has_lines(self, lines: Mapping[int, str], *, dropped: bool) -> bool:
+        """Whether the folder's log goes on from lines, in whichever of its files they are by now.
+
+        Args:
+            lines: hashes by number.
+            dropped: whether it may be that all of them stood before those that are kept.
+
+        Raises:
+            DiskError: it cannot be read.
+        """
+        path = self._folder.path / AUDIT
+        try:
+            left, lowest = lacking(path, lines) if path.parent.is_dir() else (set(lines), 0)
+        except OSError as error:
+            raise disk_error(error, path, "read") from error
+        return all(number < lowest for number in left) and (dropped or len(left) < len(lines))
 
     async def fetch(self) -> None:
         """Get the audit logs of other folders, each under its own name.
@@ -96,16 +261,14 @@ class StateAudits:
             DiskError: the database cannot be reached, or the folder not be written.
             StateError: the data in the database is damaged.
         """
-        for name, entry in (await self._stored.all()).items():
-            if is_audit(name) and not self._folder.is_ours(name):
-                data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
-                await asyncio.to_thread(self._folder.write, beside, data, entry)
+        for name, entry in await self._others():
+            data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
+            await asyncio.to_thread(self._folder.write, beside, data, entry)
 
     async def blank(self, wanted: Blanking) -> int:
         """Blank the words of lines in the audit logs of other folders; returns how many files that changed.
 
-        The process that goes on with one of them fetches it, and blanks its unsent words: immediately, or when it is
-        back.
+        The process that goes on with one of them blanks its folder: immediately, or when it is back.
 
         Raises:
             DiskError: the database cannot be reached.
@@ -116,7 +279,7 @@ class StateAudits:
             now = self._clock.now()
             known = (self._settings.learning(f"{FORGOTTEN}:{session}", now) for session in sorted(wanted.sessions))
             await self._database.write(*known, *self._telling(FORGOTTEN), durable=True)
-        return await blank_audits(self._stored, self._folder.is_ours, wanted, self._telling)
+        return sum([await self._blank_stored(name, entry, wanted) for name, entry in await self._others()])
 
     async def prune(self, before: float) -> Sequence[str]:
         """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
@@ -133,70 +296,41 @@ class StateAudits:
                 await self._settings.unlearn(f"{FORGOTTEN}:{session}", at)
         since = self._clock.now() - RECENT_SECONDS
         if recent := {session: at for session, at in forgotten.items() if at > since}:
-            await blank_audits(self._stored, self._folder.is_ours, Blanking(forgotten=recent), self._telling)
-        return await prune_audits(self._stored, self._folder.is_ours, before)
+            await self.blank(Blanking(forgotten=recent))
+        last, found = dict[str, float](), await self._others()
+        for name, entry in found:
+            last[chain_of(name)] = max(entry.changed_at, last.get(chain_of(name), 0.0))
+        over = sorted(chain for chain, at in last.items() if at < before)
+        for name, entry in found:
+            if chain_of(name) in over:
+                await self._stored.remove(name, entry.sha256)
+        return over
+
+    async def _others(self) -> Sequence[tuple[str, StoredFile]]:
+        """Return the files of other folders' audit logs."""
+        stored = await self._stored.all()
+        return [(name, entry) for name, entry in stored.items() if is_audit(name) and not self._folder.is_ours(name)]
+
+    async def _blank_stored(self, name: str, entry: StoredFile | None, wanted: Blanking) -> bool:
+        """Blank the words of lines in a file of the database; False: it has none of them."""
+        while entry is not None:
+            try:
+                data = await self._stored.data(name, entry)
+                less = await asyncio.to_thread(without_words, data, wanted)
+                if less == data:
+                    return False
+                changed, telling = stored_file(less, entry.mode, entry.changed_at), self._telling(name)
+                await self._stored.put(name, entry.sha256, changed, less, *telling)
+            except ConstraintViolated:  # its process has added a line
+                entry = await self._stored.get(name)
+            else:
+                return True
+        return False
 
 
 def chain_of(name: str) -> str:
     """Return the name of the audit log that a stored file belongs to."""
     return name.removeprefix("logs/audit").partition(".jsonl")[0].removeprefix("-")
-
-
-async def blank_audits(
-    stored: StoredFiles,
-    is_ours: Callable[[str], bool],
-    wanted: Blanking,
-    telling: Callable[[str], Iterable[BoundStatement]],
-) -> int:
-    """Blank the words of lines in the audit logs that are not this folder's; returns how many files that changed.
-
-    Raises:
-        DiskError: the database cannot be reached.
-        StateError: the data in the database is damaged.
-    """
-    changed = 0
-    for name, entry in (await stored.all()).items():
-        if is_audit(name) and not is_ours(name):
-            changed += await _blank(stored, name, entry, wanted, telling)
-    return changed
-
-
-async def _blank(
-    stored: StoredFiles,
-    name: str,
-    entry: StoredFile | None,
-    wanted: Blanking,
-    telling: Callable[[str], Iterable[BoundStatement]],
-) -> bool:
-    while entry is not None:
-        try:
-            data = await stored.data(name, entry)
-            less = await asyncio.to_thread(without_words, data, wanted)
-            if less == data:
-                return False
-            await stored.put(name, entry.sha256, stored_file(less, entry.mode, entry.changed_at), less, *telling(name))
-        except ConstraintViolated:  # its process has added a line
-            entry = await stored.get(name)
-        else:
-            return True
-    return False
-
-
-async def prune_audits(stored: StoredFiles, is_ours: Callable[[str], bool], before: float) -> Sequence[str]:
-    """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
-
-    Raises:
-        DiskError: the database cannot be reached.
-    """
-    found = {name: each for name, each in (await stored.all()).items() if is_audit(name) and not is_ours(name)}
-    last = dict[str, float]()
-    for name, entry in found.items():
-        last[chain_of(name)] = max(entry.changed_at, last.get(chain_of(name), 0.0))
-    over = sorted(chain for chain, at in last.items() if at < before)
-    for name, entry in found.items():
-        if chain_of(name) in over:
-            await stored.remove(name, entry.sha256)
-    return over
 
 
 def copy_audits(place: PostgresPlace, state_dir: Path, into: Path) -> tuple[str, Mapping[str, Path]]:
@@ -211,8 +345,7 @@ def copy_audits(place: PostgresPlace, state_dir: Path, into: Path) -> tuple[str,
         OSError: the folder cannot be written.
     """
     folder = StateFolder(state_dir, RealClock())
-    _, _, chain = folder.read_notes()
-    folder.chain = chain or ""
+    folder.chain = folder.read_notes()[1] or ""
     contents = dict[str, bytes]()
     [rows] = read(place, [_PIECES(newest=AUDIT, others="logs/audit-")])
     for path, data in rows:

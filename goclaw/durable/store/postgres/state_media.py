@@ -18,16 +18,24 @@ class StateMedia:
         folder: StateFolder,
         clock: Clock,
         telling: Callable[[str], Iterable[BoundStatement]],
-        changed: Callable[[], None],
     ) -> None:
-        """`telling`: returns what tells other processes of a change. `changed`: is called when `keys` has."""
+        """`telling`: returns what tells other processes of a change."""
         self.keys: set[str] = set()
         """Those that the database has, as far as this process knows."""
         self._stored = stored
         self._folder = folder
         self._clock = clock
         self._telling = telling
-        self._changed = changed
+
+    async def begin(self, stored: Mapping[str, StoredFile], *, is_known: bool) -> None:
+        """Begin with what is stored.
+
+        `is_known`: the folder was used with the database before: what only the folder has was removed elsewhere, and
+        goes.
+        """
+        self.keys = whole(stored)
+        if is_known:
+            await asyncio.to_thread(self._remove, self._folder.media_keys() - self.keys)
 
     async def keep(self, key: str) -> None:
         """Store media that the folder has, or renew their keep time.
@@ -41,7 +49,7 @@ class StateMedia:
         files = {name: await asyncio.to_thread(self._folder.read, name) for name in of_media(key)}
         while not await self._put(files):
             pass
-        self._add(key)
+        self.keys.add(key)
 
     async def _put(self, files: Mapping[str, tuple[bytes, StoredFile]]) -> bool:
         """Store media; False: those that another process had stored were removed meanwhile."""
@@ -68,7 +76,7 @@ class StateMedia:
             except ConstraintViolated:  # removed meanwhile
                 return False
             await asyncio.to_thread(self._folder.write, name, data, entry)
-        self._add(key)
+        self.keys.add(key)
         return True
 
     async def old(self, until: float) -> set[str]:
@@ -88,7 +96,6 @@ class StateMedia:
         gone = set(keys)
         await self._stored.drop((of_media(key)[::-1] for key in gone), until, self._telling)
         self.keys -= gone
-        self._changed()
 
     async def settle(self) -> None:
         """Get all media that the folder lacks, and send those that the database lacks.
@@ -105,26 +112,13 @@ class StateMedia:
             if key not in self.keys:
                 await self.keep(key)
 
-    async def take(self, known: Iterable[str], stored: Mapping[str, StoredFile]) -> None:
-        """Remove media from the folder that the database no longer has; `known`: those it had before."""
-        self.keys = whole(stored)
-        gone = [name for key in set(known) - self.keys for name in of_media(key)]
-        await asyncio.to_thread(self._folder.remove, gone)  # removed elsewhere, or forgotten
+    async def remove_gone(self, keys: set[str]) -> None:
+        """Remove media from the folder that the database has no more."""
+        await asyncio.to_thread(self._remove, keys)
+        self.keys -= keys
 
-    async def fetch_removal(self, key: str) -> None:
-        """Remove media from the folder that another process may have removed.
-
-        Raises:
-            DiskError: the database cannot be reached.
-        """
-        if await self._stored.get(of_media(key)[1]) is None:
-            await asyncio.to_thread(self._folder.remove, of_media(key))
-            self.keys.discard(key)
-            self._changed()
-
-    def _add(self, key: str) -> None:
-        self.keys.add(key)
-        self._changed()
+    def _remove(self, keys: set[str]) -> None:
+        self._folder.remove(name for key in keys for name in of_media(key))
 
 
 def whole(stored: Mapping[str, StoredFile]) -> set[str]:

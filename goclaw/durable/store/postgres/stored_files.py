@@ -57,9 +57,10 @@ _DROP_LOOSE_PIECES = Statement(
 _OLD = Statement(
     select(state_files.c.path).where(state_files.c.changed_at < bindparam("until")).order_by(state_files.c.path)
 )
-_LIST = Statement(select(state_files).order_by(state_files.c.path))
+LIST = Statement(select(state_files).order_by(state_files.c.path))
 _ENTRY = Statement(select(state_files).where(state_files.c.path == bindparam("name")))
-_PIECES = Statement(
+LOCK_ENTRY = Statement(select(state_files).where(state_files.c.path == bindparam("name")).with_for_update())
+PIECES = Statement(
     select(state_files.c.sha256, state_file_pieces.c.data)
     .outerjoin_from(state_files, state_file_pieces, state_file_pieces.c.path == state_files.c.path)
     .where(state_files.c.path == bindparam("name"))
@@ -90,13 +91,13 @@ class StoredFiles:
 
     async def all(self) -> Mapping[str, StoredFile]:
         """Return all files without their bytes; omit names that lead out of a folder."""
-        rows = await self._database.read(_LIST())
-        return {name: _entry(row) for row in rows if is_plain(name := str(row["path"]))}
+        rows = await self._database.read(LIST())
+        return {name: entry_of(row) for row in rows if is_plain(name := str(row["path"]))}
 
     async def get(self, name: str) -> StoredFile | None:
         """Return a file, but for its bytes; None where no such file is stored."""
         rows = await self._database.read(_ENTRY(name=name))
-        return _entry(rows[0]) if rows else None
+        return entry_of(rows[0]) if rows else None
 
     async def put(self, name: str, known: str | None, entry: StoredFile, data: bytes, *others: BoundStatement) -> int:
         """Replace the known version of a file; returns the number of its pieces. On disk when this returns.
@@ -111,15 +112,8 @@ class StoredFiles:
         Raises:
             ConstraintViolated: another version is stored.
         """
-        pieces = [data[start : start + PIECE] for start in range(0, len(data), PIECE)]
-        await self._database.write(
-            *self._exchange(name, known, entry),
-            _DROP_PIECES(name=name),
-            *(_PIECE(path=name, number=number, data=piece) for number, piece in enumerate(pieces)),
-            *others,
-            durable=True,
-        )
-        return len(pieces)
+        await self._database.write(*put_statements(name, known, entry, data), *others, durable=True)
+        return -(-len(data) // PIECE)
 
     async def append(
         self, name: str, known: str, entry: StoredFile, number: int, tail: bytes, *others: BoundStatement
@@ -130,12 +124,7 @@ class StoredFiles:
             ConstraintViolated: another version than the known one is stored.
         """
         piece = _PIECE(path=name, number=number, data=tail)
-        await self._database.write(*self._exchange(name, known, entry), piece, *others, durable=True)
-
-    @staticmethod
-    def _exchange(name: str, known: str | None, entry: StoredFile) -> list[BoundStatement]:
-        gone = [_DROP_AS_KNOWN(name=name, known=known)] if known is not None else []
-        return [*gone, _ADD(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at)]
+        await self._database.write(*_exchange(name, known, entry), piece, *others, durable=True)
 
     async def data(self, name: str, entry: StoredFile) -> bytes:
         """Return the bytes of a file.
@@ -144,13 +133,7 @@ class StoredFiles:
             ConstraintViolated: another version is stored by now, or none.
             StateError: they are not those that were stored.
         """
-        rows = await self._database.read(_PIECES(name=name))
-        if not rows or rows[0]["sha256"] != entry.sha256:
-            raise ConstraintViolated(f"{name} was replaced or removed meanwhile")
-        data = b"".join(bytes(row["data"] or b"") for row in rows)
-        if hashlib.sha256(data).hexdigest() != entry.sha256:
-            raise StateError(f"{name} is damaged in the database: restore a backup")
-        return data
+        return data_of(name, entry, await self._database.read(PIECES(name=name)))
 
     async def stamp(self, names: Sequence[str], at: float) -> bool:
         """Give files the time of a change. False: not all of them are stored."""
@@ -159,8 +142,7 @@ class StoredFiles:
 
     async def remove(self, name: str, known: str, *others: BoundStatement) -> None:
         """Remove a file while it is the known version."""
-        gone = _DROP_AS_KNOWN(name=name, known=known)
-        await self._database.write(gone, _DROP_LOOSE_PIECES(name=name, of=name), *others, durable=True)
+        await self._database.write(*remove_statements(name, known), *others, durable=True)
 
     async def drop(
         self, files: Iterable[Sequence[str]], until: float, telling: Callable[[str], Iterable[BoundStatement]]
@@ -196,5 +178,44 @@ def is_plain(name: str) -> bool:
     return str(path) == name != "." and not path.is_absolute() and ".." not in path.parts
 
 
-def _entry(row: Row) -> StoredFile:
+def put_statements(name: str, known: str | None, entry: StoredFile, data: bytes) -> list[BoundStatement]:
+    """Return the statements that replace the known version of a file; None: it replaces none.
+
+    Where another version is stored, the database refuses them: the row exists.
+    """
+    pieces = [data[start : start + PIECE] for start in range(0, len(data), PIECE)]
+    return [
+        *_exchange(name, known, entry),
+        _DROP_PIECES(name=name),
+        *(_PIECE(path=name, number=number, data=piece) for number, piece in enumerate(pieces)),
+    ]
+
+
+def remove_statements(name: str, known: str) -> list[BoundStatement]:
+    """Return the statements that remove a file while it is the known version."""
+    return [_DROP_AS_KNOWN(name=name, known=known), _DROP_LOOSE_PIECES(name=name, of=name)]
+
+
+def data_of(name: str, entry: StoredFile, rows: Sequence[Row]) -> bytes:
+    """Return the bytes of a file from the rows of `PIECES`.
+
+    Raises:
+        ConstraintViolated: another version is stored by now, or none.
+        StateError: they are not those that were stored.
+    """
+    if not rows or rows[0]["sha256"] != entry.sha256:
+        raise ConstraintViolated(f"{name} was replaced or removed meanwhile")
+    data = b"".join(bytes(row["data"] or b"") for row in rows)
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise StateError(f"{name} is damaged in the database: restore a backup")
+    return data
+
+
+def entry_of(row: Row) -> StoredFile:
+    """Return the description of a file in a row of it."""
     return StoredFile(str(row["sha256"]), int(row["mode"]), float(row["changed_at"]))
+
+
+def _exchange(name: str, known: str | None, entry: StoredFile) -> list[BoundStatement]:
+    gone = [_DROP_AS_KNOWN(name=name, known=known)] if known is not None else []
+    return [*gone, _ADD(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at)]

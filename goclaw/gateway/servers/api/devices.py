@@ -8,6 +8,7 @@ from pydantic import Field
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.tokens import revoke_token
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError
 from goclaw.gateway.servers.api.operations import Call, Key, NoFields, Operation, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import Problem, unavailable
@@ -54,16 +55,16 @@ async def list_devices(call: Call, _: NoFields) -> DeviceList:
 
 async def revoke_device(call: Call, asked: DeviceAsked) -> None:
     """Log a device of the caller out."""
-    tokens = call.ports.admission.tokens
+    tokens, config = call.ports.admission.tokens, call.ports.config
     if asked.name not in tokens.devices(call.actor.key):
         raise Problem(HTTPStatus.NOT_FOUND, "you have no such device")
     try:
-        await asyncio.to_thread(revoke_token, call.ports.config.tokens_path, asked.name)
+        await asyncio.to_thread(revoke_token, config.tokens_path, asked.name, file_writer(config))
     except ConfigError as error:
-        await tokens.changed()
+        await tokens.refresh()
         if tokens.get(asked.name):
             raise unavailable("; ".join(error.problems)) from error
-    await tokens.changed()
+    await tokens.refresh()
     call.ports.audit(AuditEntry("web.revoke", asked.name, call.actor, call.request.remote or "", rule="own device"))
 
 

@@ -14,6 +14,7 @@ from goclaw.common.auth.tokens import Token, add_device, revoke_token
 from goclaw.common.auth.web_logins import LetIn
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError
 from goclaw.gateway.servers.admission import NotAdmitted
 from goclaw.gateway.servers.api.problems import Problem
@@ -61,6 +62,7 @@ class Devices:
         self._cookies = cookies
         self._programs = programs
         self._path = ports.config.tokens_path
+        self._writer = file_writer(ports.config)
 
     async def make(self, request: web.Request, let_in: LetIn, parent: Token | None = None) -> NewDevice:
         """Let a browser in. The device that it was before ends: no secret from before a login is good after it.
@@ -93,11 +95,11 @@ class Devices:
     async def end(self, name: str, action: str, actor: Actor, request: web.Request) -> None:
         """End a device; one that is gone already has ended."""
         try:
-            await asyncio.to_thread(revoke_token, self._path, name)
+            await asyncio.to_thread(revoke_token, self._path, name, self._writer)
         except ConfigError as error:
             if self._ports.admission.tokens.get(name):
                 raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(error.problems)) from error
-        await self._ports.admission.tokens.changed()
+        await self._ports.admission.tokens.refresh()
         self._note(action, name, actor, request, "own device", result="ok")
 
     def me(self, program: Program, secret: str) -> Mapping[str, Any]:
@@ -145,10 +147,11 @@ class Devices:
                 until,
                 owner=let_in.owner,
                 parent=parent.sha256 if parent else None,
+                writer=self._writer,
             )
         except ConfigError as error:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(error.problems)) from error
-        await self._ports.admission.tokens.changed()
+        await self._ports.admission.tokens.refresh()
         return made
 
     def _note(

@@ -218,7 +218,7 @@ def _registries(config: Config) -> Iterator[Finding]:
     host = config.registry_server.host
     yield weak(
         f"registry_server.host is {host}: the registry is open to other machines without TLS",
-        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https in front of it (docs/registries.md)",
+        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https in front (docs/registries.md)",
     )
     if config.registry_server.open:
         yield weak(

@@ -17,6 +17,7 @@ from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock, SteppedClock
 from goclaw.common.core.events import Actor, Address, Delivery, Inbound
+from goclaw.common.core.files import lock_folder
 from goclaw.common.core.supervise import background
 from goclaw.conversation.sessions.forgetting import Codes
 from goclaw.durable.engine.outbox import open_outbox
@@ -73,7 +74,7 @@ def pairing(database: PostgresDatabase, folder: Path, sent: list[Delivery], at: 
         return True
 
     settings = PairingSettings(enabled=True)
-    return Pairing(settings, Users.read(path), path, at, audited.append, promise, Settings(database))
+    return Pairing(settings, Users.read(path), path, lock_folder, at, audited.append, promise, Settings(database))
 
 
 def knocking(user: int, number: int = 1) -> Inbound:

@@ -51,6 +51,7 @@ SETS = {
     "goclaw.durable.store.media.ARTIFACTS": "a set",
     "goclaw.durable.store.media.ON_THEIR_WAY": "a set",
     "goclaw.durable.store.media.ATTACHED": "a set",
+    "goclaw.durable.store.postgres.documents.LOCK_ENTRY": "one row",
     "goclaw.durable.store.postgres.stored_files._ENTRY": "one row",
     "goclaw.durable.store.reading._START": "one row",
     "goclaw.durable.store.reading._KEEPS": "asked whether there is any",

@@ -1,7 +1,6 @@
 """The ways in for a browser where several gateways stand behind one address: each request may reach another one."""
 
 import asyncio
-import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -64,7 +63,7 @@ async def gateways(place: PostgresPlace, folder: Path, model: EchoModel) -> Asyn
 
     async with replicas(place, folder / "three", model.url, 3, own) as made:
         people = {each.key: {"name": "A person", "roles": ["user"]} for each in (ANN, BOB)}
-        made[0].app.foundation.config.users_path.write_text(json.dumps({"users": people}))
+        made[0].write_people(people)
         for each in made:
             await eventually(lambda users=each.app.foundation.users: users.get(BOB.key))  # type: ignore[misc]  # bound at once
         yield made
