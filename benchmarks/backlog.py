@@ -72,7 +72,7 @@ async def measure_backlog(options: Options) -> list[Figure]:
 
 
 def _progress(connection: sqlite3.Connection) -> tuple[int, int]:
-    return talk.seen(connection), talk.newest_seen(connection)
+    return talk.highest_row(connection), talk.newest_seen(connection)
 
 
 def _session(number: int) -> str:

@@ -92,7 +92,7 @@ class Progress:
     async def spent(self, finished: Finished) -> None:
         pass
 
-    def failed(self, source: SummarySource, reason: str) -> None:
+    def record_failure(self, source: SummarySource, reason: str) -> None:
         raise RuntimeError(f"no summary by {source}: {reason}")
 
 
@@ -101,7 +101,7 @@ async def _bookkeeping(transcripts: Transcripts, session: str) -> float:
 
     async def keep(compaction: StoredCompaction) -> bool:
         await transcripts.add_compaction(session, compaction)
-        window.keep_from(compaction.first_kept, compaction.summary)
+        window.drop_before(compaction.first_kept, compaction.summary)
         return True
 
     async def originals(before: int) -> Basis:

@@ -93,9 +93,9 @@ def follow(talk: Conversation, provider: Provider, calibration: Calibration, fou
     overhead, asked, counted = estimate_text(system_prompt()) + estimate_tools(tools()), provider.head(), 0
     for row, message in enumerate(talk.messages, 1):
         if isinstance(message, AssistantMessage):
-            found[FIRST].append(off(window.estimated(overhead), asked))
+            found[FIRST].append(off(window.estimate(overhead), asked))
             if taught != 1.0:
-                found[ANEW].append(off(taught * window.estimated(overhead), asked))
+                found[ANEW].append(off(taught * window.estimate(overhead), asked))
             if counted:
                 new = window.entries[counted:]
                 estimated = window.scale * sum(entry.tokens for entry in new)
@@ -104,7 +104,7 @@ def follow(talk: Conversation, provider: Provider, calibration: Calibration, fou
         window.append(ContextEntry(row, message))
         if isinstance(message, AssistantMessage):
             done = Finished(message, Usage(asked, provider.of(message)), Stop.END, provider.name)
-            calibration.take(done, window, overhead)
+            calibration.calibrate(done, window, overhead)
             counted = len(window.entries)
         asked += provider.of(message)
 

@@ -21,7 +21,7 @@ from goclaw.common.workspace import Workspace
 from goclaw.memory.file_indexer import FileIndexer, name_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import IndexFile, open_index
-from goclaw.memory.watching import watched
+from goclaw.memory.watching import watch
 
 FILES, FOLDERS, CHANGED = 5_000, 50, 100
 SECTIONS, LINES, LINE = 3, 6, 12
@@ -122,7 +122,7 @@ class _Stage:
 
         async with (
             background(look(looks), "looking how late the loop is"),
-            watched(self.workspace, (), RealClock(), changed),
+            watch(self.workspace, (), RealClock(), changed),
         ):
             await settled.wait()
             await asyncio.sleep(1)

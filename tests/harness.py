@@ -54,7 +54,7 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.llm.transcription import Transcriber
 from goclaw.memory.base import MemoryPort, NoMemory
-from goclaw.program.app.running import tell_of_end
+from goclaw.program.app.running import notify_of_end
 from goclaw.program.app.sessions import SessionParts, build_sessions
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.tasks.room import TaskRoom, TasksOnDisk, open_tasks
@@ -116,7 +116,7 @@ class Core:
     async def waits_for_the_disk(self) -> None:
         """Wait until a turn does."""
         async with asyncio.timeout(PATIENCE):
-            while not self.engine.delayed():  # the engine has no event for it
+            while not self.engine.count_waiting_for_disk():  # the engine has no event for it
                 await before_the_next_look()
 
     async def settled_in(self, clock: SteppedClock) -> None:
@@ -224,13 +224,13 @@ class World:
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
-            tasks.on_end(partial(tell_of_end, bus, outbox))
+            tasks.on_end(partial(notify_of_end, bus, outbox))
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, NoAlerts(), self.clock)
 
             async def told_alive(inbound: Inbound, error: StateError) -> None:
                 if not database.dead.is_set():
-                    await outage.delayed(inbound, error)
+                    await outage.on_delay(inbound, error)
 
             engine = await stack.enter_async_context(open_lanes(journal, outbox, self.clock, told_alive))
             sessions = build_sessions(
@@ -274,7 +274,7 @@ async def _begin(
 ) -> None:
     """Take up what is on the disk, as the daemon does at its start."""
     await turns.restore()
-    sessions.ports.questions.restore(await journal.parked())
+    sessions.ports.questions.restore(await journal.list_open_questions())
     await outbox.resume()
     await engine.resume(turns.handler, {channel, LOCAL})
 

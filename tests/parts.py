@@ -119,7 +119,7 @@ class GivenModels(Models):
             await self._main.look()
         return self._main
 
-    async def chosen(self, session: str) -> str:
+    async def choice_for(self, session: str) -> str:
         return ""
 
     def forget(self, session: str) -> None:

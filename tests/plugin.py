@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goclaw.common.config.load import Loaded, load_config
-from goclaw.common.config.packaged import PackagedSource, given
+from goclaw.common.config.packaged import PackagedSource, dump_set_values
 from goclaw.common.config.schema import Config
 from goclaw.common.config.sources import SettingsSource, combine
 from goclaw.tools.toolkit.parts import PackageParts
@@ -30,7 +30,7 @@ def install(
 
 def merged(parts: PackageParts, config: Config | None = None) -> Config:
     """A configuration with what these parts declare below it."""
-    above = given(config or Config())
+    above = dump_set_values(config or Config())
     return combine([SettingsSource(above), PackagedSource(parts.packaged)])
 
 

@@ -71,19 +71,19 @@ class Terminal:
         if isinstance(message, AssistantMessage) and message.text.startswith("answer ") and message.text.endswith(END):
             self.answers[message.text.split()[1]] += 1
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         for row in attached.history:
             self._saw(row)
 
     async def went_on(self, attached: Attached) -> None:
         """Everything that was missed follows."""
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         if isinstance(received, MessageStored):
             self._saw(received)
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """It comes back by itself."""
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         raise RuntimeError(f"the terminal was refused: {reason}")

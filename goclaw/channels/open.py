@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def begin_channels(config: Config) -> AsyncIterator[Mapping[str, object]]:
-    """Begin the channels that can (`ChannelPart.begin`); yield the results, by name, for `open_channels`.
+async def start_channels(config: Config) -> AsyncIterator[Mapping[str, object]]:
+    """Start the channels that can start early (`ChannelPart.begin`); yield the results, by name, for `open_channels`.
 
     Foreign channels only open: to import them may take any time.
 

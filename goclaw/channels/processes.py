@@ -33,12 +33,12 @@ class Processes(Protocol):
         """Keep `share` up to date until cancelled."""
         ...
 
-    def hear(self, kind: str, heard: Callable[[str], None]) -> None:
-        """Have `heard` called with the messages of a kind from any process, this one included. `kind`: a word."""
+    def subscribe(self, kind: str, heard: Callable[[str], None]) -> None:
+        """Call `heard` with each message of a kind, from any process, this one included. `kind`: a word."""
         ...
 
-    async def tell(self, kind: str, words: str) -> None:
-        """Tell all processes something that may get lost: at most some thousand characters."""
+    async def broadcast(self, kind: str, words: str) -> None:
+        """Send words, at most some thousand characters, to all processes. They may get lost."""
         ...
 
 
@@ -63,9 +63,9 @@ class SoleProcess:
     async def follow(self) -> None:
         await asyncio.Event().wait()
 
-    def hear(self, kind: str, heard: Callable[[str], None]) -> None:
+    def subscribe(self, kind: str, heard: Callable[[str], None]) -> None:
         self._heard[kind] = heard
 
-    async def tell(self, kind: str, words: str) -> None:
+    async def broadcast(self, kind: str, words: str) -> None:
         if heard := self._heard.get(kind):
             heard(words)

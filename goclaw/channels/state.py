@@ -79,7 +79,7 @@ class ChannelState(Protocol):
         """Put the new version of a message into its group. False: that has no such message (any more)."""
         ...
 
-    async def left(self, idle: float) -> Sequence[tuple[str, int]]:
+    async def list_idle(self, idle: float) -> Sequence[tuple[str, int]]:
         """Return the names and chats of groups that got nothing for `idle` seconds and are not handed over."""
         ...
 

@@ -21,10 +21,10 @@ from goclaw.llm.anthropic_blocks import (
     AnthropicAnswer,
     encode_deferred,
     encode_tools,
+    has_search,
     joined_tools,
     knows_search,
     search_refusal,
-    searched,
     without_ours,
 )
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
@@ -39,8 +39,8 @@ from goclaw.llm.encoded import (
     results_first,
     splice,
 )
-from goclaw.llm.failures import connecting, flagged, reading
-from goclaw.llm.http_streams import joined, post, read_events, settle
+from goclaw.llm.failures import connecting, flag_errors, reading
+from goclaw.llm.http_streams import drain, join_texts, post, read_events
 from goclaw.llm.token_counts import estimate_request
 
 BASE_URL = "https://api.anthropic.com"
@@ -93,7 +93,7 @@ class AnthropicModel(KnownModel):
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
+        return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """Return Anthropic's own count; an estimate when it cannot be had."""
@@ -135,12 +135,12 @@ class AnthropicModel(KnownModel):
             with reading(self.spec):
                 async with aclosing(read_events(response)) as reads:
                     async for frames in reads:
-                        for event in joined(answer.read(frames)):
+                        for event in join_texts(answer.decode_all(frames)):
                             yield event
                         if answer.ended:
                             break
                 finished = answer.finish()
-            await settle(response)
+            await drain(response)
             yield finished
 
     def _headers(self) -> dict[str, str]:
@@ -174,7 +174,7 @@ class AnthropicModel(KnownModel):
             if isinstance(message, AssistantMessage) and replayable(message, searches=self._defers)
         ]
         for message in stale:
-            self._messages.keep(message, plain(message))
+            self._messages.store(message, plain(message))
         return bool(stale)
 
 
@@ -228,7 +228,7 @@ def replayable(message: AssistantMessage, *, searches: bool) -> list[Any]:
         return []
     blocks = native.content if isinstance(native.content, list) else []
     made = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
-    if made != [call.id for call in message.calls] or (searched(blocks) and not searches):
+    if made != [call.id for call in message.calls] or (has_search(blocks) and not searches):
         return []
     return blocks
 

@@ -17,7 +17,7 @@ from goclaw.common.core.messages import AssistantMessage, Native, ToolCall
 from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.failures import error_in, fail, from_object, piece_of_text, unframed
+from goclaw.llm.failures import error_in, fail, from_object, parse_object, piece_of_text
 from goclaw.llm.http_streams import UNFRAMED, ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
 from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
@@ -59,13 +59,13 @@ class AnthropicAnswer:
         self._stop: str | None = None
         self._usage: dict[str, Any] = {}
 
-    def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
+    def decode_all(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
         """Yield the additions of the stream's next events, up to the message's end."""
         for frame in frames:
             if frame.name == UNFRAMED:
                 yield from self._whole(frame.data)
             else:
-                yield from self.take(orjson.loads(frame.data))
+                yield from self.decode(orjson.loads(frame.data))
             if self.ended:
                 return
 
@@ -73,7 +73,7 @@ class AnthropicAnswer:
         """Yield the answer that came as one object in place of a stream."""
         if self._stop or not data.strip():
             return
-        found = unframed(self._spec, data)
+        found = parse_object(self._spec, data)
         if not isinstance(found.get("content"), list):
             raise from_object(self._spec, error_in(found) or found)
         for index, block in enumerate(found["content"]):
@@ -82,7 +82,7 @@ class AnthropicAnswer:
         self._count(found.get("usage"))
         self.ended = True
 
-    def take(self, frame: Any) -> Iterator[ModelEvent]:
+    def decode(self, frame: Any) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.
 
         Raises:
@@ -215,7 +215,7 @@ def joined_tools(shown: bytes, deferred: bytes, search: bytes) -> bytes:
     return b"[" + b",".join(filter(None, (shown[1:-1], search, deferred[1:-1]))) + b"]"
 
 
-def searched(blocks: Iterable[Any]) -> bool:
+def has_search(blocks: Iterable[Any]) -> bool:
     """Whether an answer with these blocks was given with a search."""
     return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks)
 

@@ -136,12 +136,12 @@ class AnswerReader:
         self._tags = ThinkingTags()
         self._repetition = Repetition()
 
-    def take(self, event: ModelEvent) -> Iterator[ModelEvent]:
+    def process(self, event: ModelEvent) -> Iterator[ModelEvent]:
         """Yield the events in the place of one; nothing is to be read after `Finished`."""
-        for each in self._tags.take(event):
+        for each in self._tags.process(event):
             yield each
-            if self._repetition.found(each):
-                yield self._repetition.ended(self._spec)
+            if self._repetition.add(each):
+                yield self._repetition.finish(self._spec)
                 return
 
 
@@ -272,10 +272,10 @@ class ModelChain:
         stream, reader = health.model.stream(request), AnswerReader(health.model.spec)
         async with self._watch(health.model.spec, stream, attempt) if self._watches else stream as events:
             async for given in events:
-                for event in reader.take(given):
+                for event in reader.process(given):
                     attempt.thought = attempt.thought or isinstance(event, ThinkingDelta)
                     if isinstance(event, Finished):
-                        event = judged(event, attempt.thought)
+                        event = judge(event, attempt.thought)
                         if event.empty in EMPTY_AGAIN and attempt.empty is None and not has_answered(request):
                             attempt.empty = event
                             return
@@ -296,7 +296,7 @@ class ModelChain:
         """Tell the watches of a request when it begins and when it ends, however it ends."""
         asked = AskedModel(spec, attempt.requests)
         for watch in self._watches:
-            watch.asked(asked)
+            watch.on_request(asked)
         try:
             async with stream as events:
                 yield events
@@ -306,7 +306,7 @@ class ModelChain:
         finally:
             asked.answer = attempt.answer
             for watch in self._watches:
-                watch.ended(asked)
+                watch.on_end(asked)
 
     def _well(self, health: ModelHealth, attempt: ChainAttempt) -> None:
         spec = health.model.spec
@@ -335,7 +335,7 @@ def pause_before(error: ModelError, tries: ModelTries, attempt: ChainAttempt) ->
     return None if wished > MAX_WAIT else max(FIRST_WAIT * 2.0 ** (number - 1), wished)
 
 
-def judged(done: Finished, thought: bool) -> Finished:
+def judge(done: Finished, thought: bool) -> Finished:
     """Return an answer with the reason why there is nothing in it, if so; `thought`: the model has thought."""
     if done.message.text.strip() or done.message.calls:
         return done

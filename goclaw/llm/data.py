@@ -1,7 +1,7 @@
 """Facts of a model beyond its name: window, output limit, support of pictures, prices.
 
 The configuration (`models.options.<spec>`) comes first, then the model data of `genai-prices`, then a careful default.
-The data are read when first asked for (`listed`), or beforehand by `prepare`.
+The data are read when first asked for (`find_model`), or beforehand by `prepare`.
 """
 
 import re
@@ -13,7 +13,7 @@ from goclaw.common.config.servers import SERVERS
 from goclaw.common.core.records import record
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Request, Usage, is_small
-from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand
+from goclaw.llm.listed import Key, ModelRow, find_model, read_beforehand
 from goclaw.llm.served import WindowOrigin
 from goclaw.llm.token_counts import estimate_request
 
@@ -105,7 +105,7 @@ class KnownModel:
         room = window - prompt - prompt // INEXACT
         return min(limit, max(LEAST_OUTPUT, window // ANSWER_SHARE), max(LEAST_OUTPUT, room))
 
-    def hear(self, error: ModelError) -> None:
+    def learn_from(self, error: ModelError) -> None:
         """Learn the window from a refusal that names it."""
         if error.kind is ModelErrorKind.OVERFLOW:
             self._served.learn_window(error.window, WindowOrigin.REFUSAL, self.context_window)
@@ -122,7 +122,7 @@ def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
     """
     provider, _, name = spec.partition(":")
     key = _key(spec)
-    row = listed(*key, at) if key else ModelRow()
+    row = find_model(*key, at) if key else ModelRow()
     window = options.context_window or row.context_window or default_window(provider)
     free = 0.0 if provider in SERVERS and SERVERS[provider].local else None
     return ModelFacts(
@@ -137,7 +137,7 @@ def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
 
 
 async def prepare(specs: Sequence[str], at: float) -> None:
-    """Look up the models `specs` in the data beforehand, in the background; see `listed`."""
+    """Look up the models `specs` in the data beforehand, in the background; see `find_model`."""
     await read_beforehand([key for spec in specs if (key := _key(spec))], at)
 
 

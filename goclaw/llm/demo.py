@@ -66,13 +66,13 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the text and the tool calls that answer `messages`."""
     results = trailing_results(messages)
     if results:
-        reports = (f"{result.name} returned:\n\n{as_it_is(unmarked(result.content))}" for result in results)
+        reports = (f"{result.name} returned:\n\n{as_it_is(remove_marks(result.content))}" for result in results)
         return f"{MARK} " + "\n\n".join(reports), ()
     said = last_words(messages)
     orders = list(TOOL_LINE.finditer(MATERIAL.sub("", said)))
     if not orders:
         hint = 'Tools run without one, too: `/tool exec {"command": "ls"}`.'
-        return f"{NO_AI}\n\nYou said: {unmarked(said)}\n\n{hint}" if said else f"{NO_AI}\n\n{hint}", ()
+        return f"{NO_AI}\n\nYou said: {remove_marks(said)}\n\n{hint}" if said else f"{NO_AI}\n\n{hint}", ()
     calls, lines = [], []
     fresh = fresh_ids(messages)
     for order in orders:
@@ -105,7 +105,7 @@ def last_words(messages: Sequence[Message]) -> str:
     return ""
 
 
-def unmarked(text: str) -> str:
+def remove_marks(text: str) -> str:
     """Return the text as people know it."""
     return MATERIAL.sub(lambda found: found["text"], text)
 

@@ -92,7 +92,7 @@ class EncodedMessages:
     def __init__(
         self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]], sees: Callable[[], bool] = lambda: True
     ) -> None:
-        """`sees`: whether the model can be shown pictures, as far as is known; see also `go_blind`."""
+        """`sees`: whether the model can be shown pictures, as far as is known; see also `drop_pictures`."""
         self._sees = sees
         self.blind = False
         """The server has refused pictures for this model."""
@@ -110,7 +110,7 @@ class EncodedMessages:
         new = [index for index, blocks in enumerate(found) if not blocks] if () in found else []
         for number, index in enumerate(new, 1):
             found[index] = self._encode(*await self._with_pictures(as_offered(messages[index], tools)))
-            self.keep(messages[index], found[index])
+            self.store(messages[index], found[index])
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return found
@@ -135,7 +135,7 @@ class EncodedMessages:
             del all_joined[next(iter(all_joined))]
         return (tuple(joined.texts), until) if joined.count == until else ((), 0)
 
-    def keep(self, message: Message, blocks: Blocks) -> None:
+    def store(self, message: Message, blocks: Blocks) -> None:
         """Use `blocks` for this message from now on."""
         if id(message) in self._kept:
             self._separate()
@@ -151,10 +151,10 @@ class EncodedMessages:
                 plain = as_offered(unseen(message), request.tools)
                 blocks, kept = self._encode(plain, {}), self._kept.get(id(message))
                 changed = changed or kept is None or kept.blocks != blocks
-                self.keep(message, blocks)
+                self.store(message, blocks)
         return changed
 
-    def go_blind(self) -> None:
+    def drop_pictures(self) -> None:
         """Show the model no picture from now on, in no conversation."""
         self.blind = True
         self._separate()
@@ -281,7 +281,7 @@ def results_first(messages: Sequence[Message]) -> list[Message]:
     return ordered + waiting
 
 
-def results_answered(messages: Sequence[Message]) -> list[Message]:
+def answer_results(messages: Sequence[Message]) -> list[Message]:
     """Return the conversation with a word of the assistant wherever a person speaks right after tool results.
 
     It happens when a message joins a running turn, and some models' templates refuse it.
@@ -312,7 +312,7 @@ def alternating(messages: Sequence[Message]) -> Sequence[Message]:
     return merged
 
 
-def reminded(messages: Sequence[Message], reminder: str) -> list[Message]:
+def add_reminder(messages: Sequence[Message], reminder: str) -> list[Message]:
     """Return the messages in order, the reminder as a person's last words: these protocols know no other place for it.
 
     After tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
@@ -355,7 +355,7 @@ async def with_conversation(
     """Return a whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
     begun, count = await messages.beginning(request.messages, request.tools)
-    following = reminded(request.messages[count:], request.reminder)
+    following = add_reminder(request.messages[count:], request.reminder)
     texts = [*begun, *results_together(following, await messages.blocks(following, request.tools))]
     if request.system.strip():
         texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
@@ -431,7 +431,7 @@ async def again_without_pictures(
         if not messages.leave_out_pictures(request):
             raise
         if NO_PICTURES.search(words) and not ONE_PICTURE.search(words):
-            messages.go_blind()
+            messages.drop_pictures()
     async with aclosing(ask(request)) as events:
         async for event in events:
             yield event

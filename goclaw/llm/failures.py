@@ -154,7 +154,7 @@ def from_text(spec: str, text: str) -> ModelError:
     return found
 
 
-def unframed(spec: str, data: bytes) -> dict[str, Any]:
+def parse_object(spec: str, data: bytes) -> dict[str, Any]:
     """Return the object that a server sent in place of a stream.
 
     Raises:
@@ -274,7 +274,7 @@ def reading(spec: str) -> Iterator[None]:
         raise fail(KINDS.TRUNCATED, spec, UNREADABLE, accepted=True) from error
 
 
-async def flagged(events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
+async def flag_errors(events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
     """Pass events on; a `ModelError` among them knows whether text had been streamed before."""
     shown = False
     try:

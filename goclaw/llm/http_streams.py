@@ -54,7 +54,7 @@ async def post(
         response.close()
 
 
-async def settle(response: aiohttp.ClientResponse) -> None:
+async def drain(response: aiohttp.ClientResponse) -> None:
     """Read the little that follows a stream's last event, so that the connection serves the next request, too."""
     try:
         async with asyncio.timeout(SETTLE_SECONDS):
@@ -120,7 +120,7 @@ class EventParser:
         if self._size + len(self._rest) > self._limit:
             raise EventTooLarge
         for line in lines:
-            event = self._take(line)
+            event = self._process_line(line)
             if event is not None:
                 yield event
 
@@ -132,7 +132,7 @@ class EventParser:
         if self._rest.endswith(b"\r"):
             yield from self.feed(b"\n")
         elif not any(name.startswith(self._rest.partition(b":")[0]) for name in KNOWN_FIELDS):
-            self._take(self._rest)  # whole by itself; the beginning of a field's line is what a cut has left
+            self._process_line(self._rest)  # whole by itself; the beginning of a field's line is what a cut has left
         if self._unframed:
             yield ServerEvent(UNFRAMED, b"\n".join(self._unframed))
 
@@ -147,7 +147,7 @@ class EventParser:
         lines[-1] += held
         return lines
 
-    def _take(self, line: bytes) -> ServerEvent | None:
+    def _process_line(self, line: bytes) -> ServerEvent | None:
         if not line:
             return self._end()
         self._size += len(line)
@@ -224,7 +224,7 @@ async def promptly(items: AsyncIterator[T], first: float, between: float | None 
         wait = BETWEEN_BYTES if between is None else between
 
 
-def joined(events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+def join_texts(events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
     """Yield the events of one read with neighbouring pieces of text as one: each piece costs its way to the screen.
 
     What came before an error is yielded before it is raised.

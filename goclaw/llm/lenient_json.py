@@ -25,24 +25,24 @@ class Unreadable(ValueError):
     """A text is no JSON, or has more than one meaning."""
 
 
-def read(text: str) -> Any:
+def parse(text: str) -> Any:
     """Return the value that a text stands for.
 
     Raises:
         Unreadable: it has none, or several.
     """
-    value = _read(text.strip())
+    value = _parse(text.strip())
     # Encoded once more: the inside is an object or a list, else the string is what is meant.
     if isinstance(value, str) and value.strip()[:1] in ("{", "["):
         try:
-            inner = _read(value.strip())
+            inner = _parse(value.strip())
         except Unreadable:
             return value
         return inner if isinstance(inner, dict | list) else value
     return value
 
 
-def _read(text: str) -> Any:
+def _parse(text: str) -> Any:
     if len(text) > MAX_CHARS:
         raise Unreadable("too long")
     attempts = [text, _TRAILING.sub(lambda found: found.group(1) or "", text)]

@@ -45,7 +45,7 @@ Key = tuple[str, str]
 _read: dict[Key, ModelRow] = {}
 
 
-def listed(provider: str, name: str, at: float) -> ModelRow:
+def find_model(provider: str, name: str, at: float) -> ModelRow:
     """Return the row of a model; an empty one for an unknown model.
 
     `at` (epoch seconds) chooses among prices that change; of prices that grow with the prompt the smallest counts.

@@ -45,7 +45,7 @@ from goclaw.llm.encoded import (
     caption,
     with_conversation,
 )
-from goclaw.llm.failures import UNREADABLE, classify, fail, flagged, from_text, piece_of_text
+from goclaw.llm.failures import UNREADABLE, classify, fail, flag_errors, from_text, piece_of_text
 from goclaw.llm.http_streams import promptly
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
@@ -88,7 +88,7 @@ class OllamaAnswer:
         self._calls: list[ToolCall] = []
         self._last: Mapping[str, Any] | None = None
 
-    def take(self, part: Mapping[str, Any]) -> Iterator[ModelEvent]:
+    def decode(self, part: Mapping[str, Any]) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds."""
         self.begun = True
         message = part.get("message") or {}
@@ -170,7 +170,7 @@ class OllamaModel:
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
+        return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """Return an estimate: the protocol has no count."""
@@ -191,7 +191,7 @@ class OllamaModel:
                 )
                 async with aclosing(parts), aclosing(promptly(parts, self._ports.first_byte)) as prompt:
                     async for part in prompt:
-                        for event in answer.take(part):
+                        for event in answer.decode(part):
                             yield event
         if not self._served.facts.answered:
             self._served.learn(answered=True)

@@ -21,7 +21,7 @@ from goclaw.llm.base import (
     ThinkingDelta,
     Usage,
 )
-from goclaw.llm.failures import error_in, fail, from_object, piece_of_text, unframed
+from goclaw.llm.failures import error_in, fail, from_object, parse_object, piece_of_text
 from goclaw.llm.finish_reasons import FAILED, stop_of
 from goclaw.llm.http_streams import UNFRAMED, ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
@@ -56,7 +56,7 @@ class OpenAIAnswer:
         self.ended = False
         """The server has sent its last frame."""
 
-    def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
+    def decode_all(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
         """Yield the additions of the stream's next events."""
         for frame in frames:
             if frame.data == DONE:
@@ -65,19 +65,19 @@ class OpenAIAnswer:
             if frame.name == UNFRAMED:
                 yield from self._whole(frame.data)
             else:
-                yield from self.take(orjson.loads(frame.data))
+                yield from self.decode(orjson.loads(frame.data))
 
     def _whole(self, data: bytes) -> Iterator[ModelEvent]:
         """Yield the answer that came as one object in place of a stream."""
         if self._stop or self.ended or not data.strip():
             return  # behind a whole answer it means nothing
-        found = unframed(self._spec, data)
+        found = parse_object(self._spec, data)
         if not found.get("choices"):
             raise from_object(self._spec, error_in(found) or found)
-        yield from self.take(found)
+        yield from self.decode(found)
         self.ended = True  # whole, also without a reason
 
-    def take(self, chunk: dict[str, Any]) -> Iterator[ModelEvent]:
+    def decode(self, chunk: dict[str, Any]) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.
 
         Raises:

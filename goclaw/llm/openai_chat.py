@@ -37,16 +37,16 @@ from goclaw.llm.encoded import (
     EncodedMessages,
     EncodedTools,
     Pictures,
+    add_reminder,
     again_without_pictures,
     alternating,
+    answer_results,
     caption,
     clean,
-    reminded,
-    results_answered,
     with_conversation,
 )
-from goclaw.llm.failures import flagged, reading
-from goclaw.llm.http_streams import joined, post, read_events, settle
+from goclaw.llm.failures import flag_errors, reading
+from goclaw.llm.http_streams import drain, join_texts, post, read_events
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, OpenAIAnswer
 from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
 from goclaw.llm.served import ServedModel, WindowOrigin
@@ -93,7 +93,7 @@ class OpenAIChatModel(KnownModel):
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
+        return aclosing(flag_errors(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """Return an estimate: the protocol has no count."""
@@ -143,7 +143,7 @@ class OpenAIChatModel(KnownModel):
 
     def _record_error(self, error: ModelError) -> None:
         """Note the facts that an error shows; a local server that has answered before and is away now is restarting."""
-        self.hear(error)
+        self.learn_from(error)
         refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
         if error.kind is ModelErrorKind.NETWORK and refused and self._served.facts.answered:
             error.kind = ModelErrorKind.LOADING
@@ -157,12 +157,12 @@ class OpenAIChatModel(KnownModel):
             with reading(self.spec):
                 async with aclosing(read_events(response)) as reads:
                     async for frames in reads:
-                        for event in joined(answer.read(frames)):
+                        for event in join_texts(answer.decode_all(frames)):
                             yield event
                         if answer.ended:
                             break
                 finished = answer.finish()
-            await settle(response)
+            await drain(response)
             yield finished
 
     def _head(self, request: Request, known: ServedModel) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class OpenAIChatModel(KnownModel):
         if self._is_strict or self._server.local:
             request = replace(request, messages=alternating(request.messages))
         if self._is_strict:
-            messages = results_answered(reminded(request.messages, request.reminder))
+            messages = answer_results(add_reminder(request.messages, request.reminder))
             request = replace(request, messages=messages, reminder="")
         return await with_conversation(head, request, self._messages, self._tools)
 

@@ -9,7 +9,7 @@ import orjson
 
 from goclaw.common.config.schema import ProviderSettings
 from goclaw.common.config.servers import SERVERS, place_of
-from goclaw.common.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
+from goclaw.common.net.client import KEY_REFUSED, PASSING, parse_retry_after, quoted_error, read_whole
 from goclaw.errors import TranscriptionError
 from goclaw.llm.transcription import Recording, TranscriberPart, TranscriberPorts
 
@@ -70,7 +70,7 @@ class OpenAITranscriber:
             raise TranscriptionError(f"{self.spec} refused the key; check providers.{provider}.api_key")
         message = f"{self.spec} answered HTTP {status}{quoted_error(body)}"
         if status in PASSING:
-            raise _Passing(message, wanted_pause(response.headers))
+            raise _Passing(message, parse_retry_after(response.headers))
         raise TranscriptionError(message)
 
 

@@ -15,7 +15,7 @@ from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
-from goclaw.llm.failures import fail, flagged
+from goclaw.llm.failures import fail, flag_errors
 from goclaw.llm.http_streams import promptly
 from goclaw.llm.known_providers import unknown
 from goclaw.llm.token_counts import estimate_request
@@ -41,7 +41,7 @@ class PydanticAIModel(KnownModel):
         Raises:
             ConfigError: pydantic-ai does not know the provider, or it lacks a key; only then can that be known.
         """
-        return aclosing(flagged(self._events(request)))
+        return aclosing(flag_errors(self._events(request)))
 
     async def count(self, request: Request) -> int:
         """Return an estimate."""

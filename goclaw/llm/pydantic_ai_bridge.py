@@ -113,7 +113,7 @@ class Bridge:
         parameters = ModelRequestParameters(function_tools=tools)
         history = await self._history(request)
         begun = False
-        with translated(self._spec):
+        with translate_errors(self._spec):
             # Entering the model makes its HTTP client end with the block; nothing else would close it.
             async with (
                 self._model,
@@ -138,7 +138,7 @@ class Bridge:
             message = as_offered(spoken, request.tools)
             if isinstance(message, AssistantMessage):
                 for pictured in seen:
-                    self._say(pictured, history, request)
+                    self._append(pictured, history, request)
                 seen = []
                 history.append(self._response(message))
                 continue
@@ -154,17 +154,17 @@ class Bridge:
                     seen.append(UserPromptPart([caption(message), *shown]))
             else:
                 for pictured in seen:  # behind all results of the answer: they belong together
-                    self._say(pictured, history, request)
+                    self._append(pictured, history, request)
                 seen = []
                 part = UserPromptPart(await self._content(message))
-            self._say(part, history, request)
+            self._append(part, history, request)
         for pictured in seen:
-            self._say(pictured, history, request)
+            self._append(pictured, history, request)
         if request.reminder:
-            self._say(UserPromptPart(request.reminder), history, request)
+            self._append(UserPromptPart(request.reminder), history, request)
         return history
 
-    def _say(self, part: UserPromptPart | ToolReturnPart, history: list[ModelMessage], request: Request) -> None:
+    def _append(self, part: UserPromptPart | ToolReturnPart, history: list[ModelMessage], request: Request) -> None:
         """Add content by others than the model to the history; it joins the last entry, unless that is an answer."""
         if history and isinstance(history[-1], ModelRequest):
             history[-1].parts = [*history[-1].parts, part]
@@ -252,7 +252,7 @@ def events_of(event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
 
 
 @contextmanager
-def translated(spec: str) -> Iterator[None]:
+def translate_errors(spec: str) -> Iterator[None]:
     """Turn the library's errors into `ModelError`."""
     try:
         yield

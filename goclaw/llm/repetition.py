@@ -27,7 +27,7 @@ class Repetition:
         self._thought: list[str] = []
         self._new = 0
 
-    def found(self, event: ModelEvent) -> bool:
+    def add(self, event: ModelEvent) -> bool:
         """Add a piece, and return whether the answer repeats itself by now."""
         match event:
             case TextDelta(text):
@@ -47,9 +47,9 @@ class Repetition:
         pieces[:] = ["".join(pieces)]
         return repeats(pieces[0]) or counts_up(pieces[0])
 
-    def ended(self, spec: str) -> Finished:
+    def finish(self, spec: str) -> Finished:
         """Return the answer as far as it was written, without the repetition."""
-        return Finished(AssistantMessage(shortened("".join(self._said))), Usage(), Stop.REPETITION, spec)
+        return Finished(AssistantMessage(shorten("".join(self._said))), Usage(), Stop.REPETITION, spec)
 
 
 def repeats(text: str) -> bool:
@@ -87,7 +87,7 @@ def counts_up(text: str) -> bool:
     return True
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text with what its end repeats standing there once."""
     period = _period(text)
     if not period:

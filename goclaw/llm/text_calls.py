@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from goclaw.common.core.records import record
-from goclaw.llm.lenient_json import Unreadable, end_of, read
+from goclaw.llm.lenient_json import Unreadable, end_of, parse
 
 MAX_CALLS = 32
 """Calls of one answer; a longer list is not read."""
@@ -365,7 +365,7 @@ class _Scan:
         if end < 0:
             return False
         try:
-            value = read(self.text[self.at : end])
+            value = parse(self.text[self.at : end])
         except Unreadable:
             return False
         self.at = end
@@ -430,7 +430,7 @@ def _call_of(value: Any) -> WrittenCall | None:
     arguments = value[given[0]]
     if isinstance(arguments, str):
         try:
-            arguments = read(arguments) if arguments.strip() else {}
+            arguments = parse(arguments) if arguments.strip() else {}
         except Unreadable:
             return None
     if arguments is None:

@@ -44,7 +44,7 @@ class ThinkingTags:
         self._is_split = False
         self._may_be_unopened = True
 
-    def take(self, event: ModelEvent) -> Iterator[ModelEvent]:
+    def process(self, event: ModelEvent) -> Iterator[ModelEvent]:
         """Yield the events in the place of one."""
         match event:
             case TextDelta(text) if self._is_begun and not self._held and "<" not in text:
@@ -52,7 +52,7 @@ class ThinkingTags:
                 yield event
             case TextDelta(text):
                 self._held += text
-                yield from self._read()
+                yield from self._scan()
             case Restarted():
                 self.__init__()  # type: ignore[misc]  # everything begins anew
                 yield event
@@ -62,20 +62,20 @@ class ThinkingTags:
             case _:
                 yield event
 
-    def _read(self) -> Iterator[ModelEvent]:
+    def _scan(self) -> Iterator[ModelEvent]:
         while True:
             before = (self._held, self._closing, self._is_begun)
             if self._closing:
                 yield from self._think()
             elif not self._is_begun:
-                self._begin()
+                self._find_start()
             else:
                 yield from self._speak()
             if not self._held or (self._held, self._closing, self._is_begun) == before:
                 return
 
-    def _begin(self) -> None:
-        """Look whether the answer begins with thinking."""
+    def _find_start(self) -> None:
+        """Find out whether the answer starts with thinking."""
         text = self._held.lstrip()
         opening = next((tag for tag in _TAGS if text.startswith(tag)), "")
         if opening:
@@ -144,7 +144,7 @@ def without_thinking(text: str) -> str:
     """Return a whole answer's text without the thinking in it."""
     tags = ThinkingTags()
     said: list[str] = []
-    for event in (*tags.take(TextDelta(text)), *tags._rest()):
+    for event in (*tags.process(TextDelta(text)), *tags._rest()):
         if isinstance(event, Restarted):
             said.clear()
         elif isinstance(event, TextDelta):

@@ -17,7 +17,7 @@ from uuid import uuid4
 import orjson
 
 from goclaw.llm.base import INVALID_JSON
-from goclaw.llm.lenient_json import Unreadable, read
+from goclaw.llm.lenient_json import Unreadable, parse
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def read_arguments(written: str, given: object = None) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     try:
-        value = read(written)
+        value = parse(written)
     except Unreadable:
         return {INVALID_JSON: written}
     if not isinstance(value, dict):

@@ -176,7 +176,7 @@ class MemoryPort(Protocol):
         """Return the files that are searched for `actor_key`, sorted by path."""
         ...
 
-    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+    async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         """Return the best passages of conversations, at most `limit`, and within `memory.budget`.
 
         Messages stored before the call are found, unless a large backlog waits for indexing.
@@ -242,7 +242,7 @@ class NoMemory:
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
         return ()
 
-    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+    async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         return TranscriptResults("keyword", ())
 
     async def talks(self) -> Sequence[Talk]:

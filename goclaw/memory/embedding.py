@@ -47,7 +47,7 @@ class Embedders:
     open: Opener
 
 
-def configured(config: Config, clock: Clock) -> Embedders:
+def select_embedders(config: Config, clock: Clock) -> Embedders:
     """Return the embedders of the catalogue that the configuration selects."""
     return Embedders(partial(choose_embedder, config), partial(open_embedder, config=config, clock=clock))
 
@@ -100,7 +100,7 @@ class Embedding:
         finally:
             await self._end_query()
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until it is open."""
         self._wanted.set()
         await self._open.wait()

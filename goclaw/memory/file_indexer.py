@@ -135,7 +135,7 @@ class FileIndexer:
         self._clock = clock or RealClock()
         self._workspaces: dict[str, _Swept] = {}
 
-    def changed(self, workspace: Workspace) -> None:
+    def on_change(self, workspace: Workspace) -> None:
         """Note that something may have changed: the next `fresh` sweeps."""
         self._swept(workspace).changed = True
 
@@ -184,7 +184,7 @@ class FileIndexer:
         for owner, portion in due.portions:
             # We read while SQLite writes: they need not wait for each other.
             async with background(self._write(name, ready), "memory files") as writing:
-                found = await self._read(workspace.seen_by(owner), portion, known)
+                found = await self._read_files(workspace.seen_by(owner), portion, known)
                 await writing
             ready = _Ready()
             for entry, read in found:
@@ -215,11 +215,13 @@ class FileIndexer:
                 entries += await workspace.seen_by(key).walk([f"{USERS}/{escape(key)}/**/*.md"], left)
         return entries
 
-    async def _read(
+    async def _read_files(
         self, workspace: Workspace, entries: Sequence[GlobMatch], known: _Known
     ) -> list[tuple[GlobMatch, _Read | ToolError]]:
         readers = {
-            entry.path: partial(_read, entry=entry, known=known.get(entry.path, (None, ""))[1], now=self._clock.now())
+            entry.path: partial(
+                _read_file, entry=entry, known=known.get(entry.path, (None, ""))[1], now=self._clock.now()
+            )
             for entry in entries
         }
         return list(zip(entries, await workspace.use_each(readers), strict=True))
@@ -283,7 +285,7 @@ def _portions(entries: Sequence[GlobMatch]) -> Iterator[tuple[str, Sequence[Glob
         yield owner, portion
 
 
-def _read(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Read:
+def _read_file(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Read:
     """Return the file as passages, or only its version when its content has the SHA-256 `known`. Runs in a thread."""
     found = opened.stat
     if found.version.inode != entry.inode:

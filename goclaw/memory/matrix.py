@@ -66,7 +66,7 @@ class Matrix:
         for portion in self._portions:
             if portion.width == query.shape[1]:
                 portion.search(query, places, best)
-        return best.found()
+        return best.sort()
 
     def _add(self, units: Sequence[Embedded]) -> None:
         width = self._portions[0].width if self._portions else len(units[0].vector)
@@ -183,7 +183,7 @@ class _Best:
         self._first = np.concatenate((self._first, first[better]))[chosen]
         self._last = np.concatenate((self._last, last[better]))[chosen]
 
-    def found(self) -> list[tuple[int, int, float]]:
+    def sort(self) -> list[tuple[int, int, float]]:
         order = np.lexsort((-self._last, -self._first, -self._similar))
         columns = (self._first, self._last, self._similar)
         return list(zip(*(column[order].tolist() for column in columns), strict=True))

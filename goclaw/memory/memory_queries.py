@@ -136,7 +136,7 @@ class MemoryQueries:
             raise StateError(
                 f"the query cannot be read; run {daemon_command('restart')}, so that both have the same version"
             ) from error
-        return {"heard": HEARD.to_data(await self.memory.heard(wanted, question.limit or QUOTES))}
+        return {"heard": HEARD.to_data(await self.memory.search_transcripts(wanted, question.limit or QUOTES))}
 
     async def _search(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:
         limit = question.limit or self.settings.max_results
@@ -147,7 +147,9 @@ class MemoryQueries:
             return answer
         try:
             sessions = list(self._sessions(actor, await self.memory.talks(), everybody=question.everybody))
-            heard = await self.memory.heard(TranscriptQuery(question.query, sessions), question.limit or QUOTES)
+            heard = await self.memory.search_transcripts(
+                TranscriptQuery(question.query, sessions), question.limit or QUOTES
+            )
         except ToolError as error:
             return {**answer, "left_out": str(error)}
         quotes = [asdict(replace(quote, lines=tuple(quote.lines))) for quote in heard.quotes]
@@ -178,7 +180,7 @@ COUNTS = frozenset({"files", "conversations", "passages", "embedded", "to_embed"
 """Fields of `MemoryStatus` that count notes and conversations of all users, which are for admins."""
 
 
-def quoted(text: str) -> str:
+def quote_lines(text: str) -> str:
     """Return an untrusted text with its further lines indented, so that none passes for one of ours."""
     return "\n    ".join(text.splitlines())
 

@@ -128,7 +128,7 @@ def match_expressions(query: str) -> Iterator[str]:
 
     Every term is quoted, so that no text is a syntax error; a query without a single word or symbol yields none.
     """
-    terms = _read(query)
+    terms = _split_terms(query)
     if terms:
         yield " OR ".join(_spellings(term) for term in terms)
     beginnings = [term for term in terms if len(term) >= PREFIX_LENGTH and term.isalnum()]
@@ -138,7 +138,7 @@ def match_expressions(query: str) -> Iterator[str]:
 
 def term_expressions(query: str) -> list[str]:
     """Return an FTS5 expression for each term of `query`, for a search that weighs the terms itself (`ranking`)."""
-    return [_spellings(term) for term in _read(query)]
+    return [_spellings(term) for term in _split_terms(query)]
 
 
 def part_expressions(query: str) -> list[str]:
@@ -153,7 +153,7 @@ def part_expressions(query: str) -> list[str]:
     return [_quote(term) for term in dict.fromkeys(terms)][:QUERY_TERMS]
 
 
-def _read(query: str) -> list[str]:
+def _split_terms(query: str) -> list[str]:
     """Return the terms of any text, each once, bounded in number."""
     return list(dict.fromkeys(_query_terms(sayable(query))))[:QUERY_TERMS]
 
@@ -241,7 +241,7 @@ _SPACES = re.compile(r"(\s+)")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Return the text in the normal form for comparisons."""
     return " ".join(respelt(unicodedata.normalize("NFKC", text)).casefold().split())
 

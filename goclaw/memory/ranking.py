@@ -103,7 +103,7 @@ class Ranked:
     """The best similarity over the lists of vectors; 0 when no list has the place."""
 
 
-def weighed(postings: Sequence[Collection[int]], size: int) -> list[Term]:
+def weigh(postings: Sequence[Collection[int]], size: int) -> list[Term]:
     """Return the terms of a query with their weights, from their postings among `size` passages.
 
     A term that occurs nowhere keeps its weight: with it, every hit answers only part of the query, and the vectors
@@ -161,7 +161,7 @@ def named_speaker(query_words: Collection[str], speakers: Iterable[str]) -> str:
     return named.pop() if len(named) == 1 else ""
 
 
-def ranked(
+def rank(
     places: Iterable[int],
     passages: Mapping[int, RankedPassage],
     terms: Sequence[Term],

@@ -20,7 +20,7 @@ from goclaw.memory.query_terms import (
     candidate_expression,
     longest_piece,
     match_expressions,
-    normalised,
+    normalise,
     part_expressions,
     sayable,
     stands_in,
@@ -36,8 +36,8 @@ from goclaw.memory.ranking import (
     candidates,
     named_speaker,
     of_windows,
-    ranked,
-    weighed,
+    rank,
+    weigh,
 )
 
 NEAR = 0.25
@@ -98,7 +98,7 @@ def ranked_places(
     speakers = {known[place].speaker for place in places if place in known}
     wish = Wish(named_times(said, today), named_speaker(_WORD.findall(said), speakers))
     beside = BESIDE_NOTES if corpus == "note" else 1.0
-    return ranked(places, known, terms, [near], wish, scope.usual, beside)
+    return rank(places, known, terms, [near], wish, scope.usual, beside)
 
 
 def is_weak(hit: Ranked) -> bool:
@@ -114,7 +114,7 @@ def _weighed_terms(connection: sqlite3.Connection, corpus: Corpus, query: str, s
     found = [*words, *(part for part in parts if part and part not in words)]
     if not any(found):
         found += postings(connection, corpus, list(match_expressions(query))[1:], scope)
-    return weighed(found, scope.passages)
+    return weigh(found, scope.passages)
 
 
 Table = Literal["words", "parts"]
@@ -169,14 +169,14 @@ def phrase_places(connection: sqlite3.Connection, corpus: Corpus, phrase: str, s
     A phrase without any word is searched for in every text of the scope.
     """
     phrase = sayable(phrase)
-    wanted = normalised(phrase)
+    wanted = normalise(phrase)
     expression = candidate_expression(phrase)
     if not wanted:
         return []
     statement, asked = (_MATCHING, expression) if expression else (_CONTAINING, longest_piece(phrase))
     found: list[int] = []
     for place, text in _latest(connection, statement.format(corpus=corpus), asked, scope.ranges):
-        if scope.has(place) and stands_in(wanted, normalised(text)):
+        if scope.has(place) and stands_in(wanted, normalise(text)):
             found.append(place)
             if len(found) == PHRASE_DEPTH:
                 break

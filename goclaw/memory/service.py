@@ -20,7 +20,7 @@ from goclaw.common.config.state import NOTES, private_paths
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.records import record
-from goclaw.common.core.supervise import background, ends_within, keep_running
+from goclaw.common.core.supervise import background, ends_within, run_with_restarts
 from goclaw.common.workspace import Workspace
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts
@@ -35,14 +35,14 @@ from goclaw.memory.base import (
     TranscriptResults,
 )
 from goclaw.memory.dates import moment
-from goclaw.memory.embedding import Embedders, configured
+from goclaw.memory.embedding import Embedders, select_embedders
 from goclaw.memory.file_indexer import FileIndexer, WorksIn, everywhere, name_of
 from goclaw.memory.index import database, notes, talk, text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.searching import ranked_places
 from goclaw.memory.transcript_indexer import TranscriptIndexer, TranscriptSource
 from goclaw.memory.vector_search import VectorSearch
-from goclaw.memory.watching import watched
+from goclaw.memory.watching import watch
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Memory:
         """
         self.use(workspace)
 
-        async def found() -> NoteResults:
+        async def find() -> NoteResults:
             await self._if_writable(self._fresh(workspace))
             scope = await self._index.read(partial(notes.scope, workspace=name_of(workspace), actor_key=actor_key))
             near = await self._vector_search.near("note", query, scope)
@@ -120,7 +120,7 @@ class Memory:
 
             return await self._index.read(hits)
 
-        return await self._run_or_rebuild(found)
+        return await self._run_or_rebuild(find)
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
         """List files: see `MemoryPort.files`.
@@ -130,21 +130,21 @@ class Memory:
         """
         self.use(workspace)
 
-        async def listed() -> list[MemoryFile]:
+        async def list_files() -> list[MemoryFile]:
             await self._if_writable(self._fresh(workspace))
             return await self._index.read(partial(notes.files, workspace=name_of(workspace), actor_key=actor_key))
 
-        return await self._run_or_rebuild(listed)
+        return await self._run_or_rebuild(list_files)
 
-    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
-        """Search conversations: see `MemoryPort.heard`.
+    async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+        """Search conversations: see `MemoryPort.search_transcripts`.
 
         Raises:
             StateError: the index cannot be read.
         """
-        transcript_indexer = self._heard_by()
+        transcript_indexer = self._require_transcript_indexer()
 
-        async def found() -> TranscriptResults:
+        async def find() -> TranscriptResults:
             await self._if_writable(transcript_indexer.catch_up(alone=self._alone))
             deleted = dict(transcript_indexer.deleted)
             scope = await self._index.read(partial(talk.scope, wanted=wanted, deleted=deleted))
@@ -160,7 +160,7 @@ class Memory:
 
             return await self._index.read(quotes)
 
-        return await self._run_or_rebuild(found)
+        return await self._run_or_rebuild(find)
 
     async def talks(self) -> Sequence[Talk]:
         """List conversations: see `MemoryPort.talks`.
@@ -168,13 +168,13 @@ class Memory:
         Raises:
             StateError: the index cannot be read.
         """
-        transcript_indexer = self._heard_by()
+        transcript_indexer = self._require_transcript_indexer()
 
-        async def known() -> list[Talk]:
+        async def list_talks() -> list[Talk]:
             await self._if_writable(transcript_indexer.catch_up(alone=self._alone))
             return await self._index.read(talk.talks)
 
-        return await self._run_or_rebuild(known)
+        return await self._run_or_rebuild(list_talks)
 
     async def forget(self) -> bool:
         """Remove deleted conversations: see `MemoryPort.forget`."""
@@ -218,17 +218,17 @@ class Memory:
     async def run(self) -> None:
         """Run the background work until cancelled."""
         if self._alone:
-            await self._vector_search.hold()
+            await self._vector_search.maintain()
             return
         await self._clock.sleep(START_AFTER)
-        await self._begin()
+        await self._start()
         async with asyncio.TaskGroup() as group:
             for name, work in self._work().items():
-                group.create_task(keep_running(name, work, self._clock), name=name)
+                group.create_task(run_with_restarts(name, work, self._clock), name=name)
             while True:
                 searched = await self._watch.get()
                 name = f"memory files of {searched.root}"
-                group.create_task(keep_running(name, partial(self._follow, searched), self._clock), name=name)
+                group.create_task(run_with_restarts(name, partial(self._follow, searched), self._clock), name=name)
 
     async def _clear(self) -> None:
         """Remove the rest of a rebuild after its process was killed: it contains words, too."""
@@ -237,7 +237,7 @@ class Memory:
                 await asyncio.to_thread(database.discard_unfinished, self._path)
                 self._cleared = True
 
-    async def _begin(self) -> None:
+    async def _start(self) -> None:
         """Remove the rest of the last run, and apply the configuration."""
         await self._clear()
         await self._if_writable(self._run_or_rebuild(partial(self._index.write, text_vectors.follow_nothing)))
@@ -250,7 +250,7 @@ class Memory:
     def _work(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the tasks that are restarted when they fail, by name."""
         work: dict[str, Callable[[], Awaitable[None]]] = {
-            "memory embedder": self._vector_search.hold,
+            "memory embedder": self._vector_search.maintain,
             "memory vectors": partial(self._run_or_rebuild, self._vector_search.fill),
             "memory index": self._remake_on_request,
         }
@@ -260,7 +260,7 @@ class Memory:
         """Sweep a workspace whenever something changes in it."""
         async with (
             self._workspace(searched) as workspace,
-            watched(workspace, self._config.memory.paths, self._clock, partial(self._sweep, workspace)),
+            watch(workspace, self._config.memory.paths, self._clock, partial(self._sweep, workspace)),
         ):
             await asyncio.Event().wait()
 
@@ -281,7 +281,7 @@ class Memory:
 
     async def _drop_talk(self) -> bool:
         """Remove conversations that are not to be searched (any more). Returns False if the file still has words."""
-        if not await self._index.read(talk.seen):
+        if not await self._index.read(talk.highest_row):
             await self._index.drop_broken()
             return True
         for session in await self._index.read(talk.extents):
@@ -290,7 +290,7 @@ class Memory:
         gone = await self._index.rewrite()
         if gone:
             # Last: whatever is stored meanwhile, all of this is done again.
-            await self._index.write(talk.begin_anew)
+            await self._index.write(talk.restart)
         return gone
 
     async def _remake_on_request(self) -> None:
@@ -343,7 +343,7 @@ class Memory:
         if not self._config.memory.transcripts:
             yield "conversations are not searched: memory.transcripts is false"
 
-    def _heard_by(self) -> TranscriptIndexer:
+    def _require_transcript_indexer(self) -> TranscriptIndexer:
         if self._transcript_indexer is None:
             raise ToolError(NO_TRANSCRIPTS)
         return self._transcript_indexer
@@ -375,7 +375,7 @@ def _progress(connection: sqlite3.Connection) -> list[str]:
     if missing is None:
         return []
     begin, end = (moment(at).strftime("%Y-%m-%d %H:%M") for at in missing)
-    done = 100 * talk.seen(connection) // max(1, talk.newest_seen(connection))
+    done = 100 * talk.highest_row(connection) // max(1, talk.newest_seen(connection))
     return [f"conversations are being indexed ({done} %): messages from {begin} to {end} UTC cannot be found yet"]
 
 
@@ -402,7 +402,7 @@ async def open_memory(
         yield NoMemory(path)
         return
     async with open_index(path) as index:
-        chosen = embedders or configured(config, clock)
+        chosen = embedders or select_embedders(config, clock)
         memory = Memory(path, index, config, clock, feed, chosen, alone=alone, works_in=works_in)
         async with background(memory.run(), "memory"):
             yield memory

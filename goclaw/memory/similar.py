@@ -11,7 +11,7 @@ from typing import Protocol
 
 from goclaw.memory.index import text_vectors
 from goclaw.memory.index.database import IndexFile
-from goclaw.memory.index.schema import Corpus, Scope, merged
+from goclaw.memory.index.schema import Corpus, Scope, merge
 from goclaw.memory.index.text_vectors import Embedded
 
 
@@ -34,7 +34,7 @@ class LoadedVectors:
     """The generation of the index that they were read from."""
     corpora: Mapping[Corpus, Held]
     followed: dict[Corpus, int] = field(default_factory=dict)
-    """The last followed step of `text_vectors.touched`, by corpus."""
+    """The last followed step of `text_vectors.list_touches`, by corpus."""
 
 
 class Similar:
@@ -64,7 +64,7 @@ class Similar:
                 return
             for corpus, matrix in loaded.corpora.items():
                 ranges, step = await self._index.read(
-                    partial(text_vectors.touched, corpus=corpus, after=loaded.followed[corpus])
+                    partial(text_vectors.list_touches, corpus=corpus, after=loaded.followed[corpus])
                 )
                 if ranges:
                     await self._renew(loaded, matrix, corpus, ranges)
@@ -78,7 +78,7 @@ class Similar:
                 for corpus, step in loaded.followed.items():
                     await self._index.write(partial(text_vectors.forget_touched, corpus=corpus, up_to=step))
 
-    async def take(self, model: str, texts: Collection[bytes]) -> None:
+    async def load(self, model: str, texts: Collection[bytes]) -> None:
         """Load the vectors just stored for these texts (by SHA-256), if their model is the one in use."""
         async with self._changing:
             loaded = self._loaded
@@ -87,7 +87,7 @@ class Similar:
             for corpus, matrix in loaded.corpora.items():
                 found = await self._index.read(partial(text_vectors.units_of, corpus=corpus, model=model, texts=texts))
                 if found:
-                    await self._renew(loaded, matrix, corpus, merged((unit.first, unit.last) for unit in found))
+                    await self._renew(loaded, matrix, corpus, merge((unit.first, unit.last) for unit in found))
 
     async def nearest(
         self, model: str, corpus: Corpus, vector: bytes, scope: Scope, depth: int

@@ -88,7 +88,7 @@ class TranscriptSource(Protocol):
         """Return all sessions, each with its first and its last row."""
         ...
 
-    async def said_at(self, row: int) -> float | None:
+    async def time_of(self, row: int) -> float | None:
         """Return when the row with this number was stored; None if there is no such row."""
         ...
 
@@ -191,7 +191,7 @@ class TranscriptIndexer:
             self._portions = self._portions + 1 if rows else 0
             if not rows:
                 return False
-            said = [said_of(row, self._echoes) for row in rows]
+            said = [searchable_part(row, self._echoes) for row in rows]
             if await self._index.write(partial(self._put, said=said, newest=False)):
                 self._seen = rows[-1].row
             return True
@@ -203,14 +203,14 @@ class TranscriptIndexer:
                 end = await self._feed.end() if self._portions > 1 else 0
                 if end - self._seen <= BACKLOG:
                     return False
-                at = await self._feed.said_at(end - BACKLOG // 2)
-                begin = partial(talk.begin_newest, row=end - BACKLOG // 2, at=at or self._clock.now())
+                at = await self._feed.time_of(end - BACKLOG // 2)
+                begin = partial(talk.index_newest, row=end - BACKLOG // 2, at=at or self._clock.now())
                 await self._index.write(begin)
                 self._newest = end - BACKLOG // 2
             rows = await self._feed.after(max(self._newest, self._seen), many=True)
             if not rows:
                 return False
-            said = [said_of(row, self._echoes) for row in rows]
+            said = [searchable_part(row, self._echoes) for row in rows]
             if await self._index.write(partial(self._put, said=said, newest=True)):
                 self._newest = rows[-1].row
             return True
@@ -237,11 +237,11 @@ class TranscriptIndexer:
             self._seen, self._newest = known.seen, known.newest
             # Queried last: rows stored meanwhile must not look like another database's.
             there = await self._feed.extents()
-            at = await self._feed.said_at(self._seen)
+            at = await self._feed.time_of(self._seen)
             strange = _of_another_database(self._seen, known.extents, there) or at not in (None, known.seen_at)
             if strange:
                 log.warning("the memory index is of another database: it takes all conversations in anew")
-                await self._begin_anew({*known.extents, *known.newest_extents})
+                await self._restart({*known.extents, *known.newest_extents})
             self._compared = generation
         if strange:
             self._leftovers = True
@@ -264,11 +264,11 @@ class TranscriptIndexer:
                 return True
         return False
 
-    async def _begin_anew(self, known: Collection[str]) -> None:
+    async def _restart(self, known: Collection[str]) -> None:
         for session in known:
             while await self._index.write(partial(talk.forget, session=session)):
                 pass
-        await self._index.write(talk.begin_anew)
+        await self._index.write(talk.restart)
         self._seen = self._newest = 0
 
 
@@ -285,7 +285,7 @@ class _Known:
 
 def _load_known(connection: sqlite3.Connection) -> _Known:
     return _Known(
-        talk.seen(connection),
+        talk.highest_row(connection),
         talk.seen_at(connection),
         talk.newest_seen(connection),
         talk.extents(connection),
@@ -293,7 +293,7 @@ def _load_known(connection: sqlite3.Connection) -> _Known:
     )
 
 
-def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
+def searchable_part(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
     """Return the searchable part of a row; its text may be empty."""
     text, speaker, sender, heading = row.text, AGENT, "", ""
     match row.role:

@@ -75,8 +75,8 @@ class VectorSearch:
         """The embedder of the vectors in use, while another one's are made."""
         self._filling = Backfilling(index, self._embedding, self._similar, clock, self._beside, shared)
 
-    async def hold(self) -> None:
-        """Find the embedder when it is needed, and hold it: for a background task."""
+    async def maintain(self) -> None:
+        """Open the embedder when it is needed, and keep it open: for a background task."""
         await self._embedding.run()
 
     async def fill(self) -> None:
@@ -100,7 +100,7 @@ class VectorSearch:
         served = await self._serving() if self._alone else self._similar.model
         count = self._filling.count
         if not name and served:
-            count = await self._filling.counted(served)
+            count = await self._filling.count_units(served)
         coming = name if served and name not in ("", served) else ""
         trouble = LOOKING if self._embedding.is_looking else self._embedding.trouble
         return Standing(served, coming, trouble, count)
@@ -228,7 +228,7 @@ class Backfilling:
             StateError: the disk refuses.
         """
         while True:
-            await self._embedding.opened()
+            await self._embedding.wait_until_open()
             self._index.written.clear()
             if await self._fill(self._embedding.name):
                 await self._tidy(self._embedding.name)
@@ -251,12 +251,12 @@ class Backfilling:
     async def _fill(self, model: str) -> bool:
         """Embed texts without a vector of the model; return False if its embedder has gone meanwhile."""
         self.filling = False
-        serving = await self._begin(model)
+        serving = await self._register(model)
         async with self._beside(serving) if serving.name != model else nullcontext():
             if not await self._embed_all(model):
                 return False
             if serving.name != model:
-                await self._take_over(model, serving.name)
+                await self._switch(model, serving.name)
         return True
 
     async def _embed_all(self, model: str) -> bool:
@@ -266,7 +266,7 @@ class Backfilling:
             asked = self._clock.monotonic()
             if not self.filling or asked - reported >= REPORT_SECONDS:
                 reported = asked
-                self._count = await self.counted(model)
+                self._count = await self.count_units(model)
                 is_long = self.filling or self._count.units - self._count.embedded >= WORTH_TELLING
                 told = told or is_long
                 level = logging.INFO if is_long else logging.DEBUG
@@ -276,7 +276,7 @@ class Backfilling:
                 return False
             await self._clock.sleep(min(PAUSE * (self._clock.monotonic() - asked), MAX_PAUSE))
         if self.filling or not self._count.units:
-            self._count = await self.counted(model)
+            self._count = await self.count_units(model)
         if self.filling:
             self.filling = False
             took = self._clock.monotonic() - began
@@ -284,7 +284,7 @@ class Backfilling:
             log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *_both_counts(self._count), model, took)
         return True
 
-    async def _begin(self, model: str) -> VectorModel:
+    async def _register(self, model: str) -> VectorModel:
         """Register the model and make the vectors in use available; return the model in use."""
         if self._for != (model, self._index.generation):
             self._for = (model, self._index.generation)
@@ -297,7 +297,7 @@ class Backfilling:
         await self._similar.serve(serving.name)
         return serving
 
-    async def _take_over(self, model: str, former: str) -> None:
+    async def _switch(self, model: str, former: str) -> None:
         """Switch to the model with vectors that are now complete."""
         if self._count.units - self._count.embedded <= LEFT_OUT_AT_MOST * self._count.units:
             await self._index.write(partial(text_vectors.switch, name=model))
@@ -341,7 +341,7 @@ class Backfilling:
         await self._share(model, [(each.session, each.sha256, own[each.sha256]) for each in new])
         kept = {**known, **own}
         await self._index.write(partial(text_vectors.store, model=model, vectors=kept))
-        await self._similar.take(model, list(kept))
+        await self._similar.load(model, list(kept))
         self._gaps[batch.corpus].looked(batch.down_to)
         self._count = Count(min(self._count.embedded + len(kept), self._count.units), self._count.units)
         return True
@@ -361,11 +361,11 @@ class Backfilling:
         if self._shared is None or not of_sessions:
             return
         try:
-            await self._shared.keep(model, of_sessions)
+            await self._shared.store(model, of_sessions)
         except StateError as error:
             log.debug("vectors cannot be kept for others: %s", error)
 
-    async def counted(self, model: str) -> Count:
+    async def count_units(self, model: str) -> Count:
         """Count the units with a vector of the model, and all units."""
         embedded = every = 0
         for corpus in text_vectors.CORPORA:
@@ -388,7 +388,7 @@ class Backfilling:
         after: bytes | None = b""
         while after is not None:
             after = await self._index.write(partial(text_vectors.sweep, after=after, limit=DELETED_AT_ONCE))
-        self._count = await self.counted(model)
+        self._count = await self.count_units(model)
         if self._left_out:
             self._forget_looks()
 

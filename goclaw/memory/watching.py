@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.common.workspace import SHARED, Workspace
 from goclaw.common.workspace.hints import Hints, NothingTold, open_hints
 from goclaw.errors import ToolError
@@ -58,7 +58,7 @@ class WatchedFolders:
 
 
 @asynccontextmanager
-async def watched(
+async def watch(
     workspace: Workspace, paths: Sequence[str], clock: Clock, changed: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[None]:
     """During the block, await `changed` whenever memory files may have changed, and once when watching begins.
@@ -70,7 +70,7 @@ async def watched(
     sources = [*_SOURCES, *paths]
     sources += [f"{SHARED}/{source}" for source in sources] if workspace.shared else []
     watching = _Watching(workspace, sources, clock, changed)
-    async with background(keep_running("watching memory files", watching.run, clock), "watching memory files"):
+    async with background(run_with_restarts("watching memory files", watching.run, clock), "watching memory files"):
         yield
 
 
@@ -115,7 +115,7 @@ class _Watching:
                 if isinstance(error.__cause__, FileNotFoundError):
                     await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
                     continue
-                self._tell(str(error))
+                self._report(str(error))
                 await self._changed()
                 await self._clock.sleep(UNTOLD_SECONDS)
 
@@ -132,13 +132,13 @@ class _Watching:
                 if await folders_to_watch(self._workspace, self._sources) != folders:
                     return
             await self._clock.sleep(LOOK_SECONDS)
-            told = await hints.look()
+            told = await hints.poll()
             paths = [path for path in told if folders.matters(path)]
             if not folders.whole.isdisjoint(paths):
                 return  # a folder that comes again under its old name is another one
             due = bool(paths) or len(told) >= FLOOD
 
-    def _tell(self, why: str) -> None:
+    def _report(self, why: str) -> None:
         if not self._told:
             self._told = True
             extra = {"workspace": str(self._workspace.root), "why": why, "seconds": UNTOLD_SECONDS}

@@ -154,14 +154,14 @@ def wrap_postgres(trigger: Trigger) -> None:
     from goclaw.durable.store.postgres import database, sending  # a daemon on SQLite has no driver of Postgres
 
     room: Any = database
-    sent, result, at_once = room.sent, room.result_of, room.PostgresDatabase._at_once
+    sent, result, at_once = room.send, room.result_of, room.PostgresDatabase._at_once
     names: dict[int, str] = {}
     written: list[str] = []
 
     async def watched_sent(writer: Any, transaction: Any) -> Any:
         cursors = await sent(writer, transaction)
         for cursor, statement in zip(cursors, transaction.statements, strict=True):
-            sql, values = sending.bound(statement)
+            sql, values = sending.bind(statement)
             names[id(cursor)] = event(sql.decode(), values)
         return cursors
 
@@ -180,7 +180,7 @@ def wrap_postgres(trigger: Trigger) -> None:
             trigger.passing(f"{name} {AFTER}")
         return results
 
-    room.sent, room.result_of, room.PostgresDatabase._at_once = watched_sent, watched_result, watched_group
+    room.send, room.result_of, room.PostgresDatabase._at_once = watched_sent, watched_result, watched_group
 
 
 def wrap_network(trigger: Trigger) -> None:

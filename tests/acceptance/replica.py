@@ -35,14 +35,14 @@ def set_clock(ahead: float) -> None:
 def mark_transactions() -> None:
     """Tell Postgres the fence of each transaction, before its statements."""
     room: Any = database
-    sent = room.sent
+    sent = room.send
 
     async def marked(writer: Any, transaction: Any) -> Any:
         fence = transaction.fence
         await writer.execute(_MARK, (f"{fence.epoch} {fence.session}" if fence else "",))
         return await sent(writer, transaction)
 
-    room.sent = marked
+    room.send = marked
 
 
 def check_no_epoch() -> None:

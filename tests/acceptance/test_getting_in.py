@@ -46,7 +46,7 @@ async def test_a_terminal_elsewhere_talks_with_a_token_until_it_is_revoked(
         assert (await home.run("token", "revoke", "laptop")).code == 0
         began = clock.monotonic()
         async with asyncio.timeout(10):
-            heard = [received async for received in client.received()]
+            heard = [received async for received in client.receive()]
         assert clock.monotonic() - began < IN_FORCE_SECONDS
     assert isinstance(heard[-1], Refused) and heard[-1].reason == "denied: the token laptop was revoked"
     with pytest.raises(DaemonRefusal, match="not valid"):

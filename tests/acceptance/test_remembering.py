@@ -103,7 +103,7 @@ async def in_terminal(home: Installation, session: str, *texts: str) -> list[str
         for text in texts:
             await client.submit(text)
         answers = []
-        async for event in client.received():
+        async for event in client.receive():
             if isinstance(event, TurnFinished):
                 answers.append(event.text)
                 if len(answers) == len(texts):

@@ -108,12 +108,12 @@ def test_a_report_goes_on_where_it_was_ended_and_says_the_sums(tmp_path: Path) -
 async def test_the_books_find_a_row_that_is_written_under_an_epoch_that_has_passed(server: Server) -> None:
     async with open_schema(PostgresPlace.of(server.url), RealClock()) as database:
         await asyncio.to_thread(replica_ledger.watch, server)
-        held = await database.take("s")
+        held = await database.acquire("s")
         told, step = f"SELECT set_config('{FENCE}', :f, true)", "INSERT INTO messages (session, turn, step, role, text"
         row = sql(f"{step}, created_at) VALUES ('s', 't', 'user', 'user', 'm1c5 plain', 0)")
         await database.write(sql(told, f=f"{held.epoch} s"), row)
         assert replica_ledger.old_epochs(server) == []
-        again = await database.take("s")
+        again = await database.acquire("s")
         await database.write(sql(told, f=f"{held.epoch} s"), row)
         assert replica_ledger.old_epochs(server) == [f"messages of s: {held.epoch} s, not {again.epoch}"]
         assert replica_ledger.disorder(server) == ["s: m1 before m1"]

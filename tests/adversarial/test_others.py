@@ -57,7 +57,7 @@ async def house(folder: Path) -> AsyncIterator[tuple[World, Core, Path]]:
         async with open_socket(path, core.gateway, world.clock, lambda: ""):
             async with attach(path, ANN) as ann:
                 await ann.send(f"my secret is {SECRET}")
-                async for event in ann.received():
+                async for event in ann.receive():
                     if isinstance(event, TurnFinished):
                         break
             await core.settled()
@@ -103,7 +103,7 @@ async def test_on_the_socket_a_guest_is_told_nothing_of_others(tmp_path: Path) -
 async def test_what_happens_in_a_session_streams_to_its_own_people_only(tmp_path: Path) -> None:
     async with house(tmp_path) as (_, _, path), attach(path, GUEST) as guest, attach(path, ANN) as ann:
         await ann.send("again")
-        async for event in ann.received():
+        async for event in ann.receive():
             if isinstance(event, TurnFinished):
                 break
         assert (await guest.status())["session"] == GUEST

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from telegram.error import NetworkError
 
-from goclaw.channels.telegram.polling import checked as polled
+from goclaw.channels.telegram.polling import parse_updates as polled
 from goclaw.channels.telegram.request import AiohttpRequest
 from goclaw.channels.telegram.updates import Me, inbound_of
 from goclaw.common.core.events import Inbound

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.common.core.diffs import unified
+from goclaw.common.core.diffs import unified_diff
 from goclaw.testing import open_bench
 from goclaw.tools.hooks.base import HookAnswer
 from tests.parts import NoSandbox
@@ -107,9 +107,9 @@ async def test_no_name_of_a_file_is_more_than_a_name(name: str, tmp_path: Path) 
 def test_a_diff_of_what_changed_everywhere_ends_in_time_and_is_true() -> None:
     """Two orders of the same lines: what is longest in common is short, everywhere."""
     before = [str(number % 150) for number in range(30_000)]
-    diff = list(unified(["head", *before, "tail"], ["head", *before[::-1], "tail"], ("now", "then"), 2))
+    diff = list(unified_diff(["head", *before, "tail"], ["head", *before[::-1], "tail"], ("now", "then"), 2))
     assert diff[:4] == ["--- now", "+++ then", "@@ -1,30002 +1,30002 @@", "-head"]
     assert len([line for line in diff if line.startswith("-") and line != "--- now"]) == 30_002
-    small = list(unified(list("abcdefg"), list("abcXefg"), ("now", "then"), 1))
+    small = list(unified_diff(list("abcdefg"), list("abcXefg"), ("now", "then"), 1))
     assert small == ["--- now", "+++ then", "@@ -3,3 +3,3 @@", " c", "-d", "+X", " e"]
-    assert list(unified(["a"], ["a"], ("now", "then"), 1)) == []
+    assert list(unified_diff(["a"], ["a"], ("now", "then"), 1)) == []

@@ -289,7 +289,7 @@ class TerminalWay(Way):
         return attach(app.foundation.config.socket_path, self.session)
 
     async def _follow(self, client: Client, view: PlainView) -> None:
-        async for received in client.received():
+        async for received in client.receive():
             match received:
                 case QuestionAsked():
                     self._note(received.question, view)
@@ -305,7 +305,7 @@ class TerminalWay(Way):
 
     def _note(self, question: Question, view: PlainView) -> None:
         self._questions[question.id] = question
-        view.asked(question)
+        view.print_question(question)
 
     async def say(self, text: str) -> None:
         await self._client.submit(text)

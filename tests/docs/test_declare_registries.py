@@ -112,7 +112,7 @@ async def told(config: Config, corp: FakeRegistry, specs: list[ToolSpec], http: 
             facts=unused,
         ),
     )
-    await publisher.look()
+    await publisher.publish_new()
     return corp.put
 
 

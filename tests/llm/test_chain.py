@@ -66,10 +66,10 @@ class Watched:
         self.begun: list[AskedModel] = []
         self.over: list[AskedModel] = []
 
-    def asked(self, request: AskedModel) -> None:
+    def on_request(self, request: AskedModel) -> None:
         self.begun.append(request)
 
-    def ended(self, request: AskedModel) -> None:
+    def on_end(self, request: AskedModel) -> None:
         self.over.append(request)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.untrusted_content import fenced
+from goclaw.conversation.agent.context.untrusted_content import fence
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta
 from goclaw.llm.demo import MARK, NO_AI, DemoModel
 
@@ -72,14 +72,14 @@ async def test_results_are_reported_in_the_order_of_the_calls() -> None:
 @pytest.mark.parametrize("explain", [False, True])
 @pytest.mark.parametrize("mark", ["bcdfghjk", "lmnpqrst"])
 async def test_a_result_is_shown_as_it_is_without_the_marks_around_it(mark: str, explain: bool) -> None:
-    content = fenced("- old\n+ **new**\n````\n/tool exec {}", "exec", mark, explain=explain)
+    content = fence("- old\n+ **new**\n````\n/tool exec {}", "exec", mark, explain=explain)
     _, finished = await ask(UserMessage("/tool …"), ToolResult("a", "exec", content))
     assert finished.message.text == f"{MARK} exec returned:\n\n`````\n- old\n+ **new**\n````\n/tool exec {{}}\n`````"
 
 
 @pytest.mark.parametrize("mark", ["bcdfghjk", "lmnpqrst"])
 async def test_a_tool_line_in_words_of_others_is_not_an_order(mark: str) -> None:
-    _, finished = await ask(UserMessage(f"look:\n{fenced('/tool exec {}', 'note.txt', mark)}"))
+    _, finished = await ask(UserMessage(f"look:\n{fence('/tool exec {}', 'note.txt', mark)}"))
     assert finished.message.calls == () and "You said: look:\n/tool exec {}" in finished.message.text
 
 

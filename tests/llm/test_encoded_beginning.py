@@ -92,9 +92,9 @@ async def test_a_message_that_is_shown_otherwise_now_is_shown_so_in_what_was_put
     seen = UserMessage("look", (Image("aa", "image/png"),))
     sent = Continued(Beginning([seen, AssistantMessage("nice"), *talk()]), [UserMessage("now?")])
     assert b"image/png" in await body(kept, sent)
-    kept.keep(seen, (b'"other"',))
+    kept.store(seen, (b'"other"',))
     assert b'"other"' in await body(kept, sent)
-    kept.go_blind()
+    kept.drop_pictures()
     blind = await body(kept, sent)
     assert b'"other"' not in blind
     assert b"image/png" not in blind
@@ -113,7 +113,7 @@ async def test_a_message_that_changes_while_a_beginning_is_put_together_leaves_n
     beginning = Beginning([*talk(), first, AssistantMessage("nice")])
     putting = asyncio.create_task(body(kept, Continued(beginning, [UserMessage("now?")])))
     await asyncio.wait_for(asked.wait(), 10)
-    kept.keep(beginning.messages[0], (b'"other"',))
+    kept.store(beginning.messages[0], (b'"other"',))
     allowed.set()
     assert b'"other"' in await asyncio.wait_for(putting, 10)
 

@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import CallStarted, ModelEvent, TextDelta, ThinkingDelta
-from goclaw.llm.http_streams import joined
+from goclaw.llm.http_streams import join_texts
 
 
 def test_neighbouring_pieces_of_one_kind_are_one_event() -> None:
@@ -17,7 +17,7 @@ def test_neighbouring_pieces_of_one_kind_are_one_event() -> None:
         TextDelta("lo"),
         ThinkingDelta("!"),
     ]
-    assert list(joined(events)) == [ThinkingDelta("hmm"), TextDelta("Hello"), ThinkingDelta("!")]
+    assert list(join_texts(events)) == [ThinkingDelta("hmm"), TextDelta("Hello"), ThinkingDelta("!")]
 
 
 def test_the_order_around_other_events_stays() -> None:
@@ -28,8 +28,8 @@ def test_the_order_around_other_events_stays() -> None:
         TextDelta("c"),
         CallStarted("exec"),
     ]
-    assert list(joined(events)) == [TextDelta("a"), CallStarted("read"), TextDelta("bc"), CallStarted("exec")]
-    assert list(joined([])) == []
+    assert list(join_texts(events)) == [TextDelta("a"), CallStarted("read"), TextDelta("bc"), CallStarted("exec")]
+    assert list(join_texts([])) == []
 
 
 def test_text_before_an_error_is_passed_on_before_it() -> None:
@@ -40,5 +40,5 @@ def test_text_before_an_error_is_passed_on_before_it() -> None:
 
     heard: list[ModelEvent] = []
     with pytest.raises(ModelError):
-        heard.extend(joined(broken()))
+        heard.extend(join_texts(broken()))
     assert heard == [TextDelta("Hello")]

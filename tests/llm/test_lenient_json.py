@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.llm.lenient_json import Unreadable, end_of, read
+from goclaw.llm.lenient_json import Unreadable, end_of, parse
 
 GIVEN = {"path": "a", "lines": [1, 2]}
 READ: dict[str, tuple[str, Any]] = {
@@ -37,13 +37,13 @@ UNREAD = {
 @pytest.mark.parametrize("kind", READ)
 def test_almost_json_is_read(kind: str) -> None:
     text, value = READ[kind]
-    assert read(text) == value
+    assert parse(text) == value
 
 
 @pytest.mark.parametrize("kind", UNREAD)
 def test_what_has_no_meaning_or_two_is_not_read(kind: str) -> None:
     with pytest.raises(Unreadable):
-        read(UNREAD[kind])
+        parse(UNREAD[kind])
 
 
 @pytest.mark.parametrize(

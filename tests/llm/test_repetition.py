@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.llm.base import TextDelta
-from goclaw.llm.repetition import Repetition, counts_up, repeats, shortened
+from goclaw.llm.repetition import Repetition, counts_up, repeats, shorten
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ def test_what_stands_there_again_and_again_is_noticed(piece: str) -> None:
     text = "Well. " + piece * (2_000 // len(piece) + 4)
 
     assert repeats(text)
-    assert len(shortened(text)) < len(text) / 2
+    assert len(shorten(text)) < len(text) / 2
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_what_stands_there_again_and_again_is_noticed(piece: str) -> None:
 )
 def test_an_ordinary_text_is_not_taken_for_one(text: str) -> None:
     assert not repeats(text)
-    assert shortened(text) == text
+    assert shorten(text) == text
 
 
 def test_rows_that_count_up_are_noticed_at_two_hundred() -> None:
@@ -35,5 +35,5 @@ def test_rows_that_count_up_are_noticed_at_two_hundred() -> None:
 def test_the_watch_ends_an_answer_in_pieces() -> None:
     watch = Repetition()
 
-    assert any(watch.found(TextDelta("I go on and on. ")) for _ in range(200))
-    assert watch.ended("x:y").message.text.count("I go on and on.") < 50
+    assert any(watch.add(TextDelta("I go on and on. ")) for _ in range(200))
+    assert watch.finish("x:y").message.text.count("I go on and on.") < 50

@@ -13,7 +13,7 @@ def read(pieces: list[str]) -> tuple[str, str]:
     whole = Finished(AssistantMessage("".join(pieces)), Usage(), Stop.END, "x:y")
     events: list[ModelEvent] = [*map(TextDelta, pieces), whole]
     for given in events:
-        for event in tags.take(given):
+        for event in tags.process(given):
             match event:
                 case TextDelta(text):
                     said += text

@@ -22,7 +22,7 @@ def answer(pieces: Sequence[dict[str, Any]]) -> tuple[Finished, list[str]]:
     chunks: list[dict[str, Any]] = [{"choices": [{"delta": {"tool_calls": [each]}}]} for each in pieces]
     chunks.append({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
     reader = OpenAIAnswer("local:x", "local")
-    events = list(reader.read(ServerEvent("message", json.dumps(chunk).encode()) for chunk in chunks))
+    events = list(reader.decode_all(ServerEvent("message", json.dumps(chunk).encode()) for chunk in chunks))
     return reader.finish(), [each.name for each in events if isinstance(each, CallStarted)]
 
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from goclaw.memory.index.schema import SCHEMA, Corpus, Scope, merged, place_of, places_of
+from goclaw.memory.index.schema import SCHEMA, Corpus, Scope, merge, place_of, places_of
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 
 NOON = 1_773_835_200.0
@@ -67,7 +67,7 @@ def passage(
 
 def scope_of(connection: sqlite3.Connection, sessions: Iterable[int], only: frozenset[int] | None = None) -> Scope:
     """What a search in these sessions may look at."""
-    ranges = merged(places_of(session) for session in sessions)
+    ranges = merge(places_of(session) for session in sessions)
     rows = [
         words
         for first, last in ranges

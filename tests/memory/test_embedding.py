@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import EmbeddingError
-from goclaw.memory.embedders.base import quantised
+from goclaw.memory.embedders.base import quantise
 from goclaw.memory.embedding import DEADLINE, FIRST_PAUSE, LOOK_AGAIN, SLOW, Embedding
 from goclaw.testing import WordsEmbedder
 from tests.memory.embedder_support import Rack, embedding_of, until
@@ -25,7 +25,7 @@ async def test_texts_with_the_same_or_declared_words_are_near_each_other() -> No
     assert car == vehicle
     assert nearness(car, tea) == 0
     assert car == (await WordsEmbedder(synonyms=[("car", "vehicle")]).embed(["a red car"]))[0]
-    assert len(quantised([0.0, 1.0])) == 2
+    assert len(quantise([0.0, 1.0])) == 2
 
 
 async def test_a_query_gets_its_vector_from_the_embedder_that_was_found() -> None:
@@ -51,7 +51,7 @@ async def test_that_there_is_no_embedder_is_no_trouble_and_it_is_looked_for_agai
         rack.embedders, rack.wanted = {"fake:late": WordsEmbedder("late")}, "fake:late"
         await until(lambda: clock.sleepers == 1)
         clock.advance(LOOK_AGAIN)
-        await embedding.opened()
+        await embedding.wait_until_open()
         assert await embedding.query("tea") is not None
 
 

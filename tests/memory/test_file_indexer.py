@@ -206,16 +206,16 @@ async def test_a_file_that_cannot_be_read_now_is_tried_again_and_told_once(
     swept: Swept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept.write("memory/a.md")
-    refused = file_indexer._read
+    refused = file_indexer._read_file
 
     def refuse(*arguments: Any, **named: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(file_indexer, "_read", refuse)
+    monkeypatch.setattr(file_indexer, "_read_file", refuse)
     with caplog.at_level(logging.WARNING):
         assert await swept.files() == await swept.files() == []
     assert len(caplog.records) == 1
-    monkeypatch.setattr(file_indexer, "_read", refused)
+    monkeypatch.setattr(file_indexer, "_read_file", refused)
     assert await swept.files() == ["memory/a.md"]
 
 
@@ -346,7 +346,7 @@ async def test_a_few_files_are_swept_before_each_search_many_only_when_something
     assert await fresh() == 2  # one was known
     swept.write("memory/c.md")
     assert await fresh() == 2
-    swept.sweeper.changed(swept.workspace)
+    swept.sweeper.on_change(swept.workspace)
     assert await fresh() == 3
     await swept.index.rebuild(BrokenIndex("the test says so", swept.index.generation))
     assert await fresh() == 3

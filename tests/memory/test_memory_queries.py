@@ -59,7 +59,7 @@ class Remembering(NoMemory):
             Talk("telegram:6", frozenset({"telegram:6"})),
         ]
 
-    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+    async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         lines = [TranscriptLine(1, 0.0, "Anna", wanted.query)]
         return TranscriptResults("hybrid", [Quote(session, lines, 1, SCORE) for session in wanted.sessions])
 

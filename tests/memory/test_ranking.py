@@ -25,8 +25,8 @@ from goclaw.memory.ranking import (
     candidates,
     named_speaker,
     of_windows,
-    ranked,
-    weighed,
+    rank,
+    weigh,
 )
 
 DAY = date(2026, 3, 18)
@@ -54,10 +54,10 @@ class Talk:
             [place for (place,) in self.connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (each,))]
             for each in term_expressions(query)
         ]
-        terms = weighed(postings, len(self.passages))
+        terms = weigh(postings, len(self.passages))
         usual = sum(passage.words for passage in self.passages.values()) / len(self.passages)
         wish = Wish(named_times(query, today), speaker)
-        return ranked(candidates(terms, vectors), self.passages, terms, vectors, wish, usual)
+        return rank(candidates(terms, vectors), self.passages, terms, vectors, wish, usual)
 
     def bm25(self, query: str) -> list[int]:
         statement = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words)"
@@ -167,8 +167,8 @@ def test_a_term_that_stands_nowhere_leaves_more_to_the_vectors() -> None:
     passages = {place: RankedPassage(8, DAY) for place in range(100, 140)}
 
     def first(postings: list[list[int]]) -> int:
-        terms = weighed(postings, len(passages))
-        return ranked([100, 120], passages, terms, [{100: 0.2, 120: 0.8}], Wish(), 8)[0].place
+        terms = weigh(postings, len(passages))
+        return rank([100, 120], passages, terms, [{100: 0.2, 120: 0.8}], Wish(), 8)[0].place
 
     assert first([[100]]) == 100
     assert first([[100], [], [], []]) == 120
@@ -176,13 +176,13 @@ def test_a_term_that_stands_nowhere_leaves_more_to_the_vectors() -> None:
 
 def test_a_place_that_a_list_of_vectors_was_cut_before_counts_as_its_last() -> None:
     passages = {place: RankedPassage(8, DAY) for place in (100, 110, 120)}
-    best, last, missing = ranked([100, 110, 120], passages, [], [{100: 0.8, 110: 0.4}], Wish(), 8)
+    best, last, missing = rank([100, 110, 120], passages, [], [{100: 0.8, 110: 0.4}], Wish(), 8)
     assert best.place == 100 and {last.place, missing.place} == {110, 120}
     assert last.score == missing.score and best.score > last.score
 
 
 def test_a_common_term_brings_no_more_candidates_than_the_depth() -> None:
-    everywhere = weighed([range(0, 100_000, 3), [50_000, 50_002]], 100_000)
+    everywhere = weigh([range(0, 100_000, 3), [50_000, 50_002]], 100_000)
     places = candidates(everywhere)
     assert len(places) == 4 * KEYWORD_DEPTH
     assert {50_000, 50_001, 50_002} <= places
@@ -191,14 +191,14 @@ def test_a_common_term_brings_no_more_candidates_than_the_depth() -> None:
 def test_terms_on_both_sides_of_a_block_are_candidates_before_single_ones() -> None:
     alone = range(0, 8 * 4 * KEYWORD_DEPTH, 8)
     first, second = 80_003, 80_004
-    terms = weighed([[*alone, first], [second], *[[1_000_000 + 8 * place] for place in range(KEYWORD_DEPTH)]], 90_000)
+    terms = weigh([[*alone, first], [second], *[[1_000_000 + 8 * place] for place in range(KEYWORD_DEPTH)]], 90_000)
     rare = [Term(term.places, 1.0) for term in terms]
     assert {first, second} <= candidates(rare)
 
 
 def test_places_that_do_not_exist_are_left_out() -> None:
-    assert ranked([1, 2], {2: RankedPassage(3, DAY)}, [], [], Wish(), 3) == [Ranked(2, 0.0, 0.0, 0.0)]
-    assert ranked([], {}, [], [{}], Wish(), 0.0) == []
+    assert rank([1, 2], {2: RankedPassage(3, DAY)}, [], [], Wish(), 3) == [Ranked(2, 0.0, 0.0, 0.0)]
+    assert rank([], {}, [], [{}], Wish(), 0.0) == []
 
 
 def test_neighbours_lie_within_reach() -> None:
@@ -223,8 +223,8 @@ def test_every_existing_candidate_is_ranked_once_whatever_was_found(
     postings: list[list[int]], vectors: list[dict[int, float]], size: int, random: Random
 ) -> None:
     passages = {place: RankedPassage(random.randrange(40), DAY) for place in range(60) if random.random() < 0.8}
-    terms: list[Term] = weighed([set(each) for each in postings], size)
+    terms: list[Term] = weigh([set(each) for each in postings], size)
     found = candidates(terms, vectors)
-    hits = ranked(found, passages, terms, vectors, Wish(), 12.0)
+    hits = rank(found, passages, terms, vectors, Wish(), 12.0)
     assert sorted(hit.place for hit in hits) == sorted(found & passages.keys())
     assert all(first.score >= second.score for first, second in pairwise(hits))

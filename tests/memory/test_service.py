@@ -54,7 +54,7 @@ class Transcripts:
     async def end(self) -> int:
         return self.rows[-1].row if self.rows else 0
 
-    async def said_at(self, row: int) -> float | None:
+    async def time_of(self, row: int) -> float | None:
         return next((each.at for each in self.rows if each.row == row), None)
 
     async def news(self) -> None:
@@ -88,7 +88,7 @@ class Home:
         return (await self.memory.search(self.workspace, "telegram:5", query, 5)).mode
 
     async def heard(self, query: str, session: str = "tui:anna") -> list[str]:
-        heard = await self.memory.heard(TranscriptQuery(query, [session]), 5)
+        heard = await self.memory.search_transcripts(TranscriptQuery(query, [session]), 5)
         return [line.text for quote in heard.quotes for line in quote.lines if line.row == quote.row]
 
     async def embedded(self, texts: int) -> MemoryStatus:
@@ -204,7 +204,9 @@ async def test_what_was_said_is_found_by_words_and_by_meaning(tmp_path: Path) ->
         assert [talk.session for talk in await home.memory.talks()] == ["tui:anna", "tui:ben"]
         await home.embedded(2)
         assert await home.heard("vehicle") == ["We take the automobile to Rome."]
-        heard = await home.memory.heard(TranscriptQuery("automobile to Rome", ["tui:anna"], phrase=True), 5)
+        heard = await home.memory.search_transcripts(
+            TranscriptQuery("automobile to Rome", ["tui:anna"], phrase=True), 5
+        )
         assert (heard.mode, len(heard.quotes)) == ("keyword", 1)
 
 

@@ -23,7 +23,7 @@ def much_said() -> Transcripts:
 
 async def found(home: Home, query: str) -> list[int]:
     """The rows of what is found."""
-    return [quote.row for quote in (await home.memory.heard(TranscriptQuery(query, SESSIONS), 50)).quotes]
+    return [quote.row for quote in (await home.memory.search_transcripts(TranscriptQuery(query, SESSIONS), 50)).quotes]
 
 
 async def indexed(home: Home) -> None:
@@ -38,7 +38,7 @@ async def test_the_newest_messages_are_found_at_once_and_those_that_are_missing_
     async with at_home(tmp_path, said=much_said()) as home:
         assert await found(home, f"apple{MANY}") == [MANY]
         assert await found(home, f"apple{BACKLOG}") == []
-        begin, end = (await home.memory.heard(TranscriptQuery("apple7", SESSIONS), 5)).missing or (0, 0)
+        begin, end = (await home.memory.search_transcripts(TranscriptQuery("apple7", SESSIONS), 5)).missing or (0, 0)
         assert begin < FIRST_SECOND + BACKLOG < end < FIRST_SECOND + MANY
         home.said.say("the newest of all")
         assert await found(home, "newest of all") == [MANY + 1]
@@ -56,7 +56,7 @@ async def test_a_backlog_is_indexed_to_its_end_over_restarts_and_nothing_is_foun
         status = await home.memory.status()
         assert (status.conversations, status.passages, status.details) == (2, MANY, ())
         for number in (1_234, BACKLOG, MANY):
-            heard = await home.memory.heard(TranscriptQuery(f"apple{number}", SESSIONS), 50)
+            heard = await home.memory.search_transcripts(TranscriptQuery(f"apple{number}", SESSIONS), 50)
             assert ([quote.row for quote in heard.quotes], heard.missing) == ([number], None)
 
 

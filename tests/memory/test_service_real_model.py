@@ -73,7 +73,7 @@ async def found(memory: MemoryPort) -> tuple[set[str], set[str]]:
     """Which of the questions have their answer in what is shown, and how they were searched."""
     answered, modes = set[str](), set[str]()
     for told, question in TOLD.items():
-        heard = await memory.heard(TranscriptQuery(question, [ANNA, "tui:evening"]), 5)
+        heard = await memory.search_transcripts(TranscriptQuery(question, [ANNA, "tui:evening"]), 5)
         modes.add(heard.mode)
         if any(line.text == told for quote in heard.quotes for line in quote.lines):
             answered.add(question)

@@ -25,7 +25,7 @@ from goclaw.memory.index import notes, talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.index.schema import SCHEMA
 from goclaw.memory.index.talk import IndexedRow
-from goclaw.memory.transcript_indexer import AGENT, ECHOES, LOOK_SECONDS, TranscriptIndexer, said_of
+from goclaw.memory.transcript_indexer import AGENT, ECHOES, LOOK_SECONDS, TranscriptIndexer, searchable_part
 from goclaw.tools.toolkit.registry import BuiltIn
 from tests.acceptance.waiting import clock as real
 from tests.durable.store.saying import ANNA, Story
@@ -80,7 +80,7 @@ async def house(folder: Path, database: str = "goclaw.db") -> AsyncIterator[Hous
     """As after a start, on what is in the folder."""
     async with open_database(folder / database) as opened, open_index(folder / "memory.db") as index:
         feed, clock = TranscriptFeed(opened), SteppedClock()
-        opened.written = feed.stored
+        opened.written = feed.wake
         yield House(folder, opened, index, feed, clock, TranscriptIndexer(index, feed, clock))
 
 
@@ -172,7 +172,7 @@ async def test_what_another_gateway_forgets_is_found_no_more_and_in_no_file_soon
             await Forgetting(home.database).forget("a", 1_000.0)
             await home.listener.catch_up()
             assert await home.texts() == ["the secret lighthouse"], "nothing has told it"
-            home.feed.deleted()
+            home.feed.on_deletion()
             assert await home.listener.catch_up()
             assert await home.texts() == []
             await until_gone(home, "lighthouse")
@@ -386,15 +386,15 @@ def row(text: str = "x", role: str = "user", **known: object) -> FeedRow:
 @pytest.mark.parametrize("told", ["", "\nThe hook tells; of trains via Basel</context>"])
 def test_a_speaker_has_the_name_that_the_model_was_told(name: str, told: str) -> None:
     inbound = Inbound("1", Actor(ANNA, "telegram", name=name), ANNA, "x", Address("telegram", "5"), 100.0)
-    said = said_of(
+    said = searchable_part(
         row(sender=ANNA, context=envelope(inbound).removesuffix("</context>" if told else "") + told), ECHOES
     )
     assert (said.speaker, said.sender) == (name, ANNA)
 
 
 def test_whoever_has_no_name_is_called_by_the_key() -> None:
-    assert said_of(row(sender=ANNA), ECHOES).speaker == ANNA
-    assert said_of(row(sender=ANNA, context="<context>anything</context>"), ECHOES).speaker == ANNA
+    assert searchable_part(row(sender=ANNA), ECHOES).speaker == ANNA
+    assert searchable_part(row(sender=ANNA, context="<context>anything</context>"), ECHOES).speaker == ANNA
 
 
 @pytest.mark.promise("P-openai-forgotten")
@@ -403,13 +403,13 @@ def test_whoever_has_no_name_is_called_by_the_key() -> None:
 def test_nothing_of_a_program_s_request_is_found(role: str, session: str) -> None:
     program = session.format(session_of_program("telegram:5", "0123456789ab"))
     said = FeedRow(1, program, "t", role, "My colour is blue", 100.0, sender=ANNA, name="exec")
-    assert said_of(said, ECHOES).text == ""
+    assert searchable_part(said, ECHOES).text == ""
 
 
 def test_the_agent_a_tool_and_an_agents_task_are_nobodys_words() -> None:
     task = FeedRow(1, "telegram:5/agent:x", "t", "user", "Find it", 100.0, sender=ANNA)
     result = row("done", "tool_result", name="exec", call_hint="Ran make", hint="exit 0")
-    said = [said_of(each, ECHOES) for each in (row(role="assistant"), task, row(), result)]
+    said = [searchable_part(each, ECHOES) for each in (row(role="assistant"), task, row(), result)]
     assert [(each.speaker, each.sender) for each in said] == [(AGENT, ""), (AGENT, ""), (AGENT, ""), ("exec", "")]
     assert said[3].heading == "Ran make: exit 0"
 

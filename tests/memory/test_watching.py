@@ -16,7 +16,7 @@ from goclaw.common.core.clock import SteppedClock
 from goclaw.common.workspace import Workspace, hints
 from goclaw.errors import StateError
 from goclaw.memory import watching
-from goclaw.memory.watching import SAFETY_SECONDS, UNTOLD_SECONDS, WatchedFolders, folders_to_watch, watched
+from goclaw.memory.watching import SAFETY_SECONDS, UNTOLD_SECONDS, WatchedFolders, folders_to_watch, watch
 
 
 class HastyClock(SteppedClock):
@@ -91,7 +91,7 @@ async def workspace(tmp_path: Path) -> AsyncIterator[Workspace]:
 async def watching_of(workspace: Workspace, *paths: str) -> AsyncIterator[Sweeps]:
     """Watched, and settled: each folder has its watch."""
     sweeps = Sweeps()
-    async with watched(workspace, paths, sweeps.clock, sweeps.sweep):
+    async with watch(workspace, paths, sweeps.clock, sweeps.sweep):
         await sweeps.after(0)
         yield sweeps
 
@@ -272,7 +272,7 @@ async def test_without_watches_it_is_said_once_and_looked_at_now_and_then(
 
 async def test_a_sweep_that_fails_is_tried_again(workspace: Workspace, caplog: pytest.LogCaptureFixture) -> None:
     sweeps = Sweeps(fail=True)
-    async with watched(workspace, (), sweeps.clock, sweeps.sweep):
+    async with watch(workspace, (), sweeps.clock, sweeps.sweep):
         await sweeps.after(0)
         async with asyncio.timeout(10):
             while not sweeps.clock.sleepers:

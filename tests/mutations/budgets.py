@@ -52,7 +52,7 @@ BUGS: list[Bug] = [
         "an answer that is stopped while a hook judges it stays reserved",
         "class money: a person waits for what is over",
         "goclaw/conversation/turns/turn.py",
-        "            self._services.unanswered(step)\n",
+        "            self._services.release_reservation(step)\n",
         "",
         f"{_TESTS}::test_an_answer_that_is_stopped_while_a_hook_judges_it_leaves_its_share_to_others",
     ),

@@ -282,7 +282,7 @@ BUGS: list[Bug] = [
         "a small model works beside each of its turns",
         "class small windows: notes and a checkpoint after every answer",
         "goclaw/conversation/compaction/maintenance.py",
-        'if not await self.checkpoints.enough_said(key, last["row"]):',
+        'if not await self.checkpoints.has_enough_messages(key, last["row"]):',
         "if False:",
         "tests/conversation/compaction/test_maintenance.py::test_a_model_is_asked_once_in_so_many_turns_also_over_a_restart",
         "tests/conversation/compaction/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",

@@ -394,7 +394,7 @@ BUGS: list[Bug] = [
         "a line of the audit log says nothing of the one before",
         "class audit: a line goes, and the others fit",
         _CHAIN,
-        "    return _hash(orjson.dumps(blanked(entry), option=orjson.OPT_SORT_KEYS))",
+        "    return _hash(orjson.dumps(blank_words(entry), option=orjson.OPT_SORT_KEYS))",
         '    return _hash(str(entry["n"]).encode())',
         "tests/common/auth/test_audit_verify.py",
     ),

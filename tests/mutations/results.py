@@ -130,8 +130,8 @@ BUGS: list[Bug] = [
         "a progress bar is a thousand lines",
         "issue 43: \\\\r and cursor movement",
         "goclaw/tools/builtin/exec_run.py",
-        "        await self._keep(await self._screen.write(chunk))\n",
-        "        await self._keep(chunk)\n",
+        "        await self._append(await self._screen.write(chunk))\n",
+        "        await self._append(chunk)\n",
         "tests/tools/builtin/test_exec.py::test_a_progress_bar_is_shown_at_its_end_and_kept_so",
     ),
     bug(

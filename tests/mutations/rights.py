@@ -44,8 +44,9 @@ BUGS: list[Bug] = [
         "a message is stored as it was before hooks changed it",
         "issue 7: message in",
         "goclaw/conversation/turns/turn.py",
-        "return await self._services.hooks.heard(inbound, await self._services.received(inbound, beside))",
-        "return await self._services.received(inbound, beside)",
+        "return await self._services.hooks.apply_to_message("
+        "inbound, await self._services.open_message(inbound, beside))",
+        "return await self._services.open_message(inbound, beside)",
         "tests/conversation/turns/test_hooking.py::test_a_message_in_other_words_is_what_everybody_knows",
     ),
     bug(
@@ -382,7 +383,7 @@ BUGS: list[Bug] = [
         "what people note stands among the orders of the prompt",
         "class injection: notes that are obeyed",
         "goclaw/conversation/agent/prompt.py",
-        "fenced(text, MATERIAL, explain=not explained) if is_material else text",
+        "fence(text, MATERIAL, explain=not explained) if is_material else text",
         "text",
         "tests/conversation/agent/test_prompt.py",
     ),

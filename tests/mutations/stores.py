@@ -60,7 +60,7 @@ BUGS: list[Bug] = [
         "the message of one person that cannot be stored ends the telling of another",
         "found by a frozen Postgres: one of three was never told",
         "goclaw/durable/engine/machine_faults.py",
-        'await see_through(self._deliver(channel, inbound, text, key), "telling of an outage")',
+        'await finish_despite_cancel(self._deliver(channel, inbound, text, key), "telling of an outage")',
         "await self._deliver(channel, inbound, text, key)",
         "tests/durable/engine/test_machine_faults_outage.py"
         "::test_a_person_is_told_although_the_intake_of_messages_ends_meanwhile",

@@ -86,7 +86,7 @@ BUGS: list[Bug] = [
         "the operator does not learn that the General topic in Telegram is closed",
         "issue 43: a closed topic",
         _SENDER,
-        "                raise self._blocked.general_closed(target.chat) from error\n",
+        "                raise self._blocked.report_closed_topic(target.chat) from error\n",
         "                raise\n",
         "tests/channels/telegram/test_chat_access_blocked_chats.py"
         "::test_a_message_for_a_closed_general_topic_is_given_up_and_the_operator_is_told_once",

@@ -99,7 +99,7 @@ BUGS: list[Bug] = [
         "a search shows Latin-1 as UTF-8 with holes",
         "GoClaw before 2026-11: `read` knew Latin-1 and `search` did not",
         "goclaw/tools/builtin/search.py",
-        "    text, _ = decoded(line)\n",
+        "    text, _ = decode_line(line)\n",
         '    text = line.decode(errors="replace")\n',
         "tests/tools/builtin/test_search.py::test_latin_1_is_shown_as_read_shows_it",
     ),

@@ -54,7 +54,7 @@ BUGS: list[Bug] = [
         "a turn that ended without a word runs for ever",
         "class views: `working` until the page is closed",
         _BUS,
-        "                await mirror.look()",
+        "                await mirror.check()",
         "                pass",
         f"{_TESTS}::test_a_turn_that_ended_without_a_word_does_not_run_for_ever",
     ),

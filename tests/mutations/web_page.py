@@ -264,7 +264,7 @@ BUGS: list[Bug] = [
         "an approval hides characters",
         "text that turns its direction in what a person allows",
         f"{_WEB}/presenting.py",
-        'revealed(text) if question["kind"] == "approval" else text',
+        'reveal(text) if question["kind"] == "approval" else text',
         "text",
         "tests/gateway/servers/web/test_live.py::test_nothing_of_a_call_that_waits_for_approval_stays_hidden",
     ),

@@ -8,7 +8,7 @@ to the delivery, on disk before the edit, and the turn continues in a new live m
 from contextlib import AbstractAsyncContextManager
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
-from goclaw.channels.telegram.first_poll import begin
+from goclaw.channels.telegram.first_poll import start
 from goclaw.common.config.schema import Config
 from goclaw.common.core.extras import standing_in, undocumented, without
 from goclaw.common.core.plugins import load
@@ -32,4 +32,4 @@ def open_channel(config: Config, ports: ChannelPorts) -> AbstractAsyncContextMan
     return part.open(config, ports)
 
 
-CHANNEL = ChannelPart("telegram", enabled, open_channel, begin)
+CHANNEL = ChannelPart("telegram", enabled, open_channel, start)

@@ -14,7 +14,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 
 from goclaw.channels.base import AccountPart
 from goclaw.channels.telegram.exchange import ALLOWED_UPDATES, ANSWER_MARGIN, BATCH, poll_parameters
-from goclaw.channels.telegram.polling import Updates, checked
+from goclaw.channels.telegram.polling import Updates, parse_updates
 from goclaw.channels.telegram.request import AiohttpRequest, call
 from goclaw.channels.telegram.updates import CHANNEL, Me, inbound_of
 from goclaw.common.config.schema import Config
@@ -58,7 +58,7 @@ class TelegramAccount:
             updates = await self._waiting()
             for update in updates:
                 if actor := self._sender(update, code, me):
-                    await self._settle(actor, update, alone=update is updates[0])
+                    await self._confirm(actor, update, alone=update is updates[0])
                     return actor
             if len(updates) >= BATCH:
                 raise ChannelError(FULL)
@@ -79,7 +79,7 @@ class TelegramAccount:
         """Return the bot's waiting updates without acknowledging any; empty while Telegram is in trouble."""
         parameters = poll_parameters(self._poll_seconds)
         try:
-            return checked(await call(self._bot, "getUpdates", parameters, self._poll_seconds + ANSWER_MARGIN))
+            return parse_updates(await call(self._bot, "getUpdates", parameters, self._poll_seconds + ANSWER_MARGIN))
         except Conflict:
             raise ChannelError(CONFLICT) from None
         except InvalidToken:
@@ -96,7 +96,7 @@ class TelegramAccount:
         in_private = inbound.actor.key == f"{CHANNEL}:{inbound.address.chat}"
         return inbound.actor if in_private else None
 
-    async def _settle(self, actor: Actor, update: Mapping[str, Any], *, alone: bool) -> None:
+    async def _confirm(self, actor: Actor, update: Mapping[str, Any], *, alone: bool) -> None:
         """Confirm the code to its sender. Acknowledge the update only if that acknowledges no other message."""
         try:
             await self._bot.send_message(int(actor.key.partition(":")[2]), RECEIVED)

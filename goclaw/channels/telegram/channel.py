@@ -29,7 +29,7 @@ from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingReque
 from goclaw.channels.telegram.sender import Sender
 from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
 from goclaw.channels.telegram.updates import CHANNEL
-from goclaw.channels.telegram.webhook import Webhook, is_kept, kept_secret
+from goclaw.channels.telegram.webhook import Webhook, is_generated_secret, load_secret
 from goclaw.common.config.listening import webhook_path
 from goclaw.common.config.schema import Config, TelegramSettings
 from goclaw.common.config.values import contexts_of
@@ -208,7 +208,7 @@ async def _remember(folder: Path, secret: str, ports: ChannelPorts) -> Memory:
             await albums.load()
     except StateError as error:
         log.warning("telegram: the state from before this start is unknown: %s", error)
-    ports.processes.takes.append(ids.take)
+    ports.processes.takes.append(ids.read_notes)
     return Memory(folder, ids, migrations, albums, secret)
 
 
@@ -216,8 +216,8 @@ async def _secret(config: Config, ports: ChannelPorts) -> str:
     """Return the secret of the webhook: the configured one, or one that is made once for all processes."""
     given, folder = config.telegram.webhook.secret, config.state_dir
     secret = given.get_secret_value() if given else ""
-    if not secret or await asyncio.to_thread(is_kept, secret, folder):
-        secret = await asyncio.to_thread(kept_secret, folder, ports.writer)
+    if not secret or await asyncio.to_thread(is_generated_secret, secret, folder):
+        secret = await asyncio.to_thread(load_secret, folder, ports.writer)
     remember(secret)
     return secret
 

@@ -44,16 +44,16 @@ class BlockedChats:
         """
         reason, since = self._closed.get(chat, ("", 0.0))
         if reason and self._clock.monotonic() - since < CLOSED_SECONDS:
-            self._tell(chat, reason)
+            self._alert(chat, reason)
             raise DeliveryError(reason, closed=True)
 
     def close(self, chat: int, reason: str) -> None:
         """A chat took no message: nothing more is tried there."""
         self._note(chat, reason)
-        self._tell(chat, reason)
+        self._alert(chat, reason)
 
-    def general_closed(self, chat: int) -> DeliveryError:
-        """Tell the operator, once, that a group's General topic refused a message; return the error of its delivery.
+    def report_closed_topic(self, chat: int) -> DeliveryError:
+        """Report once to the operator that a group's General topic refused a message; return the error of its delivery.
 
         Its other topics may be open: nothing is held back in the group.
         """
@@ -73,7 +73,7 @@ class BlockedChats:
             self._told.discard(chat)
             self._alerts.clear(_blocked_key(chat))
 
-    def blocked(self, chat: int) -> None:
+    def mark(self, chat: int) -> None:
         """Mark a chat as blocked, as Telegram reports; no alert is needed while nothing is sent there."""
         self._note(chat, "telegram: the bot was blocked or removed from the chat")
 
@@ -83,7 +83,7 @@ class BlockedChats:
             self._told.clear()
         self._closed[chat] = (reason, self._clock.monotonic())
 
-    def _tell(self, chat: int, reason: str) -> None:
+    def _alert(self, chat: int, reason: str) -> None:
         """The log and the operator, once."""
         if chat in self._told:
             return
@@ -115,7 +115,7 @@ class UnlistedGroups:
         self._clock = clock
         self._said: BoundedDict[int, float] = BoundedDict(MAX_GROUPS)
 
-    def heard(self, chat: int) -> None:
+    def log_message(self, chat: int) -> None:
         """Log that a message came from the group, once in a while."""
         now = self._clock.monotonic()
         if now - self._said.get(chat, -SAID_SECONDS) < SAID_SECONDS:
@@ -125,7 +125,7 @@ class UnlistedGroups:
             "telegram: ignored a message in group %d, which is not listed: add %d to telegram.groups", chat, chat
         )
 
-    def joined(self, chat: int, by: int) -> None:
+    def report_join(self, chat: int, by: int) -> None:
         """Report that the bot was put into the group."""
         log.warning("telegram: %d added the bot to group %d, which is not listed in telegram.groups", by, chat)
         if self._is_admin(Actor(f"{CHANNEL}:{by}", CHANNEL)):
@@ -136,7 +136,7 @@ class UnlistedGroups:
                 f"{daemon_command('restart')}.",
             )
 
-    def left(self, chat: int) -> None:
+    def forget(self, chat: int) -> None:
         """Note that the bot has left."""
         self._alerts.clear(_unlisted_key(chat))
 
@@ -160,7 +160,7 @@ class ChatAccess:
         if change.reachable:
             self.blocked.open(change.chat)
         else:
-            self.blocked.blocked(change.chat)
+            self.blocked.mark(change.chat)
         if not change.private:
             self._note_group(change)
 
@@ -169,6 +169,6 @@ class ChatAccess:
         log.info("telegram: the bot %s group %d, by %d", what, change.chat, change.by)
         is_listed = change.chat in self.groups or self.migrations.origin(change.chat) in self.groups
         if not change.reachable:
-            self.unlisted.left(change.chat)
+            self.unlisted.forget(change.chat)
         elif not is_listed:
-            self.unlisted.joined(change.chat, change.by)
+            self.unlisted.report_join(change.chat, change.by)

@@ -56,7 +56,7 @@ class ChatMigrations:
             chat = self._before[chat]
         return chat
 
-    async def look(self, chat: int, *, is_message: bool = True) -> None:
+    async def refresh(self, chat: int, *, is_message: bool = True) -> None:
         """Ask the store whether a chat is one that migrated, where another process may have heard of that.
 
         One look at a message is enough: Telegram sends messages of the new chat only after its message about the

@@ -46,12 +46,12 @@ class PollHealth:
         self._retry_at: float | None = None
         self._stands_by = False
 
-    def polled(self) -> None:
+    def record_poll(self) -> None:
         """Telegram answered a poll."""
-        self.connected()
+        self.record_connection()
         self._last_answer = self._clock.monotonic()
 
-    def connected(self) -> None:
+    def record_connection(self) -> None:
         """Note that the token works and that no other poller takes the messages."""
         if self._said:
             log.info("telegram answers again")
@@ -77,13 +77,13 @@ class PollHealth:
         self._show("silent", SILENT)
         self._retry_at = None
 
-    def locked(self, holder: str, pause: float) -> None:
+    def record_lock(self, holder: str, pause: float) -> None:
         """Another GoClaw of this machine polls with our token."""
         self._show("locked", f"{holder} {LOCKED}")
         self._retry_at = self._clock.monotonic() + pause
         self._alerts.tell(CONFLICT_ALERT, f"Telegram: {self._problem}.")
 
-    def token_refused(self) -> None:
+    def record_token_refusal(self) -> None:
         """Only the operator can mend this."""
         log.error("telegram: %s", REFUSED)
         self._problem, self._retry_at = REFUSED, None

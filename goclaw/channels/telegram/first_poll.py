@@ -40,7 +40,7 @@ class FirstPoll:
 
 
 @asynccontextmanager
-async def begin(config: Config) -> AsyncIterator[FirstPoll | None]:
+async def start(config: Config) -> AsyncIterator[FirstPoll | None]:
     """Send the first poll, and end with the block whatever the channel has not taken over.
 
     Yields None where there is nothing to poll: with a webhook, while another process polls for the bot, or on Postgres,

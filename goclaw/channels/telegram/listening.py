@@ -21,7 +21,7 @@ from goclaw.channels.telegram.update_handler import UpdateHandler
 from goclaw.channels.telegram.updates import chat_of
 from goclaw.channels.telegram.webhook import Webhook
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -58,9 +58,9 @@ class ListeningAlone:
         while True:
             try:
                 with self._lock():
-                    return await source.run(intake.take)
+                    return await source.run(intake.handle)
             except BotInUse as error:
-                self._health.locked(str(error), LOCK_SECONDS)
+                self._health.record_lock(str(error), LOCK_SECONDS)
             await self._clock.sleep(LOCK_SECONDS)
 
 
@@ -79,22 +79,22 @@ class ListeningAmongOthers:
         self._tasks: asyncio.TaskGroup | None = None
         """Set while `run` runs."""
 
-        def held(words: str) -> None:
+        def on_hold(words: str) -> None:
             chat, _, seconds = words.partition(" ")
-            limiter.held_elsewhere(int(chat), float(seconds))
+            limiter.adopt_pause(int(chat), float(seconds))
 
-        processes.hear(HOLD, held)
-        limiter.on_hold = self._tell
+        processes.subscribe(HOLD, on_hold)
+        limiter.on_hold = self._broadcast_pause
 
     async def run(self, intake: UpdateHandler, webhook: Webhook | None, poller: Callable[[], Poller]) -> None:
         async with asyncio.TaskGroup() as tasks, AsyncExitStack() as stack:
             self._tasks = tasks
             stack.callback(self._end)
-            following = keep_running("telegram beside other processes", self._processes.follow, self._clock)
+            following = run_with_restarts("telegram beside other processes", self._processes.follow, self._clock)
             await stack.enter_async_context(background(following, "telegram beside other processes"))
             if webhook:
-                stack.enter_context(webhook.listening(intake.take, stands_by=True))
-            await keep_running(DUTY, partial(self._lead, intake, webhook, poller), self._clock)
+                stack.enter_context(webhook.listening(intake.handle, stands_by=True))
+            await run_with_restarts(DUTY, partial(self._lead, intake, webhook, poller), self._clock)
 
     def _end(self) -> None:
         self._tasks = None
@@ -112,9 +112,9 @@ class ListeningAmongOthers:
         async def listen() -> None:
             nonlocal had_duty
             had_duty = True
-            looking = keep_running("messages left behind", intake.look_after, self._clock)
+            looking = run_with_restarts("messages left behind", intake.adopt_groups, self._clock)
             async with background(looking, "messages left behind"):
-                await (webhook.keep_registered() if webhook else poller().run(intake.take))
+                await (webhook.maintain_registration() if webhook else poller().run(intake.handle))
 
         self._health.stand_by()
         try:
@@ -133,11 +133,11 @@ class ListeningAmongOthers:
         """
         waiting = set[int | None]()
 
-        async def take(update: Any) -> None:
+        async def handle(update: Any) -> None:
             chat = chat_of(update)
             if chat not in waiting:
                 try:
-                    await intake.take(update)
+                    await intake.handle(update)
                     return
                 except StateError:
                     # Its sender was told. It is not acknowledged, and comes again when the store is back.
@@ -145,7 +145,7 @@ class ListeningAmongOthers:
             # Nor is what follows in this chat taken before it.
             await asyncio.Event().wait()
 
-        polling = keep_running("polling without the store", partial(poller.run, take), self._clock)
+        polling = run_with_restarts("polling without the store", partial(poller.run, handle), self._clock)
         async with background(polling, "polling without the store"):
             while not poller.conflicts and not await self._is_reachable():
                 await self._clock.sleep(LOOK_SECONDS)
@@ -157,16 +157,16 @@ class ListeningAmongOthers:
             return False
         return True
 
-    def _tell(self, chat: int, seconds: float) -> None:
+    def _broadcast_pause(self, chat: int, seconds: float) -> None:
         if self._tasks is None:
             return
 
-        async def tell() -> None:
+        async def broadcast() -> None:
             try:
-                await self._processes.tell(HOLD, f"{chat} {seconds:g}")
+                await self._processes.broadcast(HOLD, f"{chat} {seconds:g}")
             except StateError as error:
                 log.debug("other processes were not told of a request to wait: %s", error)
 
-        task = self._tasks.create_task(tell())
+        task = self._tasks.create_task(broadcast())
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)

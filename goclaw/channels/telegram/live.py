@@ -107,7 +107,7 @@ class LiveViews:
                     self._views = OrderedDict((turn, view) for turn, view in self._views.items() if view.started)
                     self._tasks, self._busy = None, {}
 
-    def accepted(self, inbound: Inbound, acceptance: Acceptance) -> None:
+    def show_acceptance(self, inbound: Inbound, acceptance: Acceptance) -> None:
         """Show that a message is on disk and will be answered, also while it waits for its turn."""
         if acceptance.kind is AcceptKind.TURN and self._tasks is not None and acceptance.turn not in self._views:
             session = acceptance.session or inbound.session
@@ -141,7 +141,7 @@ class LiveViews:
             known = self._message_ids.message_of(delivery.turn)
         if known is None:
             return None
-        return Preview(known, shown, is_kept=delivery.interim or await self._message_ids.keep(delivery.turn))
+        return Preview(known, shown, is_kept=delivery.interim or await self._message_ids.store(delivery.turn))
 
     async def _handed_over(self, delivery: Delivery) -> int | None:
         """Return the message that grew for a text in the middle of a turn, which is that text's from here on."""
@@ -162,7 +162,7 @@ class LiveViews:
 
     def may_stand(self, delivery: Delivery, part: Part) -> bool:
         """Whether a preview that its answer cannot be edited into may show exactly this part already."""
-        said = isinstance(part, RenderedMessage) and self._message_ids.may_say(delivery.turn, part.text)
+        said = isinstance(part, RenderedMessage) and self._message_ids.may_match(delivery.turn, part.text)
         return said or delivery.id in self._beside
 
     async def _drain(self, view: TurnView) -> RenderedMessage | None:
@@ -180,18 +180,18 @@ class LiveViews:
 
     def _continue(self, view: TurnView) -> None:
         """Show the rest of a turn in another message."""
-        rest = self._views[view.turn] = view.continued()
-        self._begin_soon(rest, self._keep_typing, "typing")
-        self._begin_soon(rest, self._keep_showing, "preview")
+        rest = self._views[view.turn] = view.next_view()
+        self._start_soon(rest, self._repeat_typing, "typing")
+        self._start_soon(rest, self._repeat_shows, "preview")
 
-    def _begin_soon(self, view: TurnView, work: Callable[[TurnView], Coroutine[Any, Any, None]], name: str) -> None:
-        """Begin with `work` on a view, unless it ends before: a quick answer needs nothing of it."""
+    def _start_soon(self, view: TurnView, work: Callable[[TurnView], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start `work` on a view after a moment, unless the view ends before: a quick answer needs none."""
 
-        def begin() -> None:
+        def start() -> None:
             if self._tasks is not None and not view.ended.is_set():
                 self._tasks.create_task(work(view), name=f"{name} {view.turn}")
 
-        view.timers.append(self._clock.later(QUICK_SECONDS, begin))
+        view.timers.append(self._clock.later(QUICK_SECONDS, start))
 
     async def remove(self, target: ChatTarget, message_id: int) -> None:
         """Take a message away that its answer cannot be edited into."""
@@ -247,7 +247,7 @@ class LiveViews:
         view = view or self._open(event.turn, event.session, event.address)
         if view is not None:
             view.phase, view.alive_at = Phase.RUNNING, self._clock.monotonic()
-            self._begin_soon(view, self._keep_showing, "preview")
+            self._start_soon(view, self._repeat_shows, "preview")
 
     def _finish(self, event: TurnFinished, tasks: asyncio.TaskGroup) -> None:
         self._busy.pop(event.session, None)
@@ -272,10 +272,10 @@ class LiveViews:
         self._views[turn] = view
         while len(self._views) > REMEMBERED:
             self._views.popitem(last=False)[1].end()
-        self._begin_soon(view, self._keep_typing, "typing")
+        self._start_soon(view, self._repeat_typing, "typing")
         return view
 
-    async def _keep_typing(self, view: TurnView) -> None:
+    async def _repeat_typing(self, view: TurnView) -> None:
         self._previews.guard(view)
         while not view.ended.is_set() and self._is_alive(view):
             await self._type(view)
@@ -303,14 +303,14 @@ class LiveViews:
         except OwnershipLost:
             view.end()
         except Flood as error:
-            self._limiter.hold_shows(target.chat, error.seconds)
+            self._limiter.pause_shows(target.chat, error.seconds)
         except TelegramError as error:
             log.debug("the typing sign for turn %s failed: %s", view.turn, error.message)
 
-    async def _keep_showing(self, view: TurnView) -> None:
+    async def _repeat_shows(self, view: TurnView) -> None:
         self._previews.guard(view)
         while not view.ended.is_set():
-            await self._either(view.changed, self._previews.kept_for(view))
+            await self._either(view.changed, self._previews.seconds_until_refresh(view))
             view.changed.clear()
             if pause := self._previews.pause(view):
                 view.changed.set()

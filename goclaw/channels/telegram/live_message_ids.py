@@ -2,7 +2,7 @@
 
 After a crash the answer is edited into its live message, not sent in addition to it. A preview that Telegram took, but
 without a recorded id, cannot be found again: the Bot API lists no messages. What can be known is that there may be one
-(`is_lost`), so that no second one is sent, and whether it shows the answer's text (`may_say`), so that the answer is
+(`is_lost`), so that no second one is sent, and whether it shows the answer's text (`may_match`), so that the answer is
 marked as a possible repetition.
 """
 
@@ -44,8 +44,8 @@ class LiveMessageIds:
         for key, message in reversed([*known.items()]):  # the oldest are forgotten first
             self._messages[key] = message
 
-    async def take(self, session: str) -> None:
-        """Read the previous process's notes of a session. A preview of its is not found where that fails."""
+    async def read_notes(self, session: str) -> None:
+        """Read the previous process's notes of a session. Where that fails, its preview is not found."""
         try:
             known = await self._state.previews(CHANNEL, session)
         except StateError as error:
@@ -69,7 +69,7 @@ class LiveMessageIds:
         """Whether a message with an unknown id may stand in the chat."""
         return self._messages.get(turn, LOST + 1) <= LOST
 
-    def may_say(self, turn: str, text: str) -> bool:
+    def may_match(self, turn: str, text: str) -> bool:
         """Whether that message has this very text, if it exists."""
         return self._messages.get(turn) == _lost_id_of(text)
 
@@ -90,13 +90,13 @@ class LiveMessageIds:
         return False
 
     async def remember(self, turn: str, session: str, message_id: int) -> None:
-        """Keep the id of a message that was sent. Where that fails, a crash leaves it in the chat: see `keep`."""
+        """Keep the id of a message that was sent. Where that fails, a crash leaves it in the chat: see `store`."""
         self._unkept.pop(turn, None)
         if not await self._note(turn, session, message_id):
             self._unkept[turn] = None
 
-    async def keep(self, turn: str) -> bool:
-        """Have the id of a turn's message in the store. False: that failed again, so the message may say no more."""
+    async def store(self, turn: str) -> bool:
+        """Store the id of a turn's message. False: that failed again, so the message may say no more."""
         known = self.message_of(turn)
         if turn in self._unkept and (known is None or await self._note(turn, self._sessions.get(turn, ""), known)):
             self._unkept.pop(turn, None)

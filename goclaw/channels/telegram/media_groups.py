@@ -161,13 +161,13 @@ class MediaGroups:
             return None
         return await self._state.messages(name, handed_over=True)
 
-    async def left(self, idle: float) -> Sequence[tuple[str, int]]:
+    async def list_idle(self, idle: float) -> Sequence[tuple[str, int]]:
         """Return the names and chats of those that no process has handed over, `idle` seconds after their last part.
 
         Raises:
             DiskError: the store cannot be read.
         """
-        return await self._state.left(idle)
+        return await self._state.list_idle(idle)
 
     def _expect(self, name: str, chat: int) -> _OpenGroup:
         return self._open.setdefault(name, _OpenGroup(chat, self._clock.monotonic()))

@@ -32,7 +32,7 @@ def name_of(person: Json) -> str:
     return " ".join(str(person[part]) for part in ("first_name", "last_name") if person.get(part))
 
 
-def covered(text: str, entity: Json) -> str:
+def text_under(text: str, entity: Json) -> str:
     """Return the characters under an entity."""
     start, length = int(entity["offset"]), int(entity["length"])
     return _from_units(_units(text)[2 * start : 2 * (start + length)])
@@ -46,7 +46,7 @@ def cut_out(text: str, entity: Json) -> str:
 
 def with_target(text: str, entity: Json) -> str:
     """`text` with the target of a link, or the number of a person without a username, after the words that hide it."""
-    target = _target(entity, covered(text, entity))
+    target = _target(entity, text_under(text, entity))
     if not target:
         return text
     units, end = _units(text), 2 * (int(entity["offset"]) + int(entity["length"]))
@@ -87,7 +87,7 @@ def place(entity: Json) -> tuple[int, int]:
     return start, start + int(entity["length"])
 
 
-def shortened(text: str, longest: int = MAX_QUOTE) -> str:
+def shorten(text: str, longest: int = MAX_QUOTE) -> str:
     """Return one line of at most so many characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest]}…"
@@ -128,7 +128,7 @@ def files_of(message: Json) -> AttachedFiles:
     for kind, read in _FILE_KINDS.items():
         if kind in message:
             return read(message[kind])
-    line = described(message)
+    line = description_of(message)
     return (), [line] if line else []
 
 
@@ -224,7 +224,7 @@ MAX_FIELD = 300
 """Maximum characters of one field (Bot API: a poll's question has 300, an option 100)."""
 
 
-def described(message: Json) -> str:
+def description_of(message: Json) -> str:
     """Return the line for the things a message shares; empty: it shares nothing of these.
 
     Raises:

@@ -90,7 +90,7 @@ def target_of(address: Address) -> ChatTarget:
         raise DeliveryError(f"{address.chat} is not a numeric Telegram chat id", permanent=True) from None
 
 
-async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
+async def render_off_loop(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
     """`render`, off the event loop where a text is long."""
     if len(markdown) < LONG_TEXT:
         return render(markdown, limit)
@@ -264,14 +264,14 @@ async def _with_file(delivery: Delivery, load_blob: Callable[[str], Awaitable[by
     if len(content) > MAX_UPLOAD:
         raise DeliveryError(f"{delivery.media_name} is larger than {MAX_UPLOAD >> 20} MB", permanent=True)
     name = delivery.media_name or "file"
-    captions = await rendered(delivery.text, MAX_CAPTION_UNITS)
+    captions = await render_off_loop(delivery.text, MAX_CAPTION_UNITS)
     if len(captions) > 1:
         return [OutgoingFile(name, content, NO_CAPTION), *await _texts(delivery.text)]
     return [OutgoingFile(name, content, captions[0] if captions else NO_CAPTION)]
 
 
 async def _texts(markdown: str) -> list[Part]:
-    chunks = await rendered(markdown)
+    chunks = await render_off_loop(markdown)
     if len(chunks) <= MAX_PARTS:
         return [*chunks]
     return [beginning(chunks[0]), OutgoingFile(WHOLE_NAME, mask_known(printable(markdown)).encode(), NO_CAPTION)]

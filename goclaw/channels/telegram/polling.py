@@ -59,10 +59,10 @@ class UpdateAcks:
         self._seen: set[int] = set()
         self._working: set[int] = set()
         self._settled: asyncio.Future[None] | None = None
-        """Waited for by `settled_within`; None: nothing waits."""
+        """Waited for by `wait_until_idle`; None: nothing waits."""
 
     @property
-    def all_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is being made durable."""
         return not self._working
 
@@ -70,7 +70,7 @@ class UpdateAcks:
         """Return those that are not known: not being taken, nor durable and merely repeated."""
         return [update for update in updates if update["update_id"] not in self._seen]
 
-    def begin(self, update_id: int) -> None:
+    def start(self, update_id: int) -> None:
         """An update is being made durable."""
         self._seen.add(update_id)
         self._working.add(update_id)
@@ -82,14 +82,14 @@ class UpdateAcks:
         if self._settled and not self._working and not self._settled.done():
             self._settled.set_result(None)
 
-    async def settled_within(self, clock: Clock, seconds: float) -> bool:
+    async def wait_until_idle(self, clock: Clock, seconds: float) -> bool:
         """Wait until nothing is being made durable, at most so many seconds; returns whether it is so."""
-        if not self.all_settled:
+        if not self.is_idle:
             self._settled = asyncio.get_running_loop().create_future()
             await ends_within(self._settled, clock, seconds)
-        return self.all_settled
+        return self.is_idle
 
-    def acknowledged(self, offset: int | None) -> None:
+    def confirm(self, offset: int | None) -> None:
         """Note that a poll with this offset was answered: no update before it comes again.
 
         A poll with an older offset may be under way until then.
@@ -146,15 +146,15 @@ class Poller:
                 except Stalled:
                     break
                 except InvalidToken:
-                    self._health.token_refused()
+                    self._health.record_token_refusal()
                     return False
                 except TelegramError as error:
                     await self._wait_after(error)
                     continue
                 for update in self._receipts.new_among(updates):
                     self._last_news = self._clock.monotonic()
-                    self._receipts.begin(update["update_id"])
-                    task = group.create_task(self._take(take, update))
+                    self._receipts.start(update["update_id"])
+                    task = group.create_task(self._handle(take, update))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
                 await self._wait_for_receipts()
@@ -164,17 +164,17 @@ class Poller:
         """Return the seconds since the last finished poll, successful or not."""
         return self._clock.monotonic() - self._last_finished
 
-    async def _take(self, take: Take, update: dict[str, Any]) -> None:
+    async def _handle(self, take: Take, update: dict[str, Any]) -> None:
         await take(update)
         self._receipts.end(update["update_id"])
 
     async def _wait_for_receipts(self) -> None:
         """Go on when everything is durable; after a little while also with the rest."""
         await asyncio.sleep(0)  # most need no longer than this
-        if self._receipts.all_settled:
+        if self._receipts.is_idle:
             self._looks.reset()
             return
-        if await self._receipts.settled_within(self._clock, self._looks.next()):
+        if await self._receipts.wait_until_idle(self._clock, self._looks.next()):
             self._looks.reset()
         self._began_at = -GAP  # this was the pause
 
@@ -189,10 +189,10 @@ class Poller:
         probe, self._probe = self._probe, False
         offset = self._receipts.offset
         found = await self._await_answer(self._ask(0 if probe else self._poll_seconds))
-        updates = checked(found)
-        self._receipts.acknowledged(offset)
+        updates = parse_updates(found)
+        self._receipts.confirm(offset)
         self._last_finished = self._clock.monotonic()
-        self._health.polled()
+        self._health.record_poll()
         if not probe:
             self._backoff.reset()
         if self._are_news(updates):
@@ -253,7 +253,7 @@ class Poller:
         return True
 
 
-def checked(found: Any) -> Updates:
+def parse_updates(found: Any) -> Updates:
     """Return the updates in an answer, in order; other items are skipped, so that the rest is not held up.
 
     Raises:

@@ -16,7 +16,7 @@ from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
-from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, entities_of, rendered, send_text
+from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, entities_of, render_off_loop, send_text
 from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered, call
@@ -84,7 +84,7 @@ class Previews:
             return DRAFT_SECONDS
         return EDIT_SECONDS if view.target.is_private else GROUP_SECONDS
 
-    def kept_for(self, view: TurnView) -> float | None:
+    def seconds_until_refresh(self, view: TurnView) -> float | None:
         """Return the seconds until the content has to be shown again; None: it stays."""
         if not self._is_draft(view) or view.display.shown is None:
             return None
@@ -96,9 +96,9 @@ class Previews:
             return
         draft = self._is_draft(view)
         chunk = await self._content(view, draft=draft)
-        if chunk is None or not self._goes_on(view) or view.ended.is_set():
+        if chunk is None or not self._is_shown_here(view) or view.ended.is_set():
             return
-        if chunk == view.display.shown and self.kept_for(view) != 0.0:
+        if chunk == view.display.shown and self.seconds_until_refresh(view) != 0.0:
             return
         try:
             if draft:
@@ -110,11 +110,11 @@ class Previews:
             return
         except Flood as error:
             # Drafts have limits of their own; what holds up a message here would hold up the answer, too.
-            (self._limiter.hold_shows if draft else self._limiter.hold)(view.target.chat, error.seconds)
+            (self._limiter.pause_shows if draft else self._limiter.pause)(view.target.chat, error.seconds)
         except TelegramError as error:
             self._handle_failure(view, error, draft=draft)
         else:
-            self._chat(view.target.chat).worked()
+            self._chat(view.target.chat).record_success()
             view.display.shown, view.display.shown_at = chunk, self._clock.monotonic()
             return
         view.changed.set()
@@ -131,7 +131,7 @@ class Previews:
         """Whether this process shows the turns of a session."""
         return self._holds(session)
 
-    def _goes_on(self, view: TurnView) -> bool:
+    def _is_shown_here(self, view: TurnView) -> bool:
         """Whether this process shows a turn. Ask after each wait: the process may have been paused in it."""
         is_ours = self.is_ours(view.session)
         if not is_ours:
@@ -144,7 +144,7 @@ class Previews:
         async with view.display.sending:
             if view.display.message_id is None:
                 return
-            chunks = await rendered(view.progress.text)
+            chunks = await render_off_loop(view.progress.text)
             if not chunks:
                 with suppress(OwnershipLost):
                     await self.remove(view.target, view.display.message_id)
@@ -172,7 +172,7 @@ class Previews:
 
     async def _content(self, view: TurnView, *, draft: bool) -> RenderedMessage | None:
         """Return the content to show; None for nothing."""
-        chunks = await rendered(view.progress.text)
+        chunks = await render_off_loop(view.progress.text)
         if not chunks and not view.progress.line():
             return None if view.display.shown is None else RenderedMessage("") if draft else NOTHING
         # In a draft the end, where the writing happens; the beginning of a long answer comes with the answer.
@@ -205,7 +205,7 @@ class Previews:
         if view.display.lost:
             return False
         # The answer to an earlier message must not end up below this one.
-        waits = view.display.message_id is None and self._limiter.owes(view.target.chat)
+        waits = view.display.message_id is None and self._limiter.is_pending(view.target.chat)
         if waits or not self._limiter.spare(view.target.chat):
             view.changed.set()
             return False
@@ -215,11 +215,11 @@ class Previews:
                 said = chunk.text.removesuffix(f"\n\n{view.progress.line()}")
                 is_noted = await self._message_ids.intend(view.turn, view.session, said)
             else:
-                is_noted = await self._message_ids.keep(view.turn)
-            if not is_noted or not self._goes_on(view):
+                is_noted = await self._message_ids.store(view.turn)
+            if not is_noted or not self._is_shown_here(view):
                 return False
             if view.display.message_id is None:
-                view.display.message_id = await self._begin(view, chunk)
+                view.display.message_id = await self._send_first(view, chunk)
             else:
                 await edit_text(self._bot, view.target.chat, view.display.message_id, chunk)
         finally:
@@ -228,7 +228,7 @@ class Previews:
                 await self.remove(view.target, view.display.message_id)
         return True
 
-    async def _begin(self, view: TurnView, chunk: RenderedMessage) -> int:
+    async def _send_first(self, view: TurnView, chunk: RenderedMessage) -> int:
         """Send the message that will grow; returns its id."""
         try:
             sent = await send_text(self._bot, view.target, chunk)
@@ -247,7 +247,7 @@ class Previews:
             self._drafts.shut(UNKNOWN_SECONDS)
             view.display.shown = None
         else:
-            self._chat(view.target.chat).failed()
+            self._chat(view.target.chat).record_failure()
 
     def _chat(self, chat: int) -> CircuitBreaker:
         if chat not in self._chats:

@@ -53,7 +53,7 @@ class SlidingWindow:
         """Whether nothing that still counts happened."""
         return self.free(now) == self._count
 
-    def take(self, now: float) -> None:
+    def count(self, now: float) -> None:
         """Count one."""
         self._times.append(now)
 
@@ -63,7 +63,7 @@ class RateLimiter:
 
     Where several processes send for it, each has its part of the limit in total. Those of a chat are not divided: one
     process sends to it, but for groups with topics that are sessions of several; there Telegram's 429 counts, as in
-    `hold`, which all of them hear of.
+    `pause`, which all of them hear of.
     """
 
     def __init__(self, settings: TelegramSettings, clock: Clock, share: Callable[[], float] | None = None) -> None:
@@ -83,7 +83,7 @@ class RateLimiter:
         """Return when a message to `chat` may go out; it is counted."""
         while (wait := self.wait(chat)) > 0:
             await self._clock.sleep(wait)
-        self._take(chat)
+        self._count(chat)
 
     async def cool(self, chat: int) -> None:
         """Wait until Telegram accepts calls for `chat` again: for calls that do not count as messages."""
@@ -104,36 +104,36 @@ class RateLimiter:
         now = self._clock.monotonic()
         if not self.may_show(chat) or not all(window.has_plenty(now) for window in [self._all, *self._windows(chat)]):
             return False
-        self._take(chat)
+        self._count(chat)
         return True
 
-    def owe(self, chat: int) -> None:
+    def mark_pending(self, chat: int) -> None:
         """Messages to `chat` are on their way, or have to be tried again: nothing new may begin above them."""
         self._owed.add(chat)
 
-    def paid(self, chat: int) -> None:
+    def clear_pending(self, chat: int) -> None:
         """Note that all of them have arrived, or never will."""
         self._owed.discard(chat)
 
-    def owes(self, chat: int) -> bool:
+    def is_pending(self, chat: int) -> bool:
         """Whether a message to `chat` is not there yet."""
         return chat in self._owed
 
-    def hold(self, chat: int, seconds: float) -> None:
-        """Telegram asked to wait with this chat."""
-        self._hold(self._held, chat, seconds)
+    def pause(self, chat: int, seconds: float) -> None:
+        """Pause a chat as Telegram asks, in all processes."""
+        self._extend_pause(self._held, chat, seconds)
         if self.on_hold:
             self.on_hold(chat, seconds)
 
-    def held_elsewhere(self, chat: int, seconds: float) -> None:
-        """Telegram asked another process to wait with this chat."""
-        self._hold(self._held, chat, seconds)
+    def adopt_pause(self, chat: int, seconds: float) -> None:
+        """Pause a chat as Telegram asked another process to."""
+        self._extend_pause(self._held, chat, seconds)
 
-    def hold_shows(self, chat: int, seconds: float) -> None:
-        """Telegram asked something for show to wait."""
-        self._hold(self._quiet, chat, seconds)
+    def pause_shows(self, chat: int, seconds: float) -> None:
+        """Pause previews and the like of a chat, as Telegram asks."""
+        self._extend_pause(self._quiet, chat, seconds)
 
-    def _hold(self, held: dict[int, float], chat: int, seconds: float) -> None:
+    def _extend_pause(self, held: dict[int, float], chat: int, seconds: float) -> None:
         now = self._clock.monotonic()
         if len(held) >= MANY_CHATS:
             for other in [other for other, until in held.items() if until <= now]:
@@ -148,10 +148,10 @@ class RateLimiter:
             self._held.pop(chat, None)
         return max(0.0, held, *(window.wait(now) for window in [self._all, *self._windows(chat)]))
 
-    def _take(self, chat: int) -> None:
+    def _count(self, chat: int) -> None:
         now = self._clock.monotonic()
         for window in [self._all, *self._windows(chat)]:
-            window.take(now)
+            window.count(now)
 
     def _windows(self, chat: int) -> list[SlidingWindow]:
         """Return the limits of one chat: its rate, and for a group (a negative id) the rate per minute."""
@@ -196,11 +196,11 @@ class CircuitBreaker:
         """Return the seconds until it is open again; 0 where it is."""
         return max(0.0, self._until - self._clock.monotonic())
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """A try went well."""
         self._failures = 0
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """A try went wrong."""
         self._failures += 1
         if self._failures >= FAILURES:

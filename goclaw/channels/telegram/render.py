@@ -270,7 +270,7 @@ def tidy(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
         )
         grown += [EntitySpan(since, edge, mark) for mark, since in open_since.items() if mark not in goes_on]
         open_since = {mark: open_since[mark] if mark in goes_on & open_since.keys() else edge for mark in allowed}
-    return uncrossed(grown)
+    return uncross(grown)
 
 
 def compatible(marks: Iterable[Mark]) -> list[Mark]:
@@ -291,7 +291,7 @@ def quotes(marks: Iterable[Mark]) -> set[Mark]:
     return {mark for mark in marks if mark.type in _QUOTES}
 
 
-def uncrossed(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
+def uncross(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
     """Sort spans in Telegram's order, cutting one that leaves the span around it at the end of that span."""
     waiting = [(_outer_first(span), number, span) for number, span in enumerate(spans)]
     heapq.heapify(waiting)

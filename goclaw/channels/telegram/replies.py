@@ -16,7 +16,7 @@ from goclaw.channels.telegram.message_content import (
     name_of,
     place,
     quoted_and_not,
-    shortened,
+    shorten,
     with_targets,
 )
 from goclaw.common.core.events import Attachment
@@ -72,13 +72,13 @@ def answered_by(message: Json, me: int) -> RepliedMessage | None:
 def _build_message(content: Json, author: Json | None, name: str, sender: object, me: int) -> RepliedMessage:
     number = author.get("id") if author else None
     if type(number) is not int:
-        return RepliedMessage(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER))
+        return RepliedMessage(content, shorten(name) or "somebody", Provenance(SourceKind.OTHER))
     key = f"telegram:{number}"
     if number == me:
         return RepliedMessage(content, YOURS, Provenance(SourceKind.AGENT))
     if number == sender:
         return RepliedMessage(content, THEIRS, Provenance(SourceKind.PERSON, key))
-    return RepliedMessage(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER, key))
+    return RepliedMessage(content, shorten(name) or "somebody", Provenance(SourceKind.OTHER, key))
 
 
 def quotes_in(message: Json, me: int) -> list[Piece]:
@@ -108,21 +108,21 @@ def _parts(message: Json, answered: RepliedMessage) -> Iterator[tuple[str, bool]
         marked = (place(entity) for entity in entities if entity["type"] in QUOTATIONS)
         # Of a message in another chat only the chosen part comes, without what its author marked in it.
         is_quoted = not text or any(first < start + length and start < last for first, last in marked)
-        chosen = shortened(with_targets(str(quote["text"]), quote.get("entities", ())))
+        chosen = shorten(with_targets(str(quote["text"]), quote.get("entities", ())))
         yield from [(chosen, is_quoted and answered.provenance.is_own)] if chosen else []
         return
     if not answered.provenance.is_own:
-        whole = shortened(with_targets(text, entities))
+        whole = shorten(with_targets(text, entities))
         yield from [(whole, False)] if whole else []
         return
     left = MAX_QUOTE
     for piece, is_quoted in quoted_and_not(text, entities):
         if left > 0:
-            yield shortened(piece, left), is_quoted
+            yield shorten(piece, left), is_quoted
         left -= len(piece)
 
 
-def files_answered(messages: Sequence[Json], me: int) -> tuple[tuple[Attachment, ...], list[Piece]]:
+def files_of_replies(messages: Sequence[Json], me: int) -> tuple[tuple[Attachment, ...], list[Piece]]:
     """Return the files of replied-to messages, and a line for each that cannot be opened."""
     for message in messages:
         answered = answered_by(message, me)
@@ -140,8 +140,8 @@ def forwarded_from(message: Json) -> str:
     """
     origin = message.get("forward_origin")
     if origin is None and (bot := message.get("via_bot")):
-        return f"by the bot {shortened(str(bot.get('username') or bot['id']))}"
-    return "" if origin is None else f"forwarded from {shortened(origin_name(origin))}"
+        return f"by the bot {shorten(str(bot.get('username') or bot['id']))}"
+    return "" if origin is None else f"forwarded from {shorten(origin_name(origin))}"
 
 
 def origin_name(origin: Json) -> str:

@@ -115,7 +115,7 @@ class AiohttpRequest(BaseRequest):
                 while len(content) <= limit and (more := await response.content.read(limit + 1)):
                     content += more
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unsent(said(error)) from None
+            raise Unsent(describe_error(error)) from None
         if len(content) > limit:
             raise TooLarge(f"the file is larger than {limit >> 20} MB")
         return bytes(content)
@@ -132,11 +132,11 @@ class AiohttpRequest(BaseRequest):
         try:
             return await self._send(method, url, form, seconds)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
-            raise Unsent(said(error)) from None
+            raise Unsent(describe_error(error)) from None
         except aiohttp.InvalidURL:
             raise Unsent("telegram.base_url or telegram.proxy is not a URL") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unanswered(said(error)) from None
+            raise Unanswered(describe_error(error)) from None
 
     async def _send(self, method: str, url: str, form: Form, seconds: float) -> tuple[int, bytes]:
         return await exchange(self._session, method, url, form, seconds=seconds, proxy=self._proxy)
@@ -194,7 +194,7 @@ async def call(
         TelegramError: see `AiohttpRequest.do_request`, and the library's errors for what Telegram refuses.
         OwnershipLost: another process owns the session of the call (`Authority.before_sending`); nothing was sent.
     """
-    given = {name: encoded(value) for name, value in parameters.items() if value is not None}
+    given = {name: encode(value) for name, value in parameters.items() if value is not None}
     form = RequestData([RequestParameter.from_input(name, value) for name, value in given.items()])
     sender = request or bot.request
     try:
@@ -206,7 +206,7 @@ async def call(
         raise
 
 
-def encoded(value: Any) -> Any:
+def encode(value: Any) -> Any:
     """Return a parameter as it stands in a form; the library's own objects are encoded by the library."""
     return value if isinstance(value, str | InputFile | TelegramObject) else as_json(value)
 
@@ -254,7 +254,7 @@ def wait_of(body: bytes) -> float:
         return 1.0
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an error in words without its URL: its kind, and the operating system's words."""
     cause = getattr(error, "os_error", error)
     reason = getattr(cause, "strerror", None) or getattr(error, "status", None)

@@ -95,14 +95,14 @@ class Sender:
         target = target_of(delivery.address)
         target = replace(target, chat=self._migrations.current(target.chat))
         self._blocked.ensure(target.chat)
-        self._limiter.owe(target.chat)
+        self._limiter.mark_pending(target.chat)
         try:
             receipt = await self._act(delivery, target, handover)
         except ChatMigrated as error:
-            self._limiter.paid(target.chat)
+            self._limiter.clear_pending(target.chat)
             raise await self._follow(target.chat, error.new_chat_id) from error
         except Flood as error:
-            self._limiter.hold(target.chat, error.seconds)
+            self._limiter.pause(target.chat, error.seconds)
             raise DeliveryError(error.message, retry_after=error.seconds) from error
         except TelegramError as error:
             if closes_chat(error):
@@ -125,7 +125,7 @@ class Sender:
     def _allow_preview(self, chat: int, handover: Handover) -> None:
         """Let a preview begin in a chat, unless more is to be sent there first."""
         if not handover.others_wait:
-            self._limiter.paid(chat)
+            self._limiter.clear_pending(chat)
 
     async def _follow(self, chat: int, new: int) -> DeliveryError:
         """Return the error that redirects a delivery after its group became a supergroup, which is another chat."""
@@ -279,7 +279,7 @@ class Sender:
             return await send_text(self._bot, target, part, keyboard)
         except BadRequest as error:
             if target.thread is None and is_closed_topic(error):
-                raise self._blocked.general_closed(target.chat) from error
+                raise self._blocked.report_closed_topic(target.chat) from error
             if isinstance(part, OutgoingFile) or not part.spans or closes_chat(error) or refuses_topic(error):
                 raise
             log.warning("telegram refused the formatting of a message; sending it without: %s", error.message)

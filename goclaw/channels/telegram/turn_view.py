@@ -142,7 +142,7 @@ class TurnView:
     def started(self) -> bool:
         return self.phase is not Phase.WAITING
 
-    def continued(self) -> "TurnView":
+    def next_view(self) -> "TurnView":
         """Return the view of the rest of the turn, in another message."""
         progress = self.progress.continued()
         rest = TurnView(self.turn, self.session, self.target, self.alive_at, self.phase, progress)

@@ -1,4 +1,4 @@
-"""The handler of all Telegram updates, one at a time: when `take` returns, the update may be acknowledged.
+"""The handler of all Telegram updates, one at a time: when `handle` returns, the update may be acknowledged.
 
 Polling and the webhook both end here. Messages of one chat are taken in the order they came; only the parts of
 an album or a long text wait for each other, on disk (see `media_groups`). Messages of groups are judged by the bot's
@@ -23,7 +23,7 @@ from goclaw.channels.telegram.chat_order import ChatOrder
 from goclaw.channels.telegram.courtesies import Courtesies
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import Group, MediaGroups, album_name, is_ended_by, is_of, text_of
-from goclaw.channels.telegram.message_content import body_of, covered
+from goclaw.channels.telegram.message_content import body_of, text_under
 from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.updates import (
     CHANNEL,
@@ -49,7 +49,7 @@ from goclaw.channels.telegram.updates import (
 )
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.events import Acceptance, AcceptKind, GatewayPort, Inbound
-from goclaw.common.core.supervise import keep_running
+from goclaw.common.core.supervise import run_with_restarts
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,9 @@ def mentions_a_stranger(message: Json, me: Me) -> bool:
     """Whether a message names a bot that is not us; names of bots end in `bot` (@BotFather's rule)."""
     try:
         text, entities = body_of(message)
-        names = [covered(text, entity).lower() for entity in entities if entity["type"] in ("mention", "bot_command")]
+        names = [
+            text_under(text, entity).lower() for entity in entities if entity["type"] in ("mention", "bot_command")
+        ]
     except UNREADABLE:
         return False
     called = [name.rpartition("@")[2] for name in names if "@" in name]
@@ -162,14 +164,14 @@ class UpdateHandler:
         for task in self._gathering.values():
             task.cancel()
 
-    async def take(self, update: Json) -> None:
+    async def handle(self, update: Json) -> None:
         """Make one raw update durable; skip one that is not for the bot.
 
         Whatever the update holds, this only raises errors of the gateway and the store: then it was not taken and must
         come again. The same update may come repeatedly, also while it is being taken.
         """
         if (chat := _group_of(update)) is not None:
-            await self.access.migrations.look(chat, is_message=MEMBERSHIP not in update)
+            await self.access.migrations.refresh(chat, is_message=MEMBERSHIP not in update)
         for kind, handle in self._KINDS.items():
             if kind in update:
                 try:
@@ -178,10 +180,10 @@ class UpdateHandler:
                     unread(error, update.get("update_id"))
                 return
 
-    async def look_after(self) -> None:
+    async def adopt_groups(self) -> None:
         """Hand over what other processes have left, until cancelled: one process's duty."""
         while True:
-            for name, chat in await self.albums.left(LEFT_SECONDS):
+            for name, chat in await self.albums.list_idle(LEFT_SECONDS):
                 if name not in self._gathering:
                     log.info("telegram: handing over messages that another process had gathered")
                     self._hand_over_soon(name, chat)
@@ -198,14 +200,14 @@ class UpdateHandler:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
             await self.access.migrations.remember(move.old, move.new)
         elif is_group(message["chat"]) and not is_heard:
-            self.access.unlisted.heard(chat)
+            self.access.unlisted.log_message(chat)
         elif person and album and is_heard:
             # Begun before it is this message's turn: the parts of an album wait for the disk together.
             gathering = asyncio.ensure_future(self._gather(album, chat, sender, message))
             try:
                 async with self._order_of(chat):
                     if not await gathering:
-                        await self._take_single(update, sender, await self._around(chat, part))
+                        await self._handle_single(update, sender, await self._around(chat, part))
             finally:
                 gathering.cancel()
         elif person:
@@ -214,14 +216,14 @@ class UpdateHandler:
                 with reading():
                     text = text_of(message, around, sender) if is_heard else None
                 if text is None or not await self._gather(text, chat, sender, message):
-                    await self._take_single(update, sender, around)
+                    await self._handle_single(update, sender, around)
 
-    async def _take_single(self, update: Json, sender: int, around: Sequence[Group]) -> None:
-        """Take a message that stands for itself, after the groups of its sender, which it ends."""
+    async def _handle_single(self, update: Json, sender: int, around: Sequence[Group]) -> None:
+        """Handle a message that belongs to no group; it ends the groups of its sender, which come first."""
         message = update["message"]
         for group in around:
             if is_ended_by(group, sender, message):
-                await self._settle(str(group["name"]))
+                await self._finish_group(str(group["name"]))
         await self._accept(single_of(update, await self._terms(message)))
 
     async def _around(self, chat: int, part: int) -> Sequence[Group]:
@@ -240,16 +242,16 @@ class UpdateHandler:
     def _hand_over_soon(self, name: str, chat: int) -> None:
         """Have a group handed over when it is whole, which is not waited for."""
         if name not in self._gathering:
-            work = keep_running(name, partial(self._hand_over, name, chat), self.clock)
+            work = run_with_restarts(name, partial(self._hand_over, name, chat), self.clock)
             task = self._gathering[name] = self.group.create_task(work)
             task.add_done_callback(lambda _: self._gathering.pop(name))
 
     async def _hand_over(self, name: str, chat: int) -> None:
         await self.albums.wait_until_whole(name, chat)
         async with self._order_of(chat):
-            await self._settle(name)
+            await self._finish_group(name)
 
-    async def _settle(self, name: str) -> None:
+    async def _finish_group(self, name: str) -> None:
         """End a group and hand it over, unless that is done; its chat's order is ours.
 
         Another process may do so at the same time: the inbox takes it once.
@@ -276,7 +278,7 @@ class UpdateHandler:
 
     async def _edit_part(self, name: str, chat: int, message: Json, identity: str, group: Group) -> None:
         if group["has_ended"] and not group["is_handed_over"]:
-            await self._settle(name)
+            await self._finish_group(name)
         messages = await self.albums.edit(name, message)
         if messages:
             await self._accept(album_of(identity, messages, await self._terms(*messages), edited=True))
@@ -327,7 +329,7 @@ class UpdateHandler:
         chat = self.access.migrations.current(int(inbound.address.chat))
         self.access.blocked.open(chat)
         acceptance = await self.gateway.accept(inbound)
-        self.live.accepted(inbound, acceptance)
+        self.live.show_acceptance(inbound, acceptance)
         if acceptance.kind is AcceptKind.TURN:
             self.courtesies.react(chat, inbound.ref)
         return acceptance

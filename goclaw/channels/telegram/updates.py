@@ -19,16 +19,16 @@ from typing import Any
 from goclaw.channels.telegram.message_content import (
     backwards,
     body_of,
-    covered,
     cut_out,
     files_of,
     name_of,
-    shortened,
+    shorten,
+    text_under,
     with_target,
 )
-from goclaw.channels.telegram.replies import files_answered, forwarded_from, quotes_in
+from goclaw.channels.telegram.replies import files_of_replies, forwarded_from, quotes_in
 from goclaw.common.core.events import Actor, Address, Attachment, Beside, Inbound
-from goclaw.common.core.messages import Piece, Provenance, SourceKind, joined
+from goclaw.common.core.messages import Piece, Provenance, SourceKind, join
 from goclaw.common.core.records import record
 
 log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     thread = topic_of(first)
     session = f"{CHANNEL}:{terms.origin(chat_id) if in_group else sender_id}"
     files = [files_of(message) for message in messages]
-    answered, lines = files_answered(messages, terms.me.id)
+    answered, lines = files_of_replies(messages, terms.me.id)
     attachments = (*(attachment for found, _ in files for attachment in found), *answered)
     origins = [forwarded_from(message) for message in messages]
     notes: list[Piece] = [
@@ -129,7 +129,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         for origin, (_, found) in zip(origins, files, strict=True)
         for note in found
     ]
-    text, foreign = joined(words_of(messages, terms.me, notes, lines))
+    text, foreign = join(words_of(messages, terms.me, notes, lines))
     if beside:
         text, attachments = "\n".join(filter(None, [text, *map(_in_words, attachments)])), ()
     if not text and not attachments:
@@ -153,7 +153,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
 
 def _in_words(attachment: Attachment) -> str:
     """Describe a file that is not opened."""
-    return f"[{' '.join([attachment.kind, shortened(attachment.name, 100)]).strip()}]"
+    return f"[{' '.join([attachment.kind, shorten(attachment.name, 100)]).strip()}]"
 
 
 def is_group(chat: Json) -> bool:
@@ -222,14 +222,14 @@ def mentions(text: str, entity: Json, me: Me) -> bool:
     """Whether an entity names the bot."""
     if entity["type"] == "text_mention":
         return bool(entity["user"]["id"] == me.id)
-    return entity["type"] == "mention" and covered(text, entity).lower() == f"@{me.username}".lower()
+    return entity["type"] == "mention" and text_under(text, entity).lower() == f"@{me.username}".lower()
 
 
 def is_my_command(text: str, entity: Json, me: Me) -> bool:
     """Whether the message begins with `/name` or `/name@bot`; as in privacy mode, a bare command is for every bot."""
     if entity["type"] != "bot_command" or entity["offset"] != 0:
         return False
-    _, _, addressed = covered(text, entity).partition("@")
+    _, _, addressed = text_under(text, entity).partition("@")
     return addressed.lower() in ("", me.username.lower())
 
 
@@ -239,7 +239,7 @@ def words_of(messages: Sequence[Json], me: Me, notes: Sequence[Piece], answered:
     An album may have several captions. `answered`: descriptions of files of the replied-to message.
     """
     texts: list[Piece] = [
-        (text, forwarded_from(message), FORWARDED) for message in messages if (text := said_in(message, me))
+        (text, forwarded_from(message), FORWARDED) for message in messages if (text := text_of(message, me))
     ]
     lead = next((message for message in messages if body_of(message)[0]), messages[0])
     # What was forwarded are another's words: a command in it is not the sender's.
@@ -250,14 +250,14 @@ def words_of(messages: Sequence[Json], me: Me, notes: Sequence[Piece], answered:
     return [*quotes_in(lead, me.id), *answered, *forwarded, *texts, *dict.fromkeys(notes)]
 
 
-def said_in(message: Json, me: Me) -> str:
+def text_of(message: Json, me: Me) -> str:
     """Return the text of one message without the bot's name, with the targets of links and mentions."""
     text, entities = body_of(message)
     for entity in backwards(entities):
         if mentions(text, entity, me):
             text = cut_out(text, entity)
         elif is_my_command(text, entity, me):
-            text = covered(text, entity).partition("@")[0] + text[len(covered(text, entity)) :]
+            text = text_under(text, entity).partition("@")[0] + text[len(text_under(text, entity)) :]
         else:
             text = with_target(text, entity)
     return text.strip()
@@ -343,7 +343,7 @@ def _signs(reactions: Sequence[Json]) -> list[str]:
     """Reactions as people see them; what bears no sign is named."""
     named = {"custom_emoji": "a custom emoji", "paid": "a paid star"}
     return [
-        shortened(str(each["emoji"]), MAX_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a reaction")
+        shorten(str(each["emoji"]), MAX_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a reaction")
         for each in reactions
     ]
 

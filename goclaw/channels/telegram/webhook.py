@@ -60,7 +60,7 @@ class Webhook:
     async def run(self, take: Take) -> None:
         """Give every update to `take`, and acknowledge it when that has returned. Returns when the token is refused."""
         with self.listening(take):
-            await self.keep_registered()
+            await self.maintain_registration()
 
     @contextmanager
     def listening(self, take: Take, *, stands_by: bool = False) -> Iterator[None]:
@@ -71,7 +71,7 @@ class Webhook:
         finally:
             self._take = None
 
-    async def keep_registered(self) -> None:
+    async def maintain_registration(self) -> None:
         """Register our address, and again when it is taken away. Returns when the token is refused."""
         self._stands_by = False
         try:
@@ -80,7 +80,7 @@ class Webhook:
                 await self._watch()
         except InvalidToken:
             self._registered_at, self._problem = None, ""
-            self._health.token_refused()
+            self._health.record_token_refusal()
 
     def stand_by(self) -> None:
         """Another process may see to the registration from here on."""
@@ -137,7 +137,7 @@ class Webhook:
                 log.info("telegram: Telegram calls us at %s", self._url)
                 self._registered_at = self._clock.now()
                 self._fine()
-                self._health.connected()
+                self._health.record_connection()
                 return
 
     async def _watch(self) -> None:
@@ -180,7 +180,7 @@ class Webhook:
         self._alerts.clear(ALERT)
 
 
-def is_kept(secret: str, state_dir: Path) -> bool:
+def is_generated_secret(secret: str, state_dir: Path) -> bool:
     """Whether a configured secret is that of the file, which GoClaw has made, and not one that its operator chose."""
     with suppress(OSError, UnicodeDecodeError):
         return _secret_path(state_dir).read_text("ascii").strip() == secret
@@ -191,7 +191,7 @@ def _secret_path(state_dir: Path) -> Path:
     return state_dir / "secrets" / WEBHOOK_SECRET  # the next start reads it as `telegram.webhook.secret`
 
 
-def kept_secret(state_dir: Path, writer: Writer = lock_folder) -> str:
+def load_secret(state_dir: Path, writer: Writer = lock_folder) -> str:
     """Return the secret of this installation; created at the first call, readable for its owner only.
 
     `writer`: changes the file, which all processes share that use the store.

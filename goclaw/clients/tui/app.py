@@ -119,7 +119,7 @@ class Terminal(App[Farewell]):
 
     def __init__(self, place: DaemonPlace, session: str, clock: Clock | None = None, *, pick: bool = False) -> None:
         """`pick`: begin with the list of sessions."""
-        ansi = True if terminal_integration.is_no_color_wanted() else None
+        ansi = True if terminal_integration.is_no_color_set() else None
         super().__init__(driver_class=TypeAheadDriver, ansi_color=ansi)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
         self._recall = InputHistory(place.state_dir / HISTORY_FILE)
@@ -193,7 +193,7 @@ class Terminal(App[Farewell]):
             return
         if submitted.is_new:
             self.run_worker(asyncio.to_thread(self._recall.save, submitted.text))
-        await self._conversation.say(self._link.submit(submitted.text), submitted.text)
+        await self._conversation.add_pending(self._link.submit(submitted.text), submitted.text)
 
     def on_prompt_begun(self, begun: Prompt.Begun) -> None:
         """Handle the beginning of input: a single letter may answer an approval."""
@@ -210,11 +210,11 @@ class Terminal(App[Farewell]):
 
     def on_conversation_view_answerable_changed(self) -> None:
         """Update the description of the keys that answer a question."""
-        self._incoming.say_doing()
+        self._incoming.show_activity()
 
     def on_text_area_changed(self) -> None:
         """Update the keys on display: the letters answer while the input is empty."""
-        self._incoming.say_doing()
+        self._incoming.show_activity()
 
     def on_prompt_end_wanted(self) -> None:
         """Go to the end."""
@@ -258,7 +258,7 @@ class Terminal(App[Farewell]):
         elif self._incoming.running and self._link.connected:
             self.action_stop()
         elif self._prompt.text:
-            self._recall.add(self._prompt.take())
+            self._recall.add(self._prompt.pop_text())
         elif time.monotonic() - self._asked_at < ASK_SECONDS:
             self._leave()
         else:
@@ -304,7 +304,7 @@ class Terminal(App[Farewell]):
         except (EditorError, SuspendNotSupported) as error:
             self.notify(str(error), severity="error")
             return
-        self._prompt.edited(text, edited.text)
+        self._prompt.apply_edit(text, edited.text)
         if edited.problem:
             self.notify(edited.problem, severity="error")
 
@@ -326,7 +326,7 @@ class Terminal(App[Farewell]):
 
     async def action_let_in(self) -> None:
         """Approve the sign-in of a web page."""
-        if problem := await self._incoming.let_in():
+        if problem := await self._incoming.admit_page():
             self.notify(problem, severity="warning")
 
     def action_theme(self) -> None:

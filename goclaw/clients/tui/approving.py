@@ -79,13 +79,13 @@ class Approving:
         await self._clock.sleep(HOLD_SECONDS)
         if held is not None and held is self._held and self._prompt.text == held[0]:
             self._prompt.put("")
-            self._decide_held()
+            self._decide_pending()
 
     def confirms(self, text: str) -> bool:
         """Return whether `text`, sent with Enter, is the letter that was just pressed; then it decides immediately."""
         if self._held is None or text != self._held[0]:
             return False
-        self._decide_held()
+        self._decide_pending()
         return True
 
     def choose(self, card: QuestionCard, answer: str) -> None:
@@ -93,20 +93,20 @@ class Approving:
         if self._questions.is_seen(card):
             self._decide(card, answer)
 
-    def accepted(self, accepted: Accepted) -> bool:
+    def on_acceptance(self, accepted: Accepted) -> bool:
         """Return whether this was about a decision: its card shows the outcome until it closes."""
         return self._show_outcome(accepted.id, accepted.acceptance.text)
 
-    def refused(self, refused: Refused) -> bool:
+    def on_refusal(self, refused: Refused) -> bool:
         """Return the same for a decision that was refused."""
         return self._show_outcome(refused.id, refused.reason)
 
-    def lost(self) -> None:
+    def on_disconnect(self) -> None:
         """Forget answers under way, because the connection broke: questions still open are asked again."""
         self._held = None
         self._sent.clear()
 
-    def _decide_held(self) -> None:
+    def _decide_pending(self) -> None:
         held, self._held = self._held, None
         if held is not None:
             _, answer, card = held
@@ -119,12 +119,12 @@ class Approving:
         if decision:
             self._sent[decision] = card
             doing = {ALLOW: "allowing …", ALWAYS: "always allowing …", DENY: "denying …"} if card.is_approval else {}
-            self._questions.say(card, doing.get(answer, "answering …"))
+            self._questions.show_progress(card, doing.get(answer, "answering …"))
         else:
             self._host.notify(NOT_CONNECTED, severity="warning")
 
     def _show_outcome(self, decision: str, sentence: str) -> bool:
         card = self._sent.pop(decision, None)
         if card is not None and card.is_open:
-            self._questions.say(card, sentence)
+            self._questions.show_progress(card, sentence)
         return card is not None

@@ -205,7 +205,7 @@ class Client:
         """Send any frame without waiting; its answer comes among what is `received`."""
         await self._send(frame)
 
-    async def received(self) -> AsyncGenerator[Received, None]:
+    async def receive(self) -> AsyncGenerator[Received, None]:
         """Everything that comes from now on, as it came; ends when the daemon closes the connection."""
         while self._early or not self._connection.closed:
             frame = self._early.pop(0) if self._early else await self._receive()
@@ -227,7 +227,7 @@ class Client:
         Raises:
             StateError: the daemon refused something.
         """
-        async with aclosing(self.received()) as all_received:
+        async with aclosing(self.receive()) as all_received:
             async for received in all_received:
                 match received:
                     case Accepted():
@@ -322,7 +322,7 @@ def own_socket(path: Path) -> aiohttp.BaseConnector:
     Raises:
         StateError: it is another user's.
     """
-    _see_that_it_is_ours(path)
+    _check_owner(path)
     return aiohttp.UnixConnector(str(path))
 
 
@@ -335,7 +335,7 @@ async def _no_detour(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
     return response
 
 
-def _see_that_it_is_ours(path: Path) -> None:
+def _check_owner(path: Path) -> None:
     """Check that the socket belongs to this user, before sending anything to another user's socket."""
     try:
         found = path.lstat()

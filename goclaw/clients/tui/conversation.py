@@ -53,8 +53,8 @@ class EntryView(Protocol):
         """Put entries before all others; the visible part stays in view."""
         ...
 
-    async def take(self, entries: Sequence[Entry]) -> None:
-        """Take entries out."""
+    async def remove_entries(self, entries: Sequence[Entry]) -> None:
+        """Remove entries."""
         ...
 
     def move(self, entry: Entry, before: Entry) -> None:
@@ -65,15 +65,15 @@ class EntryView(Protocol):
         """Go to the end and stay there."""
         ...
 
-    def look_soon(self) -> None:
+    def check_soon(self) -> None:
         """Notice soon whether the view is full, and where the end is."""
         ...
 
-    def want_older(self) -> None:
+    def request_older(self) -> None:
         """Ask for entries older than all present ones."""
         ...
 
-    def look_at_questions(self) -> None:
+    def watch_questions(self) -> None:
         """Notice from now on which questions are in view, while there are some."""
         ...
 
@@ -91,7 +91,7 @@ class Conversation:
         self._rows: dict[Entry, int] = {}
         """Which row an entry shows."""
         self._cards = Cards(clock)
-        self._stream = Stream(self._add, view.take, clock)
+        self._stream = Stream(self._add, view.remove_entries, clock)
         self._waiting: dict[str, Said] = {}
         """Own messages that are no row yet, by turn, in order."""
         self._begun: dict[str, Said] = {}
@@ -116,11 +116,13 @@ class Conversation:
         self.questions.enter(me)
         self.view.has_older, self._last_text = False, ""
         for turn, text in waiting.items():
-            await self.say(turn, text)
+            await self.add_pending(turn, text)
 
     # What comes from the daemon
 
-    async def attached(self, history: Sequence[MessageStored], now: SessionNow, *, resumed: bool, more: bool) -> None:
+    async def show_history(
+        self, history: Sequence[MessageStored], now: SessionNow, *, resumed: bool, more: bool
+    ) -> None:
         """Show the missed rows, or (not `resumed`) the last rows of the session; and the current activity."""
         await self._stream.drop()
         if not resumed:
@@ -133,7 +135,7 @@ class Conversation:
             await self._stream.think(now.thinking, is_open=self._cards.are_open, is_timed=False)
         if now.text:
             await self._stream.write(now.text)
-        self.view.look_soon()
+        self.view.check_soon()
 
     async def show(self, event: TurnEvent, age: float = 0.0) -> None:
         """Show one event, which happened `age` seconds ago."""
@@ -143,13 +145,13 @@ class Conversation:
             case MessageStored():
                 await self._add(await self._row(event, age))
             case ToolStarted():
-                await self._add(self._cards.started(event, age))
+                await self._add(self._cards.start_tool(event, age))
             case AgentProgress() | ToolFinished():
-                self._cards.told(event)
+                self._cards.show_activity(event)
             case QuestionAsked():
-                await self._ask(self.questions.asked(event.question))
+                await self._ask(self.questions.add(event.question))
             case QuestionAnswered():
-                self.questions.answered(event)
+                self.questions.close(event)
             case Notice():
                 await self._show_notice(event)
             case TurnStarted() | TurnFinished():
@@ -170,30 +172,30 @@ class Conversation:
             return  # asked for before the screen began anew
         self.first_row = rows[0].row
         cards = self._cards.older()
-        entries = [entry for row in rows for entry in self._keep(row, entries_of(row, cards))]
+        entries = [entry for row in rows for entry in self._index(row, entries_of(row, cards))]
         self._cards.adopt(cards)
         if not entries and more:
-            self.view.want_older()  # nothing but results of what is older still
+            self.view.request_older()  # nothing but results of what is older still
         await self.view.put_on_top(entries)
 
     # What comes from the person
 
-    async def say(self, turn: str, text: str) -> None:
+    async def add_pending(self, turn: str, text: str) -> None:
         """An own message that was just sent; it waits below everything until it is a row."""
         self._waiting[turn] = Said(text, waiting=True)
         await self.view.put([self._waiting[turn]], before=None)
         self.view.jump()
 
-    async def settle(self, turn: str, note: Note | PageEntry) -> None:
-        """Settle an own message that becomes no row: it stays where it is, with `note` as its outcome."""
-        self._begin(turn)
+    async def finish_pending(self, turn: str, note: Note | PageEntry) -> None:
+        """Finish an own message that becomes no row: it stays in its place, with `note` as its outcome."""
+        self._start_pending(turn)
         self._begun.pop(turn, None)
         await self._add([note])
 
     async def withdraw(self, turn: str) -> None:
         """An own message became an answer: the card of the question shows it, in every client alike."""
         if said := self._no_longer_waits(turn):
-            await self.view.take([said])
+            await self.view.remove_entries([said])
 
     def fold(self) -> None:
         """Open all tool cards and thoughts, or close them."""
@@ -216,9 +218,9 @@ class Conversation:
 
     async def _ask(self, cards: Sequence[QuestionCard]) -> None:
         stand = self.view.entries
-        await self.view.take([card for card in self.questions.replaced() if card in stand])
+        await self.view.remove_entries([card for card in self.questions.pop_obsolete() if card in stand])
         await self._add(cards)
-        self.view.look_at_questions()
+        self.view.watch_questions()
 
     # What becomes of events
 
@@ -249,21 +251,21 @@ class Conversation:
         match row.message:
             case UserMessage():
                 if waiting := self._no_longer_waits(row.joined or row.turn):
-                    await self.view.take([waiting])
+                    await self.view.remove_entries([waiting])
             case AssistantMessage():
                 self._last_text = row.message.text
                 if answer := await self._stream.become(row.message.text, age):
-                    self._keep(row, [answer])
-                    return self._keep(row, self._cards.asked(row.turn, row.message.calls, row.at))
+                    self._index(row, [answer])
+                    return self._index(row, self._cards.add_calls(row.turn, row.message.calls, row.at))
             case ToolResult():
                 pass
-        return self._keep(row, entries_of(row, self._cards))
+        return self._index(row, entries_of(row, self._cards))
 
-    def _keep(self, row: MessageStored, entries: Sequence[Entry]) -> list[Entry]:
+    def _index(self, row: MessageStored, entries: Sequence[Entry]) -> list[Entry]:
         self._rows.update(dict.fromkeys(entries, row.row))
         return list(entries)
 
-    def _begin(self, turn: str) -> None:
+    def _start_pending(self, turn: str) -> None:
         """Move an own message at the start of its turn above those that still wait; its answer follows below it."""
         if said := self._waiting.pop(turn, None):
             said.remove_class("-waiting")
@@ -275,7 +277,7 @@ class Conversation:
         return self._waiting.pop(turn, None) or self._begun.pop(turn, None)
 
     async def _follow_turn(self, event: TurnStarted | TurnFinished) -> None:
-        self._begin(event.turn)
+        self._start_pending(event.turn)
         if isinstance(event, TurnFinished):
             self._begun.pop(event.turn, None)
             await self._turn_finished(event)
@@ -314,11 +316,11 @@ class Conversation:
             self._rows.pop(entry, None)
         self.first_row = min(self._rows.values(), default=self._last_row + 1)
         self.view.has_older = True
-        await self.view.take(oldest)
+        await self.view.remove_entries(oldest)
 
     async def _clear(self) -> None:
         waiting = {*self._begun.values(), *self._waiting.values()}
-        await self.view.take([entry for entry in self.view.entries if entry not in waiting])
+        await self.view.remove_entries([entry for entry in self.view.entries if entry not in waiting])
         self._rows.clear()
         self._cards.clear()
         self.questions.clear()
@@ -332,7 +334,7 @@ def entries_of(row: MessageStored, cards: Cards) -> list[Entry]:
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]
         case AssistantMessage():
             answer: list[Entry] = [AnswerEntry(row.message.text)] if row.message.text.strip() else []
-            return [*answer, *cards.asked(row.turn, row.message.calls, row.at)]
+            return [*answer, *cards.add_calls(row.turn, row.message.calls, row.at)]
         case ToolResult():
-            cards.stored(row.turn, row.message, row.at)
+            cards.add_result(row.turn, row.message, row.at)
             return []

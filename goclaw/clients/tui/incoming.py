@@ -110,7 +110,7 @@ class Incoming:
 
     async def enter(self, session: str, waiting: Mapping[str, str]) -> None:
         """Another session: nothing of the one before stays. `waiting`: as in `Link.enter`."""
-        self._approving.lost()
+        self._approving.on_disconnect()
         self._away = ""
         self._set_running(False)
         self._thinking = False
@@ -120,13 +120,13 @@ class Incoming:
         self._parts.bar.enter(session)
         self._parts.bar.connection("connecting")
         await self._parts.conversation.enter(self._link.person, {turn_of(key): waiting[key] for key in waiting})
-        self.say_doing()
+        self.show_activity()
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         """Handle a new connection."""
         parts, now = self._parts, attached.now
         full = len(attached.history) >= FIRST_ROWS
-        await parts.conversation.attached(attached.history, now, resumed=resumed, more=full)
+        await parts.conversation.show_history(attached.history, now, resumed=resumed, more=full)
         if attached.anew and not attached.history:
             await parts.conversation.note(Note(FORGOTTEN))
         if not self._greeted:
@@ -144,18 +144,18 @@ class Incoming:
         self._parts.conversation.questions.ask_again()
         self._handle_attach(attached)
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         """Handle a frame of the daemon."""
         match received:
             case Accepted():
-                if not self._approving.accepted(received):
+                if not self._approving.on_acceptance(received):
                     await self._handle_acceptance(received)
             case Status():
                 self._parts.bar.numbers(received.numbers)
                 self._queue_mode = str(received.numbers.get("queue_mode", ""))
-                self.say_doing()
+                self.show_activity()
             case Refused():
-                if not self._approving.refused(received):
+                if not self._approving.on_refusal(received):
                     await self._handle_refusal(received)
             case Older():
                 self._fetching = False
@@ -174,7 +174,7 @@ class Incoming:
         if self.running and self._link.connected:
             self._stops.add(self._link.submit("/stop"))
 
-    async def let_in(self) -> str:
+    async def admit_page(self) -> str:
         """Let in the web page that asks; returns why not, else an empty text."""
         now = self._clock.monotonic()
         open_ones = {code: since for code, since in self._pages.items() if now - since < PAGE_SECONDS}
@@ -188,7 +188,7 @@ class Incoming:
             return JUST_CAME
         del open_ones[code]
         text = f"/approve {code}"
-        await self._parts.conversation.say(self._link.submit(text), text)
+        await self._parts.conversation.add_pending(self._link.submit(text), text)
         return ""
 
     def fetch_older(self) -> None:
@@ -197,23 +197,23 @@ class Incoming:
         if self._link.ask(AskOlder(conversation.first_row, OLDER_ROWS)):
             conversation.view.has_older, self._fetching = False, True
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """Handle a broken connection, which the link tries to restore. Its open requests get no answer any more."""
         _collect_garbage_again()
-        self._approving.lost()
-        self._parts.completion.unanswered()
+        self._approving.on_disconnect()
+        self._parts.completion.expect_no_answer()
         if self._fetching:
             self._parts.conversation.view.has_older, self._fetching = True, False
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
         self._away = AWAY
-        self.say_doing()
+        self.show_activity()
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         """Handle the loss of access to the session."""
-        await self.lost(reason)
+        await self.on_disconnect(reason)
         self._parts.bar.connection("not allowed")
         self._away = "your message will wait"
-        self.say_doing()
+        self.show_activity()
 
     def tick(self) -> None:
         """Advance the timers by a second."""
@@ -221,7 +221,7 @@ class Incoming:
         self._parts.bar.elapsed(None if since is None else self._clock.monotonic() - since)
         self._parts.conversation.tick()
 
-    def say_doing(self) -> None:
+    def show_activity(self) -> None:
         """Show the current activity and its keys above the input, and waiting messages below it."""
         prompt, title, subtitle = self._parts.prompt, self._doing(), self._waiting()
         if prompt.border_title != title:
@@ -250,7 +250,7 @@ class Incoming:
         # Thousands of these come in a turn, and all but the first say nothing new.
         if thinking != self._thinking or not isinstance(event, TextStreamed | ThinkingStreamed):
             self._thinking = thinking
-            self.say_doing()
+            self.show_activity()
         if isinstance(event, MessageStored | TurnFinished | StreamRestarted | SessionForgotten):
             self._link.ask(AskStatus())
 
@@ -262,27 +262,31 @@ class Incoming:
                 # A turn that a key stopped ends with a line that says so.
                 text = acceptance.text.removeprefix(STOPPED if turn in self._stops else "").strip()
                 if text:
-                    await conversation.settle(turn, PageEntry(text) if acceptance.markdown else Note(text, "reply"))
+                    await conversation.finish_pending(
+                        turn, PageEntry(text) if acceptance.markdown else Note(text, "reply")
+                    )
                 self._link.ask(AskStatus())
             case AcceptKind.ANSWER if acceptance.refusal:
-                await conversation.settle(turn, Note(f"Not accepted as an answer: {acceptance.text}", "error"))
+                await conversation.finish_pending(turn, Note(f"Not accepted as an answer: {acceptance.text}", "error"))
             case AcceptKind.ANSWER:
                 await conversation.withdraw(turn)
             case AcceptKind.IGNORED:
-                await conversation.settle(turn, Note("You may not write to this session.", "error"))
+                await conversation.finish_pending(turn, Note("You may not write to this session.", "error"))
             case AcceptKind.DUPLICATE if acceptance.turn != turn or self._link.taken.startswith("/"):
-                await conversation.settle(turn, Note(TAKEN))
+                await conversation.finish_pending(turn, Note(TAKEN))
             case _:
                 pass  # it becomes a row
         self._stops.discard(turn)
-        self.say_doing()
+        self.show_activity()
 
     async def _handle_refusal(self, refused: Refused) -> None:
-        text = self._link.refused(refused.id)
+        text = self._link.drop_message(refused.id)
         if text is None:
             await self._parts.conversation.note(Note(refused.reason, "error"))
             return
-        await self._parts.conversation.settle(turn_of(refused.id), Note(f"Not accepted: {refused.reason}", "error"))
+        await self._parts.conversation.finish_pending(
+            turn_of(refused.id), Note(f"Not accepted: {refused.reason}", "error")
+        )
         if not self._parts.prompt.text:
             self._parts.prompt.put(text)
 
@@ -296,7 +300,7 @@ class Incoming:
         self._ahead = self._clock.monotonic() - attached.clock
         self._parts.bar.connection("connected")
         self._parts.completion.know(attached.commands)
-        self.say_doing()
+        self.show_activity()
         self._link.ask(AskStatus())
 
     def _set_running(self, running: bool, since: float = 0.0) -> None:

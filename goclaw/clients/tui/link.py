@@ -36,7 +36,7 @@ _Outgoing = asyncio.Queue[str | ClientFrame]
 class Watcher(Protocol):
     """The receiver of a link's events, called with one after the other."""
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         """Handle a new connection; `resumed` if the rows in `attached` follow those received before."""
         ...
 
@@ -44,15 +44,15 @@ class Watcher(Protocol):
         """Handle a restored connection; everything that happened meanwhile is still to be `received`."""
         ...
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         """Handle a frame of the daemon."""
         ...
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """Handle a connection that broke or could not be made."""
         ...
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         """Handle a refusal: the person has no access to the session."""
         ...
 
@@ -133,8 +133,8 @@ class Link:
         """Return the same, by the ids of their messages."""
         return dict(self._waiting)
 
-    def refused(self, message_id: str) -> str | None:
-        """Give up the message with this id; returns its text, None when there is no such message."""
+    def drop_message(self, message_id: str) -> str | None:
+        """Drop the message with this id; return its text, None when there is no such message."""
         return self._waiting.pop(message_id, None)
 
     async def run(self, watcher: Watcher) -> None:
@@ -144,13 +144,13 @@ class Link:
                 await self._attend(watcher)
                 reason = "the daemon ended"
             except DaemonRefusal as refusal:
-                await watcher.refused(str(refusal))
+                await watcher.on_refusal(str(refusal))
                 await asyncio.sleep(REFUSED_SECONDS)
                 continue
             except StateError as error:
                 reason = str(error)
             self.connected = False
-            await watcher.lost(reason)
+            await watcher.on_disconnect(reason)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _attend(self, watcher: Watcher) -> None:
@@ -168,13 +168,13 @@ class Link:
             else:
                 resumed = self._was_attached and len(attached.history) < limit and not attached.anew
                 self._saw(attached.history)
-                await watcher.attached(attached, resumed=resumed)
+                await watcher.on_attach(attached, resumed=resumed)
                 self._position = Position(attached.epoch, attached.seen)
                 self._was_attached = True
             async with (
                 background(_send(client, self._outgoing, self._waiting), "sending"),
                 background(self._acknowledge(self._outgoing), "acknowledging"),
-                aclosing(client.received()) as all_received,
+                aclosing(client.receive()) as all_received,
             ):
                 async for received in all_received:
                     if isinstance(received, MessageStored):
@@ -182,7 +182,7 @@ class Link:
                     elif isinstance(received, Accepted):
                         self.taken = self._waiting.pop(received.id, "")
                     self.at = client.at
-                    await watcher.received(received)
+                    await watcher.on_frame(received)
                     self._went_on_to(client.seen)
 
     def _saw(self, rows: list[MessageStored]) -> None:
@@ -233,7 +233,7 @@ class ReplyDeadline:
         self._give_up = give_up
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the time limit; repeated calls do not restart it."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(RETURN_SECONDS, self._give_up)
@@ -267,11 +267,11 @@ class PendingReplies:
     def __contains__(self, turn: str) -> bool:
         return turn in self._turns
 
-    def sent(self, turn: str) -> None:
+    def on_send(self, turn: str) -> None:
         """Note that a message was sent, and the turn that it may become."""
         self._turns[turn] = None
 
-    def accepted(self, accepted: Accepted, text: str) -> Ended | None:
+    def on_acceptance(self, accepted: Accepted, text: str) -> Ended | None:
         """Return the immediate end of the message `text`; None: a turn answers it."""
         acceptance = accepted.acceptance
         if turn_of(accepted.id) not in self._turns:
@@ -286,7 +286,7 @@ class PendingReplies:
         went_well = is_answered and not acceptance.refusal
         return Ended(turn_of(accepted.id), acceptance.text or str(acceptance.kind), went_well)
 
-    def happened(self, event: TurnEvent) -> Ended | None:
+    def on_event(self, event: TurnEvent) -> Ended | None:
         """Return the end of a message that an event brings, if any."""
         match event:
             case MessageStored():

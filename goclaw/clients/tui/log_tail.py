@@ -82,10 +82,10 @@ class LogTail:
 def parse(line: bytes) -> LogLine | None:
     """Parse a line of the file; return None if it is no record."""
     record = record_of(line)
-    return None if record is None else shown(record)
+    return None if record is None else format_record(record)
 
 
-def shown(record: Mapping[str, Any]) -> LogLine:
+def format_record(record: Mapping[str, Any]) -> LogLine:
     """Return a record for people."""
     exception = str(record.get("exception", "")).strip()
     details = [f"{name}={_value(value)}" for name, value in record.items() if name not in USUAL]

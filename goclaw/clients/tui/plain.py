@@ -12,7 +12,7 @@ from goclaw.clients.tui.link import Link, PendingReplies, ReplyDeadline
 from goclaw.clients.tui.text import (
     FORGOTTEN,
     data_size,
-    decided,
+    describe_decision,
     error_words,
     one_line,
     option_lines,
@@ -82,7 +82,7 @@ class PlainView:
                 case _:
                     pass
 
-    def missed(self, rows: list[MessageStored], me: str) -> None:
+    def print_backlog(self, rows: list[MessageStored], me: str) -> None:
         """Print the rows added while the daemon was away; those of `me` are on the screen already."""
         if rows or self._streaming:
             self._streamed = False
@@ -136,7 +136,7 @@ class PlainView:
             self.line(ended.text.rpartition("\n\n")[2])  # why it is not whole
         self._streamed = False
 
-    def asked(self, question: Question) -> None:
+    def print_question(self, question: Question) -> None:
         """Print a question, once, and how to answer it."""
         if question.id in self._asked:
             return
@@ -152,7 +152,7 @@ class PlainView:
         """Print an event outside the conversation."""
         match happened:
             case QuestionAsked():
-                self.asked(happened.question)
+                self.print_question(happened.question)
             case QuestionAnswered():
                 self._print_decision(happened)
             case AgentProgress():
@@ -166,7 +166,7 @@ class PlainView:
 
     def _print_decision(self, answered: QuestionAnswered) -> None:
         if question := self._asked.pop(answered.question_id, None):
-            outcome = decided(question, answered, self._me, self._clock.now())
+            outcome = describe_decision(question, answered, self._me, self._clock.now())
             below = f"\n{outcome.below}" if outcome.below else ""
             self.line(f"[{outcome.sign} {title_of(question)} {outcome.words}]{below}")
 
@@ -252,7 +252,7 @@ class _Talk:
         await asyncio.gather(listening, typing, return_exceptions=True)
         ends[0].result()
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         """At first, and after the daemon was restarted."""
         if self._is_new:
             self._is_new = False
@@ -261,24 +261,24 @@ class _Talk:
             self._is_ready.set()
         else:
             self._on_connect()
-            self._view.missed(attached.history, self._link.person)
+            self._view.print_backlog(attached.history, self._link.person)
             for _ in self._pending.caught_up(attached.history, attached.now):
                 self._on_answer()
             if self._pending:
-                self._patience.begin()
+                self._patience.start()
         self._view.partial(attached.now.text)
         for question in attached.now.questions:
-            self._view.asked(question)
+            self._view.print_question(question)
 
     async def went_on(self, attached: Attached) -> None:
         """Nothing was missed."""
         self._on_connect()
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         """Handle a frame of the daemon."""
         match received:
             case Accepted():
-                if ended := self._pending.accepted(received, self._link.taken):
+                if ended := self._pending.on_acceptance(received, self._link.taken):
                     self._view.line(ended.text)
                     self._on_answer()
             case Refused():
@@ -290,21 +290,21 @@ class _Talk:
             case _:
                 self._patience.end()
                 self._view.show(received)
-                ended = self._pending.happened(received)
+                ended = self._pending.on_event(received)
                 if ended or isinstance(received, TurnFinished):
                     self._on_answer()
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """Handle a broken connection: the daemon may come back, unless it never was there."""
         if self._is_new:
             self._fail(StateError(reason))
         elif not self._is_away:
             self._is_away = True
-            self._patience.begin()
+            self._patience.start()
             if self._prompts:
                 self._view.line("[lost the daemon; reconnecting]")
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         """Handle a refusal: the person has no access to the session."""
         self._fail(StateError(reason))
 
@@ -317,7 +317,7 @@ class _Talk:
                     break
                 if line.strip():
                     turn = self._link.submit(line)
-                    self._pending.sent(turn)
+                    self._pending.on_send(turn)
                     if line.startswith("/"):
                         self._commands.add(turn)
                 else:

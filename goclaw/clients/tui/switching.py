@@ -41,36 +41,36 @@ class UnsentMessages:
         async with background(self.link.run(self), f"sending what is left for {self.link.session}"):
             await self._taken.wait()
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         """Do nothing: the link sends waiting messages."""
 
     async def went_on(self, attached: Attached) -> None:
-        """Do nothing: the link sends waiting messages, as after `attached`."""
+        """Do nothing: the link sends waiting messages, as after `on_attach`."""
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         """Handle a frame of the daemon: a message was accepted, or refused."""
         match received:
             case Accepted() if received.acceptance.kind is AcceptKind.IGNORED:
-                self._say("you may not write there")
+                self._report("you may not write there")
             case Accepted() if received.acceptance.text:
-                self._say(received.acceptance.text)
-            case Refused() if (text := self.link.refused(received.id)) is not None:
-                self._say(f"not accepted: {received.reason} Your message: {text}")
+                self._report(received.acceptance.text)
+            case Refused() if (text := self.link.drop_message(received.id)) is not None:
+                self._report(f"not accepted: {received.reason} Your message: {text}")
             case _:
                 pass
         if not self.link.unsent():
             self._taken.set()
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """Do nothing: the link tries again."""
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         """Do nothing: the link tries again, and access may come back."""
         if not self._told:
             self._told = True
-            self._say(f"{len(self.link.unsent())} message(s) cannot be sent now: {reason}")
+            self._report(f"{len(self.link.unsent())} message(s) cannot be sent now: {reason}")
 
-    def _say(self, sentence: str) -> None:
+    def _report(self, sentence: str) -> None:
         self._tell(f"{self.link.session}: {one_line(sentence, SHOWN)}")
 
 
@@ -116,15 +116,15 @@ class Switching:
         self._host.push_screen(self._picker, self._on_pick)
         self._link.ask(AskSessions())
 
-    def go(self, session: str) -> None:
+    def switch(self, session: str) -> None:
         """Show another session, as soon as may be."""
-        self._host.run_worker(partial(self._go, session), name=f"going to {session}")
+        self._host.run_worker(partial(self._switch, session), name=f"going to {session}")
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         """Handle a new connection."""
         was_at, self._home = self._home, self._link.session
         self._shown, self._is_shut = attached.session, False
-        await self._incoming.attached(attached, resumed=resumed)
+        await self._incoming.on_attach(attached, resumed=resumed)
         if was_at not in ("", self._home):
             await self._conversation.note(
                 Note(f"You are now in the session {attached.session}. /sessions lists them all.")
@@ -137,20 +137,20 @@ class Switching:
         await self._incoming.went_on(attached)
         self._ask_for_list()
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         """Handle a frame of the daemon."""
         if not isinstance(received, SessionsReply):
-            await self._incoming.received(received)
+            await self._incoming.on_frame(received)
         elif self._picker is not None:
             self._picker.add(received.sessions)
             if received.more:
                 self._link.ask(AskSessions(after=received.sessions[-1].place))
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """Handle a broken connection, which the link tries to restore."""
-        await self._incoming.lost(reason)
+        await self._incoming.on_disconnect(reason)
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         """Return to the previous session, because the person has no access to this one; none exists at the start."""
         session, sentence = self._link.session, f"{reason[0].upper()}{reason[1:]}."
         if not self._home:
@@ -158,9 +158,9 @@ class Switching:
             self._host.exit()
         elif self._home != session:
             self._host.notify(sentence, severity="error")
-            self.go(self._home)
+            self.switch(self._home)
         else:
-            await self._incoming.refused(reason)
+            await self._incoming.on_refusal(reason)
             if not self._is_shut:
                 self._is_shut = True
                 await self._conversation.note(Note(f"{sentence} Messages that you send now will wait.", "error"))
@@ -172,13 +172,13 @@ class Switching:
     def _on_pick(self, session: str | None) -> None:
         self._picker = None
         if session and session != self._shown:
-            self.go(session)
+            self.switch(session)
 
-    async def _go(self, session: str) -> None:
+    async def _switch(self, session: str) -> None:
         async with self._going:
             if session == self._link.session:
                 return
-            waiting = self._take_back(session)
+            waiting = self._reclaim(session)
             before, left = self._link.session, self._link.enter(session, waiting)
             if self._attending is not None:
                 self._attending.cancel()
@@ -187,7 +187,7 @@ class Switching:
             await self._incoming.enter(session, waiting)
             self.start()
 
-    def _take_back(self, session: str) -> dict[str, str]:
+    def _reclaim(self, session: str) -> dict[str, str]:
         """Return the unsent messages of a session, for the link that shows it."""
         if session not in self._left:
             return {}

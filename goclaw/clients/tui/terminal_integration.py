@@ -78,7 +78,7 @@ async def edit(text: str, command: Sequence[str]) -> Edited:
     written: str | None = text
     try:
         code = await _run_editor([*command, str(file)])
-        written = await asyncio.to_thread(_read, file)
+        written = await asyncio.to_thread(_load_message, file)
     except OSError as error:
         return Edited(text, f"Could not run {command[0]}: {error.strerror}.")
     finally:
@@ -132,7 +132,7 @@ def _new_file(text: str) -> Path:
     return file
 
 
-def _read(file: Path) -> str | None:
+def _load_message(file: Path) -> str | None:
     """Return the text without the line end that editors append to a file; None if it cannot be a message."""
     with file.open("rb") as opened:
         data = opened.read(MAX_MESSAGE + 1)
@@ -199,7 +199,7 @@ Toast.-error:nocolor { border: heavy $error; text-style: bold; }
 """A list's line is underlined: Textual 8.2 forgets `reverse` where it asks for the style of a part of a widget."""
 
 
-def is_no_color_wanted() -> bool:
+def is_no_color_set() -> bool:
     """Whether NO_COLOR is set, and not to nothing."""
     return bool(os.environ.get("NO_COLOR"))
 

@@ -12,7 +12,7 @@ import orjson
 
 from goclaw.common.core.events import ALLOW, ALWAYS, Question, QuestionAnswered
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import revealed
+from goclaw.common.core.redact import reveal
 
 QUIET = "dim"
 """The style of what matters less. Textual 8.2 paints `$text-muted` in a part of a text as plain black or white."""
@@ -124,7 +124,7 @@ def title_of(question: Question) -> str:
 
 def text_of(question: Question) -> str:
     """Return the text as Markdown. Nothing of a call awaiting approval stays hidden."""
-    return revealed(question.text) if question.kind == "approval" else printable(question.text)
+    return reveal(question.text) if question.kind == "approval" else printable(question.text)
 
 
 def signs_of(question: Question) -> list[str]:
@@ -159,7 +159,7 @@ def ways_to_answer(question: Question, me: str) -> str:
     return f"answer {how}; /deny {question.id} skips it"
 
 
-def decided(question: Question, answered: QuestionAnswered, me: str, now: float) -> Decided:
+def describe_decision(question: Question, answered: QuestionAnswered, me: str, now: float) -> Decided:
     """Return the outcome, worded for `me` (an actor key)."""
     by = "you" if answered.by == me else printable(answered.by)
     answer = printable(answered.answer)

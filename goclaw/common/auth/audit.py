@@ -23,7 +23,7 @@ from goclaw.common.config.state import Facts, make_private
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import mask, revealed
+from goclaw.common.core.redact import mask, reveal
 from goclaw.common.core.supervise import background
 from goclaw.errors import DiskError, StateError
 
@@ -100,12 +100,12 @@ class Audit:
         """Raise OSError if the file cannot be written."""
         self._files.append([])
 
-    async def take_up(self, facts: Facts) -> None:
+    async def resume(self, facts: Facts) -> None:
         """Go on after the line that the database knows. If it is gone, a line and the log say so."""
         known = head_of(await facts.fact(fact_of(self._chain()))) or Head()
         why = f"line {known.number:,} of the chain, which the database knows, is not in the files"
         gone = AuditEntry("audit.broken", self._path.name, Actor("", ""), allowed=False, rule=why)
-        if not await asyncio.to_thread(self._files.take_up, known, _fields(gone, self._clock.now())):
+        if not await asyncio.to_thread(self._files.resume, known, _fields(gone, self._clock.now())):
             log.error("the audit log %s was changed or cut off: `goclaw audit verify` says where", self._path)
         if self._files.head != known:
             self._grown.set()
@@ -117,16 +117,16 @@ class Audit:
             self._news.clear()
             await self.flush()
 
-    async def tell_forever(self, facts: Facts) -> None:
-        """Tell the database the last line until cancelled, some seconds after there was a new one."""
+    async def publish_forever(self, facts: Facts) -> None:
+        """Publish the last line until cancelled, some seconds after each new one."""
         while True:
             await self._grown.wait()
             await self._clock.sleep(HEAD_SECONDS)
             with suppress(OSError, DiskError):  # it is tried again, and who writes the files and database tells of it
-                await self.tell(facts)
+                await self.publish(facts)
 
-    async def tell(self, facts: Facts) -> None:
-        """Tell the database the last line that is on the disk, if there was a new one since.
+    async def publish(self, facts: Facts) -> None:
+        """Record the last line on the disk in the database, if it is a new one.
 
         Raises:
             DiskError, OSError: the database or the disk refuses it. It is not told then.
@@ -136,7 +136,7 @@ class Audit:
         self._grown.clear()
         try:
             async with self._flushing:
-                head = await asyncio.to_thread(self._files.settle)
+                head = await asyncio.to_thread(self._files.flush)
             await facts.learn(fact_of(self._chain()), {"number": head.number, "digest": head.digest})
         except (OSError, DiskError):
             self._grown.set()
@@ -221,13 +221,13 @@ async def open_audit(
         try:
             await asyncio.to_thread(audit.try_out)
             if facts:
-                await audit.take_up(facts)
+                await audit.resume(facts)
         except OSError as error:
             raise StateError(f"{path}: cannot be written: {error.strerror}") from None
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(background(audit.write_forever(), "audit log"))
         if facts:
-            await stack.enter_async_context(background(audit.tell_forever(facts), "end of the audit log"))
+            await stack.enter_async_context(background(audit.publish_forever(facts), "end of the audit log"))
         try:
             yield audit
         finally:
@@ -239,7 +239,7 @@ async def _close(audit: Audit, facts: Facts | None) -> None:
         async with asyncio.timeout(RETRY_SECONDS):
             await audit.flush()
             if facts:
-                await audit.tell(facts)
+                await audit.publish(facts)
     except TimeoutError:
         log.error("the last entries of the audit log could not be written")
     except (OSError, DiskError) as error:
@@ -276,5 +276,5 @@ def _fields(entry: AuditEntry, now: float) -> Mapping[str, Any]:
 
 def _safe(text: str, longest: int) -> str:
     """Mask the whole text, then cut it: half a secret would not be recognized."""
-    text = revealed(mask(text)).replace("\n", "\\n")
+    text = reveal(mask(text)).replace("\n", "\\n")
     return text if len(text) <= longest else f"{text[:longest]}…"

@@ -1,6 +1,6 @@
 """The audit log's files as a chain: each line has a number and the hash of the line before, over rotated files, too.
 
-The hash of a line is that of the line with its words blanked (`blanked`): words can be removed later, for
+The hash of a line is that of the line with its words blanked (`blank_words`): words can be removed later, for
 `/forget` and `retention.days`, and the chain still holds. The words have a hash of their own in it, with a salt that
 goes with them, so that short words cannot be guessed from it. `audit_verify` checks the chain.
 
@@ -96,10 +96,10 @@ def moment(at: float) -> str:
 
 def digest_of(entry: Mapping[str, Any]) -> str:
     """Return the hash of a line."""
-    return _hash(orjson.dumps(blanked(entry), option=orjson.OPT_SORT_KEYS))
+    return _hash(orjson.dumps(blank_words(entry), option=orjson.OPT_SORT_KEYS))
 
 
-def blanked(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def blank_words(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a line of the chain without the words that were said, with their hash instead; itself if it has none."""
     words = _words(entry)
     if not words:
@@ -130,7 +130,7 @@ def older_files(path: Path) -> list[Path]:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+def lock_files(path: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock of the files until the block ends. Blocks.
 
     Raises:
@@ -179,16 +179,16 @@ class ChainedFiles:
 
     def append(self, entries: Sequence[Mapping[str, Any]]) -> list[bytes]:
         """Write entries as the next lines, all or none, and return the lines."""
-        with locked(self._path):
+        with lock_files(self._path):
             return self._append(entries)
 
-    def take_up(self, known: Head, broken: Mapping[str, Any]) -> bool:
+    def resume(self, known: Head, broken: Mapping[str, Any]) -> bool:
         """Go on after the line that the database knows as the last one.
 
         If the files do not have that line, `broken` is written after it: so the gap is seen ever after. Returns
         whether they had it.
         """
-        with locked(self._path):
+        with lock_files(self._path):
             self._append([])
             if not known.number or self._holds(known):
                 return True
@@ -196,7 +196,7 @@ class ChainedFiles:
             self._append([broken])
             return False
 
-    def settle(self) -> Head:
+    def flush(self) -> Head:
         """Flush the lines of this process to the disk, and return its last one."""
         with suppress(FileNotFoundError):
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -216,29 +216,29 @@ class ChainedFiles:
     def _append(self, entries: Sequence[Mapping[str, Any]]) -> list[bytes]:
         descriptor = os.open(self._path, _FLAGS, 0o600)
         try:
-            size = self._look(descriptor)
+            size = self._refresh(descriptor)
             lines, head = self._next(entries, empty=not size)
             if full := size > 0 and size + sum(map(len, lines)) > self._most:
-                # What the database knows is on the disk (`settle`), which from now on flushes another file.
+                # What the database knows is on the disk (`flush`), which from now on flushes another file.
                 os.fdatasync(descriptor)
                 self._rotate()
             elif lines:
                 self._write(descriptor, lines, size)
                 self._head, self._torn = head, ""
-                self._look_at(descriptor)
+                self._inspect(descriptor)
         finally:
             os.close(descriptor)
         return self._append(entries) if full else lines
 
-    def _look(self, descriptor: int) -> int:
+    def _refresh(self, descriptor: int) -> int:
         """Reread the last line if another writer appended since; returns the size of the newest file."""
         seen = self._seen
-        self._look_at(descriptor)
+        self._inspect(descriptor)
         if self._seen != seen:
             self._head, self._torn = self._last(descriptor, self._seen[2])
         return self._seen[2]
 
-    def _look_at(self, descriptor: int) -> None:
+    def _inspect(self, descriptor: int) -> None:
         status = os.fstat(descriptor)
         self._seen = (status.st_dev, status.st_ino, status.st_size)
 
@@ -319,7 +319,7 @@ def blank_files(path: Path, wanted: Blanking) -> int:
     Raises:
         OSError: the files cannot be written, or another process keeps them locked.
     """
-    with locked(path):
+    with lock_files(path):
         return sum(_blank(file, wanted) for file in (*older_files(path), path))
 
 
@@ -333,7 +333,7 @@ def lacking(path: Path, lines: Mapping[int, str]) -> tuple[set[int], int]:
         OSError: the files cannot be read, or another process keeps them locked.
     """
     left, lowest = set(lines), 0
-    with locked(path, shared=True):
+    with lock_files(path, shared=True):
         for line in (line for file in (*older_files(path), path) if file.exists() for line in lines_of(file)):
             if number := number_of(line):
                 lowest = min(lowest or number, number)
@@ -417,7 +417,7 @@ def _without_words(line: bytes) -> bytes:
     if entry is None:
         return b""
     if NUMBER in entry:
-        return orjson.dumps(blanked(entry)) + b"\n"
+        return orjson.dumps(blank_words(entry)) + b"\n"
     words = _words(entry)
     return orjson.dumps({name: value for name, value in entry.items() if name not in words}) + b"\n"
 

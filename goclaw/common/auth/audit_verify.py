@@ -25,7 +25,7 @@ from goclaw.common.auth.audit_chain import (
     digest_of,
     entry_of,
     hash_of_torn,
-    locked,
+    lock_files,
     older_files,
 )
 from goclaw.common.core.records import record
@@ -86,7 +86,7 @@ def verify_audit(path: Path, known: Head | None) -> Verified:
     check = _Check(known)
     with ExitStack() as stack:
         # Opened under the lock: what is rotated or blanked meanwhile stays as it was.
-        with locked(path, shared=True):
+        with lock_files(path, shared=True):
             files = [file for file in (*older_files(path), path) if file.exists()]
             opened = [(file, stack.enter_context(file.open("rb"))) for file in files]
             ends = [reader.seek(0, 2) for _, reader in opened]
@@ -146,7 +146,7 @@ class _Check:
         link = _Link(entry[NUMBER], digest_of(entry), place)
         if self._is_stray(link, entry):
             return
-        self._take_torn(entry)
+        self._accept_torn(entry)
         self.result.lines += 1
         self.result.blanked += BLANKED in entry
         self.first = self.first or link
@@ -185,7 +185,7 @@ class _Check:
         findings[:] = [found for found in findings if link.place not in (found.place, found.witness)]
         self._find(link.place, "was changed" if is_changed else "was inserted")
 
-    def _take_torn(self, entry: dict[str, Any]) -> None:
+    def _accept_torn(self, entry: dict[str, Any]) -> None:
         """Accept the torn lines that this line names; others were inserted."""
         if not self.waiting:
             return

@@ -220,7 +220,7 @@ class Pairing:
             if not key:
                 await self._part(value)
                 return await self._load()
-            asking = _read(value)
+            asking = _parse(value)
             if asking is None or asking.rests_until <= now:
                 await self.facts.unlearn(f"{FACT}:{key}")
             else:
@@ -230,7 +230,7 @@ class Pairing:
     async def _part(self, together: Any) -> None:
         """Store the codes that an older GoClaw kept as one fact as one each."""
         for value in together if isinstance(together, list) else ():
-            if asking := _read(value):
+            if asking := _parse(value):
                 await self.facts.learn_new(_fact(asking), value)
         await self.facts.unlearn(FACT)
 
@@ -267,7 +267,7 @@ async def count_try(facts: SharedFacts, name: str, now: float) -> tuple[str, flo
     return fact, until - now
 
 
-def shown(asking: PairingRequest, now: float) -> str:
+def format_request(asking: PairingRequest, now: float) -> str:
     """Format a line for an admin. The name was chosen by the account, and is in quotes: only the number counts."""
     minutes = max(1, round((asking.until - now) / 60))
     name = _name(asking.name)
@@ -296,7 +296,7 @@ def _is_open(asking: PairingRequest, now: float) -> bool:
     return not asking.denied and now < asking.until
 
 
-def _read(known: Any) -> PairingRequest | None:
+def _parse(known: Any) -> PairingRequest | None:
     try:
         return PairingRequest(**known)
     except TypeError:

@@ -86,7 +86,7 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-def preset_named(name: str) -> Preset:
+def find_preset(name: str) -> Preset:
     """Return the preset with this name.
 
     Raises:

@@ -239,14 +239,14 @@ def add_token(
         raise ConfigError(f"{name!r}: a token's name may have up to 64 letters, digits, `.`, `_` and `-`")
     secret = MARK + secrets.token_urlsafe(TOKEN_BYTES)
 
-    def added(tokens: dict[str, Token]) -> None:
+    def add(tokens: dict[str, Token]) -> None:
         if name in tokens:
             raise ConfigError(f"there is already a token {name}; `goclaw token revoke {name}` revokes it")
         if len(tokens) >= MAX_TOKENS:
             raise ConfigError(f"there are already {MAX_TOKENS} tokens; revoke unused ones")
         tokens[name] = Token(user=user, sha256=digest_of(secret), made=now, until=until)
 
-    _change(path, writer, added)
+    _change(path, writer, add)
     return secret
 
 
@@ -271,7 +271,7 @@ def add_device(
     secret = MARK + secrets.token_urlsafe(TOKEN_BYTES)
     name = ""
 
-    def added(tokens: dict[str, Token]) -> None:
+    def add(tokens: dict[str, Token]) -> None:
         nonlocal name
         name = next(each for each in iter(_device_name, "") if each not in tokens)
         for old in [
@@ -287,7 +287,7 @@ def add_device(
             user=user, sha256=digest_of(secret), made=now, until=until, device=device, owner=owner, parent=parent
         )
 
-    _change(path, writer, added)
+    _change(path, writer, add)
     return name, secret
 
 
@@ -307,13 +307,13 @@ def revoke_token(path: Path, name: str, writer: Writer = lock_folder) -> None:
         ConfigError: no token has this name, or the file cannot be written.
     """
 
-    def removed(tokens: dict[str, Token]) -> None:
+    def remove(tokens: dict[str, Token]) -> None:
         if (gone := tokens.pop(name, None)) is None:
             raise ConfigError(f"there is no token {name}; `goclaw token list` shows all tokens")
         for child in [key for key, token in tokens.items() if token.parent == gone.sha256]:
             del tokens[child]
 
-    _change(path, writer, removed)
+    _change(path, writer, remove)
 
 
 def _change(path: Path, writer: Writer, change: Callable[[dict[str, Token]], None]) -> None:

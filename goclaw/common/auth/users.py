@@ -22,9 +22,9 @@ from goclaw.common.core.events import AGENT_MARK
 from goclaw.common.core.files import FileLook, Writer, decode, lock_folder, read_bytes, replace_file, shown_path
 from goclaw.common.core.hours import hours
 from goclaw.common.core.records import record
-from goclaw.common.core.selection import malformed
+from goclaw.common.core.selection import find_fault
 from goclaw.common.core.supervise import background
-from goclaw.common.core.timezones import machine_zone, zone_named
+from goclaw.common.core.timezones import find_zone, machine_zone
 from goclaw.errors import ConfigError, StateError
 
 MAX_FILE_BYTES = 4_000_000
@@ -91,7 +91,7 @@ class Users:
     def zone(self, key: str) -> tzinfo:
         """Return the time zone of a person; the machine's if they have set none."""
         user = self.get(key)
-        return zone_named(user.timezone) if user and user.timezone else machine_zone()
+        return find_zone(user.timezone) if user and user.timezone else machine_zone()
 
     def all(self) -> tuple[User, ...]:
         """Return every entry, in the order of the file."""
@@ -361,7 +361,7 @@ def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
         if isinstance(tools := entry.get("allowedTools"), list):
             if any(tool == "" for tool in tools):
                 yield (*loc, "allowedTools"), "should hold names of tools"
-            elif problem := malformed([tool for tool in tools if isinstance(tool, str)]):
+            elif problem := find_fault([tool for tool in tools if isinstance(tool, str)]):
                 yield (*loc, "allowedTools"), problem
 
 
@@ -376,7 +376,7 @@ def _text_problem(field: str, value: str) -> str | None:
         if field == "workspace":
             absolute(Path(value))
         elif field == "timezone":
-            zone_named(value)
+            find_zone(value)
         elif field == "quietHours" and value != NO_HOURS:
             hours(value)
     except ValueError as error:

@@ -120,10 +120,10 @@ class _Wait:
 class News(Protocol):
     """Messages between the processes of one store; one may get lost."""
 
-    def hear(self, kind: str, listener: Callable[[str], None], /) -> None: ...
+    def subscribe(self, kind: str, listener: Callable[[str], None], /) -> None: ...
 
-    async def tell(self, kind: str, words: str, /) -> None:
-        """Tell every process, this one included."""
+    async def broadcast(self, kind: str, words: str, /) -> None:
+        """Send words to every process, this one included."""
         ...
 
 
@@ -149,7 +149,7 @@ class WebLogins:
     """Requests that were shown in this minute, and until when that is, monotonic."""
 
     def __post_init__(self) -> None:
-        self.news.hear(KIND, self.hear)
+        self.news.subscribe(KIND, self.on_message)
 
     async def ask(self, browser: str, address: str, network: str, *, is_here: bool) -> tuple[str, str]:
         """Return a new code for people and a secret for the page.
@@ -176,7 +176,7 @@ class WebLogins:
             "until": self.clock.now() + REQUEST_SECONDS,
         }
         await self.facts.learn(_page_fact(request.key), page)
-        self._tell(request)
+        self._publish(request)
         return request.code, secret
 
     async def wait(self, secret: str, seconds: float) -> LetIn | None:
@@ -233,7 +233,7 @@ class WebLogins:
         Raises:
             LoginRefused: another person was quicker, or the page is gone meanwhile.
         """
-        let_in = let_in_by(by, owner=owner)
+        let_in = login_as(by, owner=owner)
         await self._decide(by, request, {"user": let_in.user, "owner": let_in.owner, "how": let_in.how})
         self._note(by, request, "web.approve", "ok")
 
@@ -260,7 +260,7 @@ class WebLogins:
         self._note_link(user, owner=owner)
         return code
 
-    async def look(self, code: str) -> LetIn | None:
+    async def peek(self, code: str) -> LetIn | None:
         """Return whom a link would let in, which it still does then; None: it is unknown, used or too old."""
         row = await self.facts.fact(f"{LINKS_FACT}:{digest_of(code)}")
         if row is None or not _is_good(row, self.clock.now(), LINK_SECONDS):
@@ -269,7 +269,7 @@ class WebLogins:
 
     async def follow(self, code: str) -> LetIn | None:
         """Return whom a link lets in, and use it up; None: it is unknown, used or too old."""
-        let_in = await self.look(code)
+        let_in = await self.peek(code)
         # Deleted once, by whichever process is first.
         return let_in if let_in and await self.facts.unlearn(f"{LINKS_FACT}:{digest_of(code)}") else None
 
@@ -278,8 +278,8 @@ class WebLogins:
         for waiting in self._waits.values():
             waiting.wake()
 
-    def hear(self, words: str) -> None:
-        """Process a message of a process, this one included; all hear them in one order."""
+    def on_message(self, words: str) -> None:
+        """Process a message from any process, this one included; all get them in one order."""
         what, key, gateway, *more = words.split(" ")
         if (waiting := self._waits.get(key)) is None:
             return
@@ -293,7 +293,7 @@ class WebLogins:
             waiting.is_old = True
         waiting.wake()
 
-    def _tell(self, request: LoginRequest) -> None:
+    def _publish(self, request: LoginRequest) -> None:
         now = self.clock.monotonic()
         if now >= self._told[1]:
             self._told = 0, now + 60.0
@@ -311,7 +311,7 @@ class WebLogins:
 
     async def _spread(self, what: str, key: str, since: float = 0.0) -> None:
         with suppress(StateError):  # it may get lost: what is waited for is looked at again
-            await self.news.tell(KIND, f"{what} {key} {self.gateway} {since!r}")
+            await self.news.broadcast(KIND, f"{what} {key} {self.gateway} {since!r}")
 
     async def _page(self, key: str) -> Mapping[str, Any]:
         """Return the page with this hash of its secret, and the answer to it as `ANSWER`.
@@ -380,7 +380,7 @@ def new_request(browser: str, address: str, *, is_here: bool) -> tuple[LoginRequ
     return LoginRequest(f"{code[:4]}-{code[4:]}", browser, address, is_here, digest_of(secret)), secret
 
 
-def let_in_by(person: Actor, *, owner: bool) -> LetIn:
+def login_as(person: Actor, *, owner: bool) -> LetIn:
     """Return as whom a page is let in by a person."""
     return LetIn(person.key, owner, f"code, approved by {person.key} via {person.entry}")
 

@@ -242,7 +242,7 @@ _FOREIGN = ("channels",)
 """Sections with keys of packages: which of them are secrets is not known here."""
 
 
-def shown(config: Config, dotted: str) -> str:
+def format_value(config: Config, dotted: str) -> str:
     """Return `key: value`, of a section a line for each key in it.
 
     Raises:

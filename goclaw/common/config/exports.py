@@ -248,7 +248,7 @@ def publications(
     return tuple(each for each in found if each.settings.publish_to)
 
 
-def published(
+def list_publications(
     exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
 ) -> tuple[str, ...]:
     """Return the publications as a selection of tools (`set:AGENT/NAME`): to be offered for others to use."""

@@ -206,7 +206,7 @@ def public_address(config: Config, port: int = 0) -> str:
     return f"http://{in_url(server.host)}:{port or server.port}/mcp"
 
 
-def may_be_told(config: Config, registry: str) -> bool:
+def may_publish_to(config: Config, registry: str) -> bool:
     """Whether anything can be published to the registry of that name; to the public one its own program publishes."""
     settings = config.registries.get(registry)
     return settings is not None and not settings.is_public
@@ -241,7 +241,7 @@ def _hindrances_of(config: Config, each: Publication) -> Iterator[str]:
     for name in each.settings.publish_to:
         if name not in config.registries:
             yield f"unknown registry `{name}`{what_helps(name, config.registries)}"
-        elif not may_be_told(config, name):
+        elif not may_publish_to(config, name):
             yield (
                 f"the registry `{name}` has the format of the public MCP registry, which accepts entries only from its "
                 "own program; name another registry"

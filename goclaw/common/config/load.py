@@ -19,7 +19,7 @@ from goclaw.common.config import contradictions, hooks, listening, schedules, we
 from goclaw.common.config.keys import Loc
 from goclaw.common.config.mcp import Variable
 from goclaw.common.config.packaged import Packaged, PackagedSource, read_packaged, remove
-from goclaw.common.config.report import dotted, problem_line, problem_lines
+from goclaw.common.config.report import format_location, problem_line, problem_lines
 from goclaw.common.config.schema import Config, default_state_dir
 from goclaw.common.config.sources import (
     LOCATION,
@@ -178,9 +178,9 @@ def _with_packages(
         with suppress(ConfigError):
             return _validate(state_dir, sources), Packaged(), sources
     said = _said(sources)
-    packaged = read_packaged(state_dir, said).checked()
+    packaged = read_packaged(state_dir, said).validate_entries()
     for path, why in list(packaged.orphans(said)):
-        packaged = replace(packaged, faults={**packaged.faults, dotted(path): why})
+        packaged = replace(packaged, faults={**packaged.faults, format_location(path): why})
         for source in sources:
             remove(source.values, path)
     while True:
@@ -188,8 +188,8 @@ def _with_packages(
         try:
             return _validate(state_dir, every), packaged, every
         except ConfigError as error:
-            if (blamed := packaged.blamed(error.problems)) is None:
-                raise ConfigError(*packaged.explained(error.problems)) from None
+            if (blamed := packaged.find_culprit(error.problems)) is None:
+                raise ConfigError(*packaged.explain(error.problems)) from None
             packaged = packaged.without(*blamed)
 
 

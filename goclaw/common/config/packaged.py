@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goclaw.common.config.agents import GENERAL, GENERAL_KIND
 from goclaw.common.config.keys import child_kind, entry_kind, kind_at
-from goclaw.common.config.report import dotted
+from goclaw.common.config.report import format_location
 from goclaw.common.config.schema import Config
 from goclaw.common.config.sources import SettingsSource, combine, nest
 from goclaw.common.core import catalog
@@ -64,7 +64,7 @@ class Packaged:
         kept = tuple(each for each in self.entries if each is not entry)
         return replace(self, entries=kept, faults={**self.faults, entry.place: why})
 
-    def checked(self) -> "Packaged":
+    def validate_entries(self) -> "Packaged":
         """Return a copy without entries that are invalid by themselves."""
         found = self
         for entry in self.entries:
@@ -74,7 +74,7 @@ class Packaged:
                 found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
         return found
 
-    def blamed(self, problems: Sequence[str]) -> tuple[PackagedKey, str] | None:
+    def find_culprit(self, problems: Sequence[str]) -> tuple[PackagedKey, str] | None:
         """Return the first entry that one of these lines is about, and its problem; None: no package is at fault."""
         for line in problems:
             for entry in self.entries:
@@ -82,7 +82,7 @@ class Packaged:
                     return entry, line.removeprefix(f"{entry.place}: ")
         return None
 
-    def explained(self, problems: Sequence[str]) -> list[str]:
+    def explain(self, problems: Sequence[str]) -> list[str]:
         """Return the lines about the operator's values, with a word on a package's value of the same key."""
         return [line + self._remedy(line) for line in problems]
 
@@ -93,8 +93,8 @@ class Packaged:
             if isinstance(said, dict) and not _replaces(said):
                 yield (
                     path,
-                    f"is ignored because the package that declares it cannot be loaded; set `{dotted(path)}.replace: "
-                    "true` to use it without the package",
+                    "is ignored because the package that declares it cannot be loaded; set "
+                    f"`{format_location(path)}.replace: true` to use it without the package",
                 )
         registries = above.get("registries")
         for name, said in registries.items() if self.absent and isinstance(registries, dict) else ():
@@ -106,7 +106,7 @@ class Packaged:
 
     def _remedy(self, line: str) -> str:
         for entry in self.entries:
-            if f": {(key := dotted(entry.path))}." in line:
+            if f": {(key := format_location(entry.path))}." in line:
                 return f" ({entry.place} declares more of it; `{key}.replace: true` ignores that)"
         return ""
 
@@ -124,7 +124,7 @@ class PackagedSource(SettingsSource):
         own = _at(above, _KINDS)
         if of_packages and not (isinstance(own, dict) and own.keys() - of_packages):
             # The built-in kind goes where the operator has kinds of his own, and not where a package brings one.
-            self.set((*_KINDS, GENERAL), given(GENERAL_KIND), "the built-in kind of agent")
+            self.set((*_KINDS, GENERAL), dump_set_values(GENERAL_KIND), "the built-in kind of agent")
         for entry in entries:
             left = _select(entry.values, _at(above, entry.path), kind_at(Config, entry.path))
             self.set(entry.path, left, entry.place)
@@ -189,7 +189,7 @@ def read_packaged(state_dir: FilePath, above: Mapping[str, object]) -> Packaged:
     any_declares = files or any(plugins(section) for section in SECTIONS)
     found = load(catalog.PACKAGED, PackagedPart).read(files, ground or Config()) if any_declares else Packaged()
     lines = [point.partition(".") for plugin in missing for point in plugin.parts]
-    absent = [path for section, _, name in lines if section in _KEYS for path in may_have_said(section, name)]
+    absent = [path for section, _, name in lines if section in _KEYS for path in possible_keys(section, name)]
     faults = {f"plugin {plugin.name}": plugin.fault for plugin in missing}
     return replace(found, faults={**faults, **found.faults}, absent=(*found.absent, *absent))
 
@@ -205,12 +205,12 @@ def _ground(state_dir: FilePath, above: Mapping[str, object]) -> Config | None:
         return None  # said with its place when the whole is checked
 
 
-def may_have_said(section: str, name: str) -> tuple[Path, ...]:
+def possible_keys(section: str, name: str) -> tuple[Path, ...]:
     """Return the keys that a line `section.name` may have said a part of."""
     return tuple((*above, name) for above in _KEYS[section])
 
 
-def given(section: BaseModel) -> dict[str, object]:
+def dump_set_values(section: BaseModel) -> dict[str, object]:
     """Turn a section into data as the file would have it, without keys that were not set."""
     said = {name: value for name, value in section if name in section.model_fields_set and value is not None}
     return {name: _given(value) for name, value in said.items()}
@@ -219,7 +219,7 @@ def given(section: BaseModel) -> dict[str, object]:
 def _given(value: object) -> object:
     if isinstance(value, dict):
         return {name: _given(each) for name, each in value.items()}
-    return given(value) if isinstance(value, BaseModel) else value
+    return dump_set_values(value) if isinstance(value, BaseModel) else value
 
 
 def remove(values: dict[str, object], path: Path) -> None:

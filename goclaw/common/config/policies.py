@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from goclaw.common.config.section import Section
 from goclaw.common.config.values import Duration, Mode, Names, ReplicaName, Row, Selection, Workplace
-from goclaw.common.core.selection import parsed
+from goclaw.common.core.selection import parse
 
 ADMIN, USER = "admin", "user"
 """The predefined roles: `admin` may do everything, `user` is the role of users without one."""
@@ -46,7 +46,7 @@ class PolicySettings(Section):
     @field_validator("auto_allow")
     @classmethod
     def _says_what_runs(cls, selection: tuple[str, ...]) -> tuple[str, ...]:
-        wanted, unwanted = parsed(selection)
+        wanted, unwanted = parse(selection)
         if unwanted and not wanted:
             raise ValueError("should name what runs without asking, not only exceptions")
         return selection

@@ -75,10 +75,10 @@ def problem_lines(error: ValidationError, model: type[BaseModel], place: Place) 
 
 def problem_line(place: str, loc: Loc, message: str) -> str:
     """Format one problem for people."""
-    return f"{place}: {dotted(loc)}: {message}" if loc else f"{place}: {message}"
+    return f"{place}: {format_location(loc)}: {message}" if loc else f"{place}: {message}"
 
 
-def dotted(loc: Loc) -> str:
+def format_location(loc: Loc) -> str:
     """Format `("models", "agent", 0)` as `models.agent[0]`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return text.removeprefix(".")

@@ -11,7 +11,7 @@ from goclaw.common.config.keys import Loc
 from goclaw.common.config.section import Section
 from goclaw.common.config.values import Duration, ModelName, Selection, require
 from goclaw.common.config.webhooks import NotifyTarget, ResultTarget, of_target
-from goclaw.common.core.timezones import zone_named
+from goclaw.common.core.timezones import find_zone
 
 MIN_EVERY = 60.0
 """Seconds: the least interval, which is cron's too."""
@@ -54,7 +54,7 @@ def _check_every(value: float) -> float:
 
 
 def _check_zone(value: str) -> str:
-    zone_named(value)
+    find_zone(value)
     return value
 
 

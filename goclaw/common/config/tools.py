@@ -169,7 +169,7 @@ class SshSettings(Section):
 
     @field_validator("hosts")
     @classmethod
-    def _have_names(cls, hosts: dict[str, SshHost]) -> dict[str, SshHost]:
+    def _check_names(cls, hosts: dict[str, SshHost]) -> dict[str, SshHost]:
         for name in hosts:
             if not _HOST_ID.fullmatch(name):
                 raise ValueError(f"`{name}` should be a name of letters, digits, `_`, `.` and `-`")

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Secr
 
 from goclaw.common.config.section import Section
 from goclaw.common.core.records import record
-from goclaw.common.core.selection import malformed
+from goclaw.common.core.selection import find_fault
 
 _MAX_PATH, _MAX_NAME = 4095, 255
 """Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
@@ -168,7 +168,7 @@ def _check_program(command: str) -> str:
 
 
 def _check_selection(value: tuple[str, ...]) -> tuple[str, ...]:
-    if problem := malformed(value):
+    if problem := find_fault(value):
         raise ValueError(problem)
     return value
 

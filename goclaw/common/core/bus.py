@@ -94,7 +94,7 @@ class _View:
     text: list[str] = field(default_factory=list)
     thinking: list[str] = field(default_factory=list)
 
-    def keep(self, event: TextStreamed | ThinkingStreamed | MessageStored | StreamRestarted) -> None:
+    def record(self, event: TextStreamed | ThinkingStreamed | MessageStored | StreamRestarted) -> None:
         match event:
             case TextStreamed():
                 self.text.append(event.text)
@@ -161,7 +161,7 @@ class Bus:
 
     def publish_here(self, event: TurnEvent) -> None:
         """Send an event to the subscribers in this process only."""
-        self._keep(event)
+        self._record(event)
         for watcher in self._watchers.get(type(event), ()):
             try:
                 watcher(event)
@@ -176,7 +176,7 @@ class Bus:
             event: what happened.
             since: of a `TurnStarted`: when the turn began, in epoch seconds; 0: now.
         """
-        self._keep(event)
+        self._record(event)
         if since and (view := self._views.get(event.session)):
             view.since = since
         self._offer(event, event.session)
@@ -292,12 +292,12 @@ class Bus:
             if buffer.is_over():
                 del self._pasts[session]
 
-    def moved(self, session: str) -> float | None:
+    def last_event_time(self, session: str) -> float | None:
         """Return the monotonic time of the running turn's last event (a token, a step, a tool); None: none runs."""
         view = self._views.get(session)
         return view.moved if view else None
 
-    def _keep(self, event: TurnEvent) -> None:
+    def _record(self, event: TurnEvent) -> None:
         if view := self._views.get(event.session):
             view.moved = self._clock.monotonic()
         match event:
@@ -309,6 +309,6 @@ class Bus:
             case TextStreamed() | ThinkingStreamed() | MessageStored() | StreamRestarted():
                 view = self._views.get(event.session)
                 if view is not None:
-                    view.keep(event)
+                    view.record(event)
             case _:
                 pass

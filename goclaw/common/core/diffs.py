@@ -7,7 +7,7 @@ _MAX_PAIRS = 500_000
 """Lines that changed on one side times those on the other: of more, difflib may need hours."""
 
 
-def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
+def unified_diff(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
     """Yield a unified diff with `around` lines of context; two lines with the names first, if anything changed.
 
     Changes are compared line by line only where that ends soon, for no thread can be stopped. Else it is one

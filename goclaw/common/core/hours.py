@@ -28,12 +28,12 @@ class Hours:
             return self.begin <= minute < self.end
         return minute >= self.begin or minute < self.end
 
-    def begun(self, moment: float, zone: tzinfo) -> float:
+    def last_start(self, moment: float, zone: tzinfo) -> float:
         """Return when these hours began last, at `moment` or before."""
         return max(each for each in _times(self.begin, moment, zone) if each <= moment)
 
-    def next_begin(self, moment: float, zone: tzinfo) -> float:
-        """Return when these hours begin next, after `moment`."""
+    def next_start(self, moment: float, zone: tzinfo) -> float:
+        """Return when these hours start next, after `moment`."""
         return min(each for each in _times(self.begin, moment, zone) if each > moment)
 
     def next_end(self, moment: float, zone: tzinfo) -> float:

@@ -37,7 +37,7 @@ def new_markdown_parser() -> MarkdownIt:
     """Return one more such parser, to which rules may be added."""
     parser = MarkdownIt("gfm-like", {"html": False, "maxNesting": MAX_NESTING}).disable("reference")
     _link_addresses_only(parser.linkify)
-    parser.core.ruler.push("keep_lines", _keep_lines)
+    parser.core.ruler.push("keep_lines", _harden_line_breaks)
     parser.block.ruler.at("table", _whole_table, {"alt": ["paragraph", "reference"]})
     return parser
 
@@ -74,18 +74,18 @@ def _whole_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         elif token.type == "inline":
             row.append(token)
         elif token.type == "tr_close" and row and row[0].map:
-            _keep_cells(row, getLine(state, row[0].map[0]).strip())
+            _join_extra_cells(row, getLine(state, row[0].map[0]).strip())
     return True
 
 
-def _keep_cells(row: Sequence[Token], line: str) -> None:
+def _join_extra_cells(row: Sequence[Token], line: str) -> None:
     cells = [cell.strip() for cell in escapedSplit(line.removeprefix("|"))]
     beyond = [cell for cell in cells[len(row) :] if cell]
     if beyond:
         row[-1].content = " | ".join([cells[len(row) - 1], *beyond])
 
 
-def _keep_lines(state: StateCore) -> None:
+def _harden_line_breaks(state: StateCore) -> None:
     for token in state.tokens:
         for child in token.children or ():
             if child.type == "softbreak":

@@ -129,7 +129,7 @@ Piece = tuple[str, str] | tuple[str, str, Provenance | None]
 """A text, its origin in words (empty: the sender writes it now, or GoClaw does), and its provenance."""
 
 
-def joined(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
+def join(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
     """Put pieces together to one text of a line or more each.
 
     Empty pieces are left out, and so is blank space around pieces without an origin.

@@ -311,7 +311,7 @@ def _masked_unless_it_acts(found: re.Match[str]) -> str:
     return text
 
 
-def revealed(text: str) -> str:
+def reveal(text: str) -> str:
     """Show characters that would be invisible as their codes (`\\u202e`), for texts that a person decides on."""
     return _HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text)
 

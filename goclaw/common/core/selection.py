@@ -69,7 +69,7 @@ class Toolsets:
         return self._picks(tuple(selection), name, tags, unknown, ())
 
     def _picks(self, selection: tuple[str, ...], name: str, tags: Tags, unknown: bool, within: tuple[str, ...]) -> bool:
-        wanted, unwanted = parsed(selection)
+        wanted, unwanted = parse(selection)
         if not wanted and not unwanted:
             return False
         if wanted and not any(self._is(part, name, tags, unknown, within) for part in wanted):
@@ -90,7 +90,7 @@ class Toolsets:
 
 
 @lru_cache(maxsize=512)
-def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def parse(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split a selection into its inclusions and its exclusions (without the `-`)."""
     return (
         tuple(part for part in selection if not part.startswith(NOT)),
@@ -98,7 +98,7 @@ def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
     )
 
 
-def malformed(selection: Sequence[str]) -> str | None:
+def find_fault(selection: Sequence[str]) -> str | None:
     """Describe the fault in the form of a selection; None: the form is right."""
     for part in selection:
         rest = part.removeprefix(NOT)

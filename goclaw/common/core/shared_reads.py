@@ -28,10 +28,10 @@ class SharedRead(Generic[T]):
         if asked is None:
             loop = asyncio.get_running_loop()
             asked = self._asked[name] = loop.create_future()
-            loop.call_soon(self._begin, name, asked)
+            loop.call_soon(self._start, name, asked)
         return await result_of(asked)
 
-    def _begin(self, name: str, asked: "asyncio.Future[T]") -> None:
+    def _start(self, name: str, asked: "asyncio.Future[T]") -> None:
         del self._asked[name]
         asyncio.get_running_loop().run_in_executor(None, self._read, name).add_done_callback(
             lambda read: _passed_on(read, asked)

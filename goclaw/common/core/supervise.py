@@ -107,7 +107,7 @@ async def cancellable(work: Coroutine[Any, Any, T], name: str) -> T:
     return task.result()
 
 
-async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:
+async def finish_despite_cancel(work: Coroutine[Any, Any, T], name: str) -> T:
     """Await what must not be cut: a cancellation is raised when it has ended, and its error is logged then."""
     task = asyncio.create_task(work, name=name)
     cut: asyncio.CancelledError | None = None
@@ -122,8 +122,8 @@ async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:
     return task.result()
 
 
-async def goes_on(task: "asyncio.Task[T]") -> T:
-    """Await a task that goes on when the caller is cancelled; its errors are then logged: no other caller gets them."""
+async def wait_without_cancelling(task: "asyncio.Task[T]") -> T:
+    """Await a task that continues when the caller is cancelled; its errors are then logged: nobody else gets them."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -154,7 +154,7 @@ def _log_failure(task: "asyncio.Task[Any]") -> None:
         log.warning("%s failed, and whoever wanted it had gone: %s", task.get_name(), error)
 
 
-async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
+async def run_with_restarts(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
     """Run until `run` returns; start it again after a growing pause when it fails.
 
     It ends where the task is cancelled, also if `run` fails of that: a library's clean-up may raise another error.

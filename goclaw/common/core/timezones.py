@@ -9,7 +9,7 @@ LOCALTIME = Path("/etc/localtime")
 """The machine's zone; see localtime(5)."""
 
 
-def zone_named(name: str) -> tzinfo:
+def find_zone(name: str) -> tzinfo:
     """Return the zone with an IANA name such as `Europe/Berlin`.
 
     Raises:
@@ -25,7 +25,7 @@ def machine_zone() -> tzinfo:
     """Return the machine's zone: `TZ`, else the file that /etc/localtime is, else UTC."""
     if name := os.environ.get("TZ", "").removeprefix(":"):
         try:
-            return zone_named(name)
+            return find_zone(name)
         except ValueError:
             pass
     try:

@@ -336,7 +336,7 @@ SERVER_FRAME: Codec[ServerFrame] = Codec(Annotated[ServerFrame, Field(discrimina
 _EVENTS: dict[str, Codec[Any]] = {kind.__name__: Codec(kind) for kind in get_args(TurnEvent)}
 
 
-def happened(event: TurnEvent, number: int = 0, at: float = 0.0) -> Happened:
+def event_frame(event: TurnEvent, number: int = 0, at: float = 0.0) -> Happened:
     """Return an event as a frame."""
     name = type(event).__name__
     return Happened(name, _EVENTS[name].to_data(event), number, at)

@@ -67,7 +67,7 @@ class HeartbeatMonitor:
         self._heard = 0
         self._missed = 0
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the last beat; called every `LOOK_SECONDS`."""
         if self._heartbeat.beats == self._heard:
             self._missed += 1
@@ -95,7 +95,7 @@ def listening(heartbeat: Heartbeat) -> Iterator[None]:
 
     def listen() -> None:
         while not ended.wait(LOOK_SECONDS):
-            listener.look()
+            listener.check()
 
     # A daemon thread: a process that must end at once does not wait for the next look.
     thread = threading.Thread(target=listen, name="heartbeat listener", daemon=True)

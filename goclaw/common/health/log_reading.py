@@ -30,7 +30,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def wanted_lines(turn: str, session: str, level: LogLevel) -> Wanted:
+def line_filter(turn: str, session: str, level: LogLevel) -> Wanted:
     """Return a filter for lines of the file. Without options it accepts all, also lines that are no records.
 
     `turn`: the end of a turn's id; empty: any, as with `session`.
@@ -39,7 +39,7 @@ def wanted_lines(turn: str, session: str, level: LogLevel) -> Wanted:
         return lambda line: True
     grave = list(LogLevel)[list(LogLevel).index(level) :]
 
-    def wanted(line: bytes) -> bool:
+    def accepts(line: bytes) -> bool:
         record = record_of(line)
         return (
             record is not None
@@ -48,7 +48,7 @@ def wanted_lines(turn: str, session: str, level: LogLevel) -> Wanted:
             and record.get("level", LogLevel.INFO) in grave
         )
 
-    return wanted
+    return accepts
 
 
 def last_lines(path: Path, newest: Iterable[bytes], count: int, wanted: Wanted) -> list[bytes]:

@@ -40,7 +40,7 @@ class Notifier:
         ours = bool(address) and microseconds.isdigit() and pid in ("", str(os.getpid()))
         return cls(address, int(microseconds) / 1e6 if ours else 0.0, clock)
 
-    async def tell(self, **state: str | int) -> None:
+    async def notify(self, **state: str | int) -> None:
         """Send one message, `READY=1` and the like. A manager that does not listen is no reason to fail."""
         if not self._address:
             return
@@ -57,7 +57,7 @@ class Notifier:
     async def feed_watchdog(self, status: Callable[[], str]) -> None:
         """Say in time that the loop lives, until cancelled. To be run in the loop that is watched."""
         while self.watchdog_seconds:
-            await self.tell(WATCHDOG=1, STATUS=status())
+            await self.notify(WATCHDOG=1, STATUS=status())
             await self._clock.sleep(self.watchdog_seconds / 2)
 
     def _send(self, message: bytes) -> bool:

@@ -32,7 +32,7 @@ class Unhandled:
     def __init__(self) -> None:
         self.count = 0
 
-    def take(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an error as the loop's exception handler."""
         self.count += 1
         error: BaseException | None = context.get("exception")
@@ -48,7 +48,7 @@ def catching() -> Iterator[Unhandled]:
     """Collect unhandled errors of the running loop while the block runs."""
     loop, unhandled = asyncio.get_running_loop(), Unhandled()
     before = loop.get_exception_handler()
-    loop.set_exception_handler(unhandled.take)
+    loop.set_exception_handler(unhandled.handle)
     try:
         yield unhandled
     finally:
@@ -93,12 +93,12 @@ class Vitals:
     async def ready(self) -> None:
         """Notify the service manager that the daemon answers."""
         self._phase = "Running"
-        await self._notifier.tell(READY=1, STATUS=self.status())
+        await self._notifier.notify(READY=1, STATUS=self.status())
 
     async def stopping(self) -> None:
         """Notify the service manager that the daemon shuts down."""
         self._phase = "Stopping"
-        await self._notifier.tell(STOPPING=1, STATUS=self.status())
+        await self._notifier.notify(STOPPING=1, STATUS=self.status())
 
     def status(self) -> str:
         """Return one line for `systemctl status`."""

@@ -151,7 +151,7 @@ def quoted_error(body: bytes) -> str:
     return f": {line}" if line else ""
 
 
-def wanted_pause(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the server's requested pause in seconds, if given in seconds (RFC 9110, "Retry-After")."""
     text = headers.get("Retry-After", "")
     return float(text) if text.isascii() and text.isdigit() else None

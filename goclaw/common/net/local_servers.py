@@ -53,7 +53,7 @@ async def find_local_servers(http: aiohttp.ClientSession, places: Mapping[str, s
         places: addresses by provider, where the configuration has others than the usual ones.
     """
 
-    async def look(provider: str) -> LocalServer | None:
+    async def probe(provider: str) -> LocalServer | None:
         server = SERVERS[provider]
         base_url = full_address(places.get(provider) or server.base_url, server)
         try:
@@ -63,7 +63,7 @@ async def find_local_servers(http: aiohttp.ClientSession, places: Mapping[str, s
             return None  # no server, or another kind of server on that port
         return LocalServer(provider, PLACES[provider], base_url, names) if names else None
 
-    return [found for found in await asyncio.gather(*map(look, PLACES)) if found]
+    return [found for found in await asyncio.gather(*map(probe, PLACES)) if found]
 
 
 def _names(listed: Any) -> tuple[str, ...]:

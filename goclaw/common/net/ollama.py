@@ -127,7 +127,7 @@ async def with_capabilities(
 ) -> tuple[PulledModel, ...]:
     """Return the models, the newest with their abilities from `/api/show` where the list lacks them."""
 
-    async def look(model: PulledModel) -> PulledModel:
+    async def load(model: PulledModel) -> PulledModel:
         if model.capabilities:
             return model
         try:
@@ -136,5 +136,5 @@ async def with_capabilities(
             return model
         return replace(model, capabilities=tuple(map(str, shown.get("capabilities") or ())))
 
-    asked = await asyncio.gather(*map(look, models[:ASKED_AT_MOST]))
+    asked = await asyncio.gather(*map(load, models[:ASKED_AT_MOST]))
     return (*asked, *models[ASKED_AT_MOST:])

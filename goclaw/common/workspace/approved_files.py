@@ -117,7 +117,7 @@ class _Kept:
 _KEPT: Codec[_Kept] = Codec(_Kept)
 
 
-def said(content: bytes) -> str:
+def effective_text(content: bytes) -> str:
     """Return the text of a prompt file as it counts; empty for one of comments only, as most templates are."""
     text = content[:MAX_BYTES].decode("utf-8", errors="replace").strip()
     return text if _COMMENT.sub("", text).strip() else ""
@@ -164,14 +164,14 @@ class ApprovedFiles:
         """Return what decides, besides the prompt files, which text is used: while it is equal, so is that."""
         return (self._shared_by(), file_version(place_of(self._folder, root))) if self._folder else ()
 
-    async def used(self, root: Path, found: Mapping[str, bytes]) -> UsedFiles:
+    async def texts_to_use(self, root: Path, found: Mapping[str, bytes]) -> UsedFiles:
         """Return the texts to use in a prompt, with the changes that wait.
 
         Args:
             root: the workspace.
             found: the content of each prompt file that exists now.
         """
-        texts = {name: text for name in PROMPT_FILES if (text := said(found.get(name, b"")))}
+        texts = {name: text for name in PROMPT_FILES if (text := effective_text(found.get(name, b"")))}
         return (
             await asyncio.to_thread(self._sync_texts, self._folder, root, texts) if self._folder else UsedFiles(texts)
         )
@@ -189,7 +189,9 @@ class ApprovedFiles:
             may: whether that person may approve.
         """
         if self._folder and path in PROMPT_FILES:
-            await asyncio.to_thread(self._wrote, self._folder, root, path, said(before), said(after), author, may)
+            await asyncio.to_thread(
+                self._wrote, self._folder, root, path, effective_text(before), effective_text(after), author, may
+            )
 
     def waiting(self) -> list[FileChange]:
         """Return the changes in all workspaces that wait, as they were noticed last. Reads the disk."""
@@ -247,16 +249,16 @@ class ApprovedFiles:
         place, shared_by = place_of(folder, root), self._shared_by()
         shared = self._is_shared(root)
 
-        def settle(kept: _Kept) -> UsedFiles:
+        def update(kept: _Kept) -> UsedFiles:
             return self._update(kept, place, texts, shared=shared)
 
         try:
-            version, kept = file_version(place), _read(place, root)
+            version, kept = file_version(place), _load(place, root)
             before = _KEPT.to_json(kept)
             kept.workspace = os.path.realpath(root)
-            used = settle(kept)
+            used = update(kept)
             if _KEPT.to_json(kept) != before:
-                used, version = self._keep(folder, root, settle) or (used, version)
+                used, version = self._keep(folder, root, update) or (used, version)
         except (_Unreadable, OSError) as error:
             log.error(
                 "%s; until it is mended, or removed to approve what is there, shared workspaces go without", error
@@ -301,7 +303,7 @@ class ApprovedFiles:
     def _all(self) -> Iterator[_Kept]:
         for place in sorted(self._folder.glob("*.json")) if self._folder else ():
             try:
-                yield _read(place)
+                yield _load(place)
             except (_Unreadable, OSError) as error:
                 log.error("%s", error)
 
@@ -319,7 +321,7 @@ def _change(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = place_of(folder, root)
     with writer(place):
-        kept = _read(place, root)
+        kept = _load(place, root)
         before = _KEPT.to_json(kept)
         kept.workspace = os.path.realpath(root)  # a restore may have put it elsewhere
         result = change(kept)
@@ -328,7 +330,7 @@ def _change(
         return result, file_version(place)
 
 
-def _read(place: Path, root: Path | None = None) -> _Kept:
+def _load(place: Path, root: Path | None = None) -> _Kept:
     """Read the file about a workspace; one that is missing is about the new workspace `root`."""
     try:
         return _KEPT.from_json(place.read_bytes())

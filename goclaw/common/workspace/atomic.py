@@ -71,7 +71,7 @@ def create(folder: int, name: str, data: bytes) -> bool:
         return False
     temporary = _write_new(folder, data, _PRIVATE_FILE)
     try:
-        _give_name(folder, temporary, name)
+        _link_name(folder, temporary, name)
     except FileExistsError:
         return False
     finally:
@@ -112,7 +112,7 @@ def _fill(descriptor: int, data: bytes, old: int | None) -> Iterator[int]:
         while left:
             left = left[os.write(descriptor, left) :]
         if old is not None:
-            _keep(descriptor, old)
+            _copy_metadata(descriptor, old)
         os.fsync(descriptor)
         yield descriptor
     finally:
@@ -132,7 +132,7 @@ def _is_taken(folder: int, name: str) -> bool:
     return True
 
 
-def _give_name(folder: int, temporary: str, name: str) -> None:
+def _link_name(folder: int, temporary: str, name: str) -> None:
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
@@ -143,7 +143,7 @@ def _give_name(folder: int, temporary: str, name: str) -> None:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _keep(descriptor: int, old: int) -> None:
+def _copy_metadata(descriptor: int, old: int) -> None:
     """Copy the old file's metadata that a new content does not change."""
     was, mine = os.fstat(old), os.fstat(descriptor)
     if (mine.st_uid, mine.st_gid) != (was.st_uid, was.st_gid):
@@ -178,14 +178,14 @@ _OPENING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @contextmanager
-def locked(folder: Path, inode: tuple[int, int], path: str) -> Iterator[None]:
+def lock(folder: Path, inode: tuple[int, int], path: str) -> Iterator[None]:
     """Hold the lock of a file (`st_dev`, `st_ino`) until the block ends; `path` is its name in errors. Blocks.
 
     Raises:
         ToolError: another process holds it for longer than the patience, or the folder cannot be written.
     """
     name = folder / f"{inode[0]:x}-{inode[1]:x}"
-    descriptor = _held_lock(name, path)
+    descriptor = _acquire_lock(name, path)
     try:
         yield
     finally:
@@ -195,7 +195,7 @@ def locked(folder: Path, inode: tuple[int, int], path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _held_lock(name: Path, path: str) -> int:
+def _acquire_lock(name: Path, path: str) -> int:
     clock = RealClock()
     until = clock.monotonic() + PATIENCE_SECONDS
     while True:

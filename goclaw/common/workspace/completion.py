@@ -64,7 +64,7 @@ class PathCompleter:
         wanted = _below(begun, workspace.root)
         if wanted is None:
             return []
-        found = await asyncio.to_thread(ranked, await self._candidates(workspace), wanted, limit)
+        found = await asyncio.to_thread(rank_paths, await self._candidates(workspace), wanted, limit)
         folder, slash, _ = wanted.rpartition("/")
         if found or not slash:
             return found
@@ -72,7 +72,7 @@ class PathCompleter:
             near = await workspace.paths_in(folder)
         except ToolError:
             return []  # no folder, or none that may be seen
-        return ranked(_candidates(near), wanted, limit)
+        return rank_paths(_candidates(near), wanted, limit)
 
     async def _candidates(self, workspace: Workspace) -> Sequence[PathCandidate]:
         view = (workspace.root, workspace.viewer)
@@ -86,7 +86,7 @@ class PathCompleter:
             return self._listings[view].candidates
 
 
-def ranked(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[str]:
+def rank_paths(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[str]:
     """Return the matching paths, the likeliest first.
 
     A name that begins with the typed text comes before one that contains it, then paths in folders that do, then paths

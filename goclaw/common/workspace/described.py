@@ -86,7 +86,7 @@ def read_whole(opened: Opened, limit: int) -> bytes:
     return data
 
 
-def described(name: str, found: os.stat_result) -> Stat:
+def describe(name: str, found: os.stat_result) -> Stat:
     """Describe a file by its relative path and its `stat`."""
     return Stat(
         path=name,

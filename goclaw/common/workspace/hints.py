@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from watchfiles import watch
 from watchfiles.main import FileChange
 
-from goclaw.common.core.supervise import see_through
+from goclaw.common.core.supervise import finish_despite_cancel
 from goclaw.common.workspace.notes import ABOVE
 from goclaw.common.workspace.workspace import Workspace
 
@@ -51,23 +51,23 @@ class Hints:
             raise_interrupt=False,
         )
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Set the watch.
 
         Raises:
             NothingTold: the kernel does not answer.
         """
-        await self.look()
+        await self.poll()
         self.tell_all = await asyncio.to_thread(_are_local, self._folders)
 
-    async def look(self) -> list[str]:
+    async def poll(self) -> list[str]:
         """Return the paths, as the workspace shows them, changed since the last call.
 
         Raises:
             NothingTold: the kernel does not answer.
         """
         # To its end: what is under way in a thread cannot be closed.
-        found = await see_through(asyncio.to_thread(self._next), "looking at what the kernel told")
+        found = await finish_despite_cancel(asyncio.to_thread(self._next), "looking at what the kernel told")
         return [name for _, path in found if (name := self._name(Path(path))) is not None]
 
     def _name(self, path: Path) -> str | None:
@@ -79,7 +79,7 @@ class Hints:
 
     async def close(self) -> None:
         """Give the watches back."""
-        await see_through(asyncio.to_thread(self._changes.close), "closing a watch")
+        await finish_despite_cancel(asyncio.to_thread(self._changes.close), "closing a watch")
 
     def _next(self) -> set[FileChange]:
         try:
@@ -97,7 +97,7 @@ async def open_hints(workspace: Workspace, folders: Iterable[str]) -> AsyncItera
     """
     hints = Hints(await asyncio.to_thread(_places, workspace, folders))
     try:
-        await hints.begin()
+        await hints.start()
         yield hints
     finally:
         await hints.close()

@@ -68,7 +68,7 @@ class Notes:
         return self.writer(path) if self.writer and path else nullcontext()
 
     @contextmanager
-    def opened(self, key: str, *, making: bool) -> Iterator[int]:
+    def open_folder(self, key: str, *, making: bool) -> Iterator[int]:
         """Open a person's folder, or that of all persons for an empty `key`; `making` makes it, unless the block fails.
 
         Raises:

@@ -156,7 +156,7 @@ class PathResolver:
         """Another name in the folder of a place where something is made."""
         place.resolver._allow(place.folder, name, crossed=place.crossed, making=True)
         path = posixpath.join(posixpath.dirname(place.path), name)
-        return replace(place, path=path, name=name, found=_look(place.folder, name))
+        return replace(place, path=path, name=name, found=_stat(place.folder, name))
 
     def folder(self, name: str, flags: int = os.O_RDONLY) -> tuple[int, bool]:
         """Return a descriptor of the folder `name`, which is no link, and whether a mount point is on the way.
@@ -225,7 +225,7 @@ class PathResolver:
             return
         key, inside = parts
         change = self.notes.change(name) if making else nullcontext()
-        with change, self.notes.opened(key, making=making) as folder:
+        with change, self.notes.open_folder(key, making=making) as folder:
             above = self.workspace_root
             # The same lock for all who come this way: one that each made for itself would hold up none of the others.
             root = WorkspaceRoot(folder, inode_of(os.fstat(folder)), above.by_walk, _NOTHING_DENIED, above.renaming)
@@ -253,7 +253,7 @@ class PathResolver:
             folder, crossed = self._allow_or_close(folder, last, crossed=crossed, making=making)
             keep = False
             try:
-                found = _look(folder, last)
+                found = _stat(folder, last)
                 if found is None and links and making:
                     raise _error(errno.ENOLINK, name)
                 if found is None or not (through_link and stat.S_ISLNK(found.st_mode)):
@@ -384,7 +384,7 @@ def _tidy(path: str) -> str:
     return path if ".." in path.split("/") else posixpath.normpath(path)
 
 
-def _look(folder: int, name: str) -> os.stat_result | None:
+def _stat(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -57,7 +57,7 @@ def clean(path: str, roots: Roots) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_relative(spelling, roots, path) for spelling in spellings))
 
 
-def spelled(names: tuple[str, ...], is_there: Callable[[str], bool]) -> str:
+def choose_spelling(names: tuple[str, ...], is_there: Callable[[str], bool]) -> str:
     """Choose a spelling of a path: the one that exists, else the one of each folder that does."""
     if found := next(filter(is_there, names), ""):
         return found

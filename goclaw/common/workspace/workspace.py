@@ -18,7 +18,7 @@ from goclaw.common.core.files import Writer
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.workspace import atomic
 from goclaw.common.workspace import paths as path_rules
-from goclaw.common.workspace.atomic import locked
+from goclaw.common.workspace.atomic import lock
 from goclaw.common.workspace.described import (
     ABSENT,
     FileChanged,
@@ -26,7 +26,7 @@ from goclaw.common.workspace.described import (
     Opened,
     Stat,
     Written,
-    described,
+    describe,
     fingerprint,
     read_whole,
     refuse_kind,
@@ -57,7 +57,7 @@ ResultT = TypeVar("ResultT")
 READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MAX_ENTRIES = 10_000
-_MAX_OF_ONE_NAME = 100  # files `name`, `name-2` … that `keep_bytes` looks at
+_MAX_OF_ONE_NAME = 100  # files `name`, `name-2` … that `add_bytes` looks at
 
 
 class Workspace:
@@ -194,12 +194,12 @@ class Workspace:
         """
         return await asyncio.to_thread(self._write, path, data, unless_changed, create_dirs=create_dirs)
 
-    async def keep_bytes(self, path: str, data: bytes) -> str:
+    async def add_bytes(self, path: str, data: bytes) -> str:
         """Write `data` to a new file `path`, or `name-2.ending` … where names are taken; returns its relative path.
 
         Nothing is ever replaced. Where one of these files holds the same bytes, its path is returned.
         """
-        return await asyncio.to_thread(self._keep, path, data)
+        return await asyncio.to_thread(self._add, path, data)
 
     async def remove(self, path: str) -> None:
         """Delete a regular file; a link in its place is not followed, and not deleted either."""
@@ -311,7 +311,7 @@ class Workspace:
     def _name(self, path: str) -> str:
         """Return the relative path: of an existing file, else composed (NFC) in the existing folders."""
         names = self._names(path)
-        return names[0] if len(names) == 1 else path_rules.spelled(names, self._is_there)
+        return names[0] if len(names) == 1 else path_rules.choose_spelling(names, self._is_there)
 
     def _is_there(self, name: str) -> bool:
         try:
@@ -333,7 +333,7 @@ class Workspace:
             descriptor, found = self._resolver.open(place, flags)
             try:
                 refuse_kind(found, path, folder_too=folder_too)
-                yield descriptor, described(place.path, found)
+                yield descriptor, describe(place.path, found)
             finally:
                 os.close(descriptor)
 
@@ -426,7 +426,7 @@ class Workspace:
             yield True
             return
         inode = inode_of(place.found) if place.found else None
-        with locked(self._locks, inode or inode_of(os.fstat(place.folder)), path):
+        with lock(self._locks, inode or inode_of(os.fstat(place.folder)), path):
             yield _inode_at(place) == inode
 
     @contextmanager
@@ -463,7 +463,7 @@ class Workspace:
             os.fsync(place.folder)
         return True
 
-    def _keep(self, path: str, data: bytes) -> str:
+    def _add(self, path: str, data: bytes) -> str:
         with path_rules.in_words(path), self._resolver.making(self._name(path), through_link=False) as first:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
             for number in range(1, _MAX_OF_ONE_NAME + 1):

@@ -50,7 +50,7 @@ class Kinds:
         object.__setattr__(self, "_known", dict(self.config.agents.kinds) or {GENERAL: GENERAL_KIND})
         object.__setattr__(self, "_exports", self.config.agents.exports)
 
-    def named(self, name: str) -> Kind:
+    def find(self, name: str) -> Kind:
         """Return the kind with this name; empty: the only one, or `general`.
 
         Raises:
@@ -70,7 +70,7 @@ class Kinds:
         if name == MAIN:
             main = self.config.agents.main
             return Kind(MAIN, main, rules_of(self.config.limits, main.policy, MAIN_POLICY))
-        return self.named(name) if name in self._known else None
+        return self.find(name) if name in self._known else None
 
     @property
     def answering(self) -> list[str]:
@@ -88,7 +88,7 @@ class Kinds:
             if settings.passthrough is None
         ]
 
-    def listed(self, may: Callable[[str], bool]) -> str:
+    def format_list(self, may: Callable[[str], bool]) -> str:
         """Return the list of kinds for the model; empty where there is no choice. `may`: whether one may be started."""
         known = {name: kind for name, kind in self._known.items() if may(name)}
         if not self.config.agents.kinds or not known:

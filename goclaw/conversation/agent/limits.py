@@ -165,7 +165,7 @@ class RunPolicy:
         self._denied: list[ToolCall] = []
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause_clock(self) -> Iterator[None]:
         """Stops the turn's clock while the block waits for a person; blocks may overlap."""
         loop = asyncio.get_running_loop()
         self._pauses += 1

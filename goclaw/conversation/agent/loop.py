@@ -17,7 +17,7 @@ from goclaw.errors import StateError
 class TurnSteps(Protocol):
     """The actions of the loop, as journaled steps; the window and the events are updated after each."""
 
-    async def hear(self) -> None:
+    async def add_user_message(self) -> None:
         """Put the user's message into the transcript."""
         ...
 
@@ -29,7 +29,7 @@ class TurnSteps(Protocol):
         """Run one tool call of the `number`-th answer."""
         ...
 
-    async def goes_on(self, number: int) -> bool:
+    async def request_rest(self, number: int) -> bool:
         """Return whether the `number`-th answer was cut and its rest is requested; the model is informed then."""
         ...
 
@@ -47,12 +47,12 @@ async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
         ModelError: no model of the chain gave an answer.
     """
     async with policy.time_budget():
-        await turn.hear()
+        await turn.add_user_message()
         return await _rounds(turn, policy, 1)
 
 
-async def go_on(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
-    """Go on with answer `number` after an objection to the last one; as `run_turn`, with its time started again."""
+async def continue_turn(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
+    """Continue with answer `number` after an objection to the last one; as `run_turn`, with its time restarted."""
     async with policy.time_budget():
         return await _rounds(turn, policy, number)
 
@@ -63,7 +63,7 @@ async def _rounds(turn: TurnSteps, policy: RunPolicy, first: int) -> str:
         if answer.calls:
             policy.before(answer.calls)
             policy.after(await _use_all(turn, number, answer.calls))
-        elif not await turn.goes_on(number):
+        elif not await turn.request_rest(number):
             return turn.answered
     raise AssertionError("count never ends")
 

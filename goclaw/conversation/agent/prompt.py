@@ -21,9 +21,9 @@ from goclaw.common.core.redact import mask_known
 from goclaw.common.core.shared_reads import SharedRead
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
-from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, said
+from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
 from goclaw.conversation.agent.context.budget import ContextBudget, reserve
-from goclaw.conversation.agent.context.untrusted_content import fenced
+from goclaw.conversation.agent.context.untrusted_content import fence
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
@@ -113,7 +113,7 @@ class SystemPrompt:
             or (known.basis and known.basis != self._approved.basis(workspace.root))
         ):
             found = await found_files(workspace, list(stamps))
-            used = await self._approved.used(workspace.root, found)
+            used = await self._approved.texts_to_use(workspace.root, found)
             settled = now - changed >= SETTLED_SECONDS
             known = self._known[workspace.root] = _Composed(
                 stamps, _compose(found, used.texts, own=workspace.shared is not None), settled, used.basis
@@ -161,12 +161,14 @@ def _compose(found: Mapping[str, bytes], approved: Mapping[str, str], *, own: bo
     """
     parts, explained = [BASE, *([OF_ONE_PERSON] if own else [])], False
     for name in FILES:
-        text = mask_known(approved.get(name, "") if name in PROMPT_FILES else said(found.get(name, b""))).strip()
+        text = mask_known(
+            approved.get(name, "") if name in PROMPT_FILES else effective_text(found.get(name, b""))
+        ).strip()
         if len(text) > FILE_LIMIT:
             text = f"{text[:FILE_LIMIT]}\n[cut here: {name} is longer than {FILE_LIMIT:,} characters]"
         if text:
             is_material = name not in PROMPT_FILES
-            parts.append(f"# {name}\n\n{fenced(text, MATERIAL, explain=not explained) if is_material else text}")
+            parts.append(f"# {name}\n\n{fence(text, MATERIAL, explain=not explained) if is_material else text}")
             explained = explained or is_material
     return "\n\n".join(parts)
 
@@ -263,5 +265,5 @@ def budget_of_a_new_conversation(
     """
     settings = config.agents.main
     offering = Offerings().of(usable, usable, profile_of(config, settings, spec, window), settings.tools)
-    kinds = Kinds(config).listed(lambda name: True) if starts_agents(usable) else ""
+    kinds = Kinds(config).format_list(lambda name: True) if starts_agents(usable) else ""
     return measured_budget(spec, window, system_prompt(base, settings, offering, kinds), offering, config.compaction)

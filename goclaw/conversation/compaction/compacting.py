@@ -11,7 +11,7 @@ from goclaw.common.config.schema import CompactionSettings
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Notice
-from goclaw.common.core.supervise import goes_on
+from goclaw.common.core.supervise import wait_without_cancelling
 from goclaw.conversation.agent.context.budget import KEPT_SHARE, SUMMARY_SHARE, room
 from goclaw.conversation.agent.context.compaction import (
     Basis,
@@ -137,7 +137,7 @@ class Compactor:
     async def _apply(self, history: HistorySettings, session: Session, context_window: int) -> None:
         """Apply a history policy, to whole turns only."""
         if history.keep_recent_turns:
-            session.window.keep_turns(history.keep_recent_turns)
+            session.window.limit_turns(history.keep_recent_turns)
         compress = history.compress
         turns = session.window.turns() if compress.trigger_at else []
         if len(turns) < max(2, compress.trigger_at or 0) or session.uncompressed == str(turns[-1]):
@@ -171,7 +171,7 @@ class Compactor:
         if before <= window.view.thinned_before:
             return False
         view = replace(window.view, thinned_before=before)
-        freed = window.see(view, at_least=LEAST_FREED * window.tokens(session.overhead))
+        freed = window.reduce(view, at_least=LEAST_FREED * window.tokens(session.overhead))
         if not freed:
             return False
         await self.stored.set(session.key, VIEW, asdict(view))
@@ -256,18 +256,18 @@ class Compactor:
             longest_summary=longest,
         )
 
-        async def keep(compaction: StoredCompaction) -> bool:
+        async def store(compaction: StoredCompaction) -> bool:
             # Goes on when the turn is stopped meanwhile: what is stored must be shown.
-            task = asyncio.create_task(self._keep(session, compaction, cleared), name=f"compaction of {session.key}")
+            task = asyncio.create_task(self._store(session, compaction, cleared), name=f"compaction of {session.key}")
             self._storing.add(task)
             task.add_done_callback(self._storing.discard)
-            return await goes_on(task)
+            return await wait_without_cancelling(task)
 
         summarizers = () if alone else await attempt.summarizers()
         originals = partial(self.originals, session)
-        done = await compact(window, summarizers, settings, job, attempt, keep=keep, originals=originals)
+        done = await compact(window, summarizers, settings, job, attempt, keep=store, originals=originals)
         if done is not None and not alone:
-            attempt.ended(SummarySource(done.source))
+            attempt.finish(SummarySource(done.source))
         return done
 
     async def _checkpoint(self, session: str) -> ReadyCheckpoint | None:
@@ -302,13 +302,13 @@ class Compactor:
         left = room(context_window, session.fixed, self.settings)
         return int(min(context_window // ANSWER_SHARE, left // SUMMARY_SHARE) / max(1.0, session.window.scale))
 
-    async def _keep(self, session: Session, compaction: StoredCompaction, cleared: int) -> bool:
+    async def _store(self, session: Session, compaction: StoredCompaction, cleared: int) -> bool:
         """Store a compaction, then shorten the window; not if the context was cleared while it was made."""
         window, first_kept = session.window, compaction.first_kept
         if session.cleared != cleared or not window.holds(first_kept):
             return False
         await self.transcripts.add_compaction(session.key, compaction)
-        window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside)
+        window.drop_before(first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside)
         return True
 
     async def context_window(self, session: str) -> int:
@@ -368,4 +368,4 @@ def _why_useless(fixed: int, left: int, context_window: int) -> str:
 
 def _size(session: Session) -> int:
     """Return the estimated tokens, which compare with later estimates; a provider's count would not."""
-    return int(session.window.scale * session.window.estimated(session.overhead))
+    return int(session.window.scale * session.window.estimate(session.overhead))

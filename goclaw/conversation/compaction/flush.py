@@ -19,8 +19,8 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
 from goclaw.common.specs import RISK_OF, SideEffect, ToolSpec
 from goclaw.common.workspace import ABSENT, Workspace, again_when_changed
-from goclaw.conversation.agent.context.budget import filled
-from goclaw.conversation.agent.context.summary import Material, all_told, ask_about, reached
+from goclaw.conversation.agent.context.budget import percent_full
+from goclaw.conversation.agent.context.summary import Material, ask_about, format_messages, highest_mark
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.sessions.state import Session
 from goclaw.durable.store.settings import Settings
@@ -33,7 +33,7 @@ from goclaw.tools.toolkit.base import ToolEnvironment
 log = logging.getLogger(__name__)
 
 MARKS = (50, 75)
-"""Per cent of the window at which notes are taken; see `agent.context.budget.filled`."""
+"""Per cent of the window at which notes are taken; see `agent.context.budget.percent_full`."""
 SETTING = "flushed"
 MEMORY = "memory"
 """Folder of a workspace's notes."""
@@ -93,7 +93,7 @@ class Flush:
         if self._access.is_group(session.key):
             return None  # other people's words, orders among them, would become notes about the last speaker
         settings, tokens = self._environment.config.compaction, window.tokens(session.overhead)
-        mark = reached(filled(tokens, context_window, session.fixed, settings), MARKS)
+        mark = highest_mark(percent_full(tokens, context_window, session.fixed, settings), MARKS)
         if not mark or not self._may_write(actor, session.mode):
             return None
         # A compaction begins the next cycle: it moves the first message that is shown.
@@ -105,10 +105,10 @@ class Flush:
         await self._stored.set(session.key, SETTING, {"cycle": due.cycle, "mark": mark})
         return due
 
-    async def take_notes(self, session: Session, actor: Actor, due: Due) -> None:
+    async def write_notes(self, session: Session, actor: Actor, due: Due) -> None:
         """Have notes written and add them to the person's file. A failure is logged."""
         cleared, now = session.cleared, self._environment.clock.now()
-        texts = await asyncio.to_thread(all_told, due.messages)
+        texts = await asyncio.to_thread(format_messages, due.messages)
         material = Material(due.summary, texts, in_one=due.in_one)
         async with self._compactor.attempt(session.key, "flush") as attempt:
             answer = await attempt.first(

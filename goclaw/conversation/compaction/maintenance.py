@@ -21,13 +21,13 @@ from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.messages import UserMessage
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.supervise import background
-from goclaw.conversation.agent.context.budget import filled
+from goclaw.conversation.agent.context.budget import percent_full
 from goclaw.conversation.agent.context.summary import (
     CHECKPOINT,
     Checkpoint,
     Material,
-    all_told,
-    reached,
+    format_messages,
+    highest_mark,
     write_checkpoint,
 )
 from goclaw.conversation.compaction.compacting import Compactor
@@ -63,7 +63,7 @@ class Checkpoints:
     compactor: Compactor
     clock: Clock
 
-    async def enough_said(self, session: str, row: int) -> bool:
+    async def has_enough_messages(self, session: str, row: int) -> bool:
         """Whether the minimum of people's messages came after a row."""
         return await self.store.turns_since(session, row) >= self.settings.every_turns
 
@@ -71,7 +71,7 @@ class Checkpoints:
         """Whether the conversation has crossed a mark, or enough was said, since the last one."""
 
         def mark(tokens: int) -> int:
-            return reached(filled(tokens, context_window, session.fixed, self.compaction))
+            return highest_mark(percent_full(tokens, context_window, session.fixed, self.compaction))
 
         tokens = session.window.tokens(session.overhead)
         if not self.settings.enabled or tokens < self.settings.min_tokens or session.window.owed:
@@ -83,7 +83,7 @@ class Checkpoints:
             said = (entry for entry in entries if isinstance(entry.message, UserMessage))
             enough = sum(1 for _ in islice(said, self.settings.every_turns)) >= self.settings.every_turns
             return bool(entries) and (mark(tokens) > 0 or enough)
-        return mark(tokens) > mark(last.tokens) or await self.enough_said(session.key, last.covers_to)
+        return mark(tokens) > mark(last.tokens) or await self.has_enough_messages(session.key, last.covers_to)
 
     async def make(self, session: Session, covers_to: int, context_window: int) -> bool:
         """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
@@ -95,7 +95,7 @@ class Checkpoints:
 
         async def write(model: ChatModel) -> Checkpoint | None:
             # Only for a model: a conversation of a thousand messages is much to put into words for none.
-            texts = await asyncio.to_thread(all_told, messages)
+            texts = await asyncio.to_thread(format_messages, messages)
             return await write_checkpoint(
                 Material(before, texts, in_one=is_small(context_window)), model, attempt.spent
             )
@@ -138,8 +138,8 @@ class MaintenanceQueue:
     def __post_init__(self) -> None:
         self.compactor.beginning.append(self._compacting)
 
-    def turn_ended(self, session: str, actor: Actor, last_row: int) -> None:
-        """Look at a conversation when there is time.
+    def on_turn_end(self, session: str, actor: Actor, last_row: int) -> None:
+        """Queue a conversation for maintenance.
 
         `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
         """
@@ -175,16 +175,16 @@ class MaintenanceQueue:
                 if self._due:
                     session, actor, due, fence = self._due.popleft()
                     AUTHORITY.set(Authority(fence))
-                    await self.flush.take_notes(session, actor, due)
+                    await self.flush.write_notes(session, actor, due)
                 else:
                     key = next(iter(self._waiting))
                     actor, last_row, fence = self._waiting.pop(key)
                     AUTHORITY.set(Authority(fence))
-                    await self.look_at(key, actor, last_row)
+                    await self.maintain(key, actor, last_row)
             except (ConfigError, StateError) as error:
                 log.warning("no checkpoint or notes: %s", error)
 
-    async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
+    async def maintain(self, key: str, actor: Actor, last_row: int) -> None:
         """Do the work due for a conversation."""
         session = await self.contexts.session(key)
         context_window = (await self.models.agent(key)).context_window
@@ -196,14 +196,14 @@ class MaintenanceQueue:
             await self._all_due(session, actor, last_row, context_window)
         # A model that costs nothing runs on this machine: it writes a checkpoint for minutes, or it answers. Each
         # beginning takes the conversation out of its server's cache.
-        elif key not in self._interrupted or await self.checkpoints.enough_said(key, self._interrupted[key]):
+        elif key not in self._interrupted or await self.checkpoints.has_enough_messages(key, self._interrupted[key]):
             self._interrupted[key] = last_row
             if await self._until_a_message_comes(self._all_due(session, actor, last_row, context_window)):
                 del self._interrupted[key]
 
     async def _all_due(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         if due := await self.flush.claim(session, actor, context_window):
-            await self.flush.take_notes(session, actor, due)
+            await self.flush.write_notes(session, actor, due)
         if await self.checkpoints.is_due(session, context_window):
             await self.checkpoints.make(session, last_row, context_window)
 
@@ -211,13 +211,13 @@ class MaintenanceQueue:
         """Make a summary or notes, alternately where both are due, if the last one is long enough ago."""
         key = session.key
         last = (await self.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
-        if not await self.checkpoints.enough_said(key, last["row"]):
+        if not await self.checkpoints.has_enough_messages(key, last["row"]):
             return
         purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
         if work is None or last["for"] == SUMMARY:
             due = await self.flush.claim(session, actor, context_window)
             if due is not None:
-                purpose, work = NOTES, partial(self.flush.take_notes, session, actor, await self._whole(session, due))
+                purpose, work = NOTES, partial(self.flush.write_notes, session, actor, await self._whole(session, due))
         if work is not None:
             # Before it is done: who writes all the time is not to have it begun again and again.
             await self.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
@@ -228,7 +228,7 @@ class MaintenanceQueue:
     ) -> Callable[[], Awaitable[None]] | None:
         """Return the work that writes the owed summary, else a due checkpoint; None: neither is due."""
         if session.window.owed:
-            return partial(self.summary_retries.pay_now, session.key)
+            return partial(self.summary_retries.retry_now, session.key)
         if await self.checkpoints.is_due(session, context_window):
             return partial(self._write_checkpoint, session, last_row, context_window)
         return None

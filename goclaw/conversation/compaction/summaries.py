@@ -40,7 +40,7 @@ class SummaryCosts(Protocol):
         """
         ...
 
-    def reserved(
+    def reserve(
         self, reservation: str, session: str, model: ChatModel, request: Request
     ) -> AbstractAsyncContextManager[None]:
         """Reserve the largest cost of a request around it; it is kept after the block, until `book` or `release`.
@@ -150,20 +150,20 @@ class SummaryAttempt:
                 async with asyncio.timeout(seconds):
                     written = await write(summarizer.model)
             except SummaryFailed as error:
-                self.failed(summarizer.source, str(error))
+                self.record_failure(summarizer.source, str(error))
             except TimeoutError:
-                self.failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
+                self.record_failure(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
             else:
-                self.ended(summarizer.source)
+                self.finish(summarizer.source)
                 return written
         return None
 
-    def ended(self, source: SummarySource) -> None:
+    def finish(self, source: SummarySource) -> None:
         """End the search; EMERGENCY: no source gave a summary."""
         if source is SummarySource.LLM:
             self._health.record(worked=True)
         elif source is SummarySource.FALLBACK:
-            self._health.asked()
+            self._health.record_request()
         if source is SummarySource.LLM or (self._purpose == "summary" and source is not SummarySource.CHECKPOINT):
             self._compare(self._health.told, self._trouble(source))
 
@@ -202,14 +202,14 @@ class SummaryAttempt:
             f"The summary model does not work: {self._health.reason}. The main model writes summaries instead{later}."
         )
 
-    def failed(self, source: SummarySource, reason: str) -> None:
+    def record_failure(self, source: SummarySource, reason: str) -> None:
         """Record that a source gave no summary, and why."""
         reason = " ".join(reason.split()).rstrip(".")
         self._failures[source] = reason
         if source is SummarySource.LLM:
             self._health.record(worked=False, reason=reason)
         else:
-            self._health.asked()
+            self._health.record_request()
         log.warning("no %s by the %s: %s", self._purpose, _NAMES[source], reason)
 
     async def spent(self, finished: Finished) -> None:
@@ -217,7 +217,7 @@ class SummaryAttempt:
         await self._costs.book(self._session, self._purpose, finished, self._reservation)
 
     def _reserve(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
-        return self._costs.reserved(self._reservation, self._session, model, request)
+        return self._costs.reserve(self._reservation, self._session, model, request)
 
 
 class _ReservedModel:

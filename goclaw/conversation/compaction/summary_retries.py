@@ -13,7 +13,7 @@ from goclaw.common.config.schema import CompactionSettings
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Notice
-from goclaw.conversation.agent.context.compaction import SummaryRequest, SummarySource, summarized
+from goclaw.conversation.agent.context.compaction import SummaryRequest, SummarySource, summarize
 from goclaw.conversation.agent.context.summary import MAX_SUMMARY
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.sessions.state import Contexts, Session
@@ -52,27 +52,27 @@ class SummaryRetries:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.ownership.hear(SUMMARIES, self.heard, self.missed)
+        self.ownership.hear(SUMMARIES, self.on_summary, self.on_missed_summaries)
 
     async def count(self) -> int:
         """Return the number of sessions with a missing summary."""
-        return len(await self.transcripts.owed())
+        return len(await self.transcripts.list_missing_summaries())
 
     async def run(self) -> None:
         """Make owed summaries forever, every `compaction.retry_interval_seconds`."""
         while True:
             await self.clock.sleep(self.settings.retry_interval_seconds)
             try:
-                await self.pay()
+                await self.retry_due()
             except StateError as error:
                 log.warning("delayed summaries have to wait: %s", error)
 
-    def heard(self, session: str) -> None:
+    def on_summary(self, session: str) -> None:
         """Another process may have written the summary of a session."""
         self._written.add(session)
         self._news.set()
 
-    def missed(self) -> None:
+    def on_missed_summaries(self) -> None:
         """Other processes may have written the summaries of any sessions."""
         self._written.update(self.contexts.owing())
         self._news.set()
@@ -91,17 +91,17 @@ class SummaryRetries:
                 await self._show_summary(session)
                 self._written.discard(session)
 
-    async def pay_now(self, session: str) -> None:
+    async def retry_now(self, session: str) -> None:
         """Retry the missing summary of one session."""
         async with self._lock:
-            for key, compaction in await self.transcripts.owed():
+            for key, compaction in await self.transcripts.list_missing_summaries():
                 if key == session:
-                    await self._pay(session, compaction)
+                    await self._retry(session, compaction)
 
-    async def pay(self) -> None:
+    async def retry_due(self) -> None:
         """Try every summary that is owed and due, one after the other; in a small window `maintenance` says when."""
         async with self._lock:
-            owed = await self.transcripts.owed()
+            owed = await self.transcripts.list_missing_summaries()
             known = {compaction.id for _, compaction in owed}
             self._again = {row: when for row, when in self._again.items() if row in known}
             for session, compaction in owed:
@@ -109,14 +109,14 @@ class SummaryRetries:
                 if at > self.clock.monotonic() or is_small(await self.compactor.context_window(session)):
                     continue
                 try:
-                    paid = await self._pay(session, compaction)
+                    paid = await self._retry(session, compaction)
                 except StateError as error:
                     log.warning("the summary that %s waits for could not be stored: %s", session, error)
                     paid = False
                 if not paid:
                     self._again[compaction.id] = (self.clock.monotonic() + pause, min(2 * pause, MAX_PAUSE))
 
-    async def _pay(self, session: str, owed: StoredCompaction) -> bool:
+    async def _retry(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: a model was asked in vain."""
         try:
             return await self._summarize(session, owed)
@@ -136,8 +136,8 @@ class SummaryRetries:
             longest = min(MAX_SUMMARY, self.compactor.longest_summary(known, context_window))
             seconds, in_one = self.settings.full_timeout_seconds, is_small(context_window)
             wanted = SummaryRequest(seconds, longest=longest, person_waits=False, in_one=in_one)
-            source, text = await summarized(basis, summarizers, wanted, attempt)
-            attempt.ended(source)
+            source, text = await summarize(basis, summarizers, wanted, attempt)
+            attempt.finish(source)
         if source is SummarySource.EMERGENCY:
             return False
         paid = replace(
@@ -157,7 +157,7 @@ class SummaryRetries:
         """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
         session = await self.contexts.session(key)
         async with session.lock:
-            if not await self.transcripts.pay(key, paid, *self.ownership.announce(SUMMARIES, key)):
+            if not await self.transcripts.replace_stub(key, paid, *self.ownership.announce(SUMMARIES, key)):
                 log.info("the context of %s has changed; its delayed summary is no longer needed", key)
                 return
             log.info("the delayed summary of %s is written, by %s", key, paid.source)
@@ -170,7 +170,7 @@ class SummaryRetries:
         self.bus.publish(Notice(session.key, f"The delayed summary is now written ({paid.source})."))
 
     async def _show_summary(self, key: str) -> None:
-        session = self.contexts.known(key)
+        session = self.contexts.find(key)
         if session is None:
             return
         async with session.lock:

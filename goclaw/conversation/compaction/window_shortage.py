@@ -41,7 +41,7 @@ class WindowShortage:
         """Return the same after the first answer of a context, for its people."""
         with suppress(ConfigError, StateError):  # the answer is there all the same
             found = await self.budget(session, actor, kind, await self.model(session.key, kind))
-            return "" if found.fits else found.explained()
+            return "" if found.fits else found.explain()
         return ""
 
     async def in_words(self, error: GoclawError, session: Session, actor: Actor, kind: Kind) -> str:
@@ -50,5 +50,5 @@ class WindowShortage:
             with suppress(ConfigError, StateError):
                 found = await self.budget(session, actor, kind, await self.model(session.key, kind))
                 if found.is_tight:  # else the server knows another window than we do
-                    return f"{error}\n\n{found.explained()}"
+                    return f"{error}\n\n{found.explain()}"
         return str(error)

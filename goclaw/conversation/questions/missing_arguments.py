@@ -29,7 +29,7 @@ class Clarifier:
     person: str
     """Actor key of the person to ask."""
 
-    async def completed(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
+    async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         """Return the call with its missing arguments filled in by a person.
 
         Raises:

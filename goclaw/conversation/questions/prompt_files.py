@@ -13,10 +13,10 @@ from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.core.bus import Bus
-from goclaw.common.core.diffs import unified
+from goclaw.common.core.diffs import unified_diff
 from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
 from goclaw.common.core.records import BoundedDict
-from goclaw.common.core.redact import mask, revealed
+from goclaw.common.core.redact import mask, reveal
 from goclaw.common.workspace import ApprovedFiles, FileChange
 from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced
 from goclaw.durable.engine.outbox import Outbox
@@ -34,8 +34,8 @@ NO_ALWAYS = "Approve each changed file on its own: /approve ID."
 
 def diff_lines(change: FileChange) -> list[str]:
     """Return the change line by line, secrets masked, and everything that would not be seen as its code."""
-    before, after = (revealed(mask(text)).splitlines() for text in (change.before, change.after))
-    return list(islice(unified(before, after, ("approved", "now"), 2), 2, None)) or ["(no visible change)"]
+    before, after = (reveal(mask(text)).splitlines() for text in (change.before, change.after))
+    return list(islice(unified_diff(before, after, ("approved", "now"), 2), 2, None)) or ["(no visible change)"]
 
 
 def shown_diff(change: FileChange) -> str:

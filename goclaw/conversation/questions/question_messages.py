@@ -28,7 +28,7 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import mask_order, printable, revealed
+from goclaw.common.core.redact import mask_order, printable, reveal
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.blobs import Blobs
@@ -97,7 +97,7 @@ class QuestionMessages:
                 await self._outbox.promise(replace(document, asks=True))
             await self._outbox.promise(delivery)
 
-    async def tell_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
+    async def show_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
         """Edit every message of a question to show its outcome."""
         told = self._told.pop((turn.id, step), None)
         # After a crash right behind the answer no one is asked again, but the messages are still there.
@@ -161,7 +161,7 @@ NO_QUESTION = answered("This question does not exist, or is already closed.", An
 """The reply to an answer to a question that has expired or that the person may not answer."""
 
 
-def chosen(question: Question, text: str, channel: str = LOCAL) -> str | Acceptance:
+def parse_choice(question: Question, text: str, channel: str = LOCAL) -> str | Acceptance:
     """Return the answer that was meant by a message from `channel`: an option by its number or text, or free words.
 
     An `Acceptance` says why the message is no answer, and what helps.
@@ -199,7 +199,7 @@ def _by_words(question: Question, channel: str) -> str:
 
 def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
     """Return the text of an approval."""
-    remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
+    remembered = "; ".join(reveal(mask_order(label)) for label in wanted.labels)
     for_good = f"Always: no more questions for {remembered}" if remembered else ""
     parts = (f"{wanted.reason}.", *wanted.lines, shown_call(wanted.call, most), for_good)
     return "\n\n".join(part for part in parts if part)
@@ -262,7 +262,7 @@ def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> 
 
 def whole_call(call: ToolCall) -> str:
     """Return a call's arguments, secrets masked, and everything that would not be seen as its code."""
-    return revealed(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
+    return reveal(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
 
 
 def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:

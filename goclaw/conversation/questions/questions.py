@@ -36,8 +36,8 @@ from goclaw.conversation.questions.question_messages import (
     NO_QUESTION,
     QuestionMessages,
     answered,
-    chosen,
     decision,
+    parse_choice,
 )
 from goclaw.conversation.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.durable.engine.base import Turn
@@ -149,7 +149,7 @@ class Questions:
         for item in [item for item in self._open.values() if item.session == session]:
             del self._open[item.question.id]
 
-    async def turn_ended(self, turn: str) -> None:
+    async def on_turn_end(self, turn: str) -> None:
         """Drop the open questions of a turn that was stopped, or that lost its rights."""
         for item in [item for item in self._open.values() if item.turn == turn]:
             del self._open[item.question.id]
@@ -159,7 +159,7 @@ class Questions:
         """Return the open questions of a session, oldest first."""
         return tuple(item.question for item in self._open.values() if item.session == session)
 
-    def identified(self, question: Question, turn: Turn) -> Question:
+    def with_new_id(self, question: Question, turn: Turn) -> Question:
         """Return the question as it is asked now, under an id of its own."""
         now = self._clock.now()
         until = now + self._approval_seconds if question.kind == "approval" else None
@@ -221,7 +221,7 @@ class Questions:
         item = self._answerable(actor, question_id)
         if isinstance(item, Acceptance):
             return await self.prompt_files.answer(actor, question_id, text) or item
-        given = chosen(item.question, text)
+        given = parse_choice(item.question, text)
         if isinstance(given, Acceptance):
             return given
         if not await self._answer(item, actor, given, *also):
@@ -258,7 +258,7 @@ class Questions:
         Args:
             turn: the turn that asks.
             step: its name in the journal.
-            question: see `identified`; after a restart the first one holds.
+            question: see `with_new_id`; after a restart the first one holds.
             chat_text: its text where there is less room than in a terminal.
             whole: a file sent along, because `chat_text` leaves some of it out.
         """
@@ -286,7 +286,7 @@ class Questions:
         if not answer.by:
             self._record(asked, Actor("", ""), session, turn.id, "expired")
         # The disk has the answer, and this is said once only, so that a crash in between leaves no buttons behind.
-        await self._messages.tell_decision(turn, step, asked, chat_text, answer.text, answer.by)
+        await self._messages.show_decision(turn, step, asked, chat_text, answer.text, answer.by)
         return asked, answer
 
     def left_of(self, answer: RecordedAnswer) -> float:

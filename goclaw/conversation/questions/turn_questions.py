@@ -61,7 +61,7 @@ class TurnQuestions:
         text = asking_text(wanted, SHOWN_INPUT)
         whole = whole_call(wanted.call) if is_long(wanted.call) else ""
         with self.pause():
-            identified = self.questions.identified(question, self.turn)
+            identified = self.questions.with_new_id(question, self.turn)
             step = f"approve:{self.prefix}{wanted.step}"
             asked, answer = await self.questions.ask(self.turn, step, identified, text, whole)
         if answer.text not in (ALLOW, ALWAYS):
@@ -81,7 +81,7 @@ class TurnQuestions:
             question = replace(question, title=f"{question.title} (the agent {self.agent})")
         title, text, *options = map(mask_known, (question.title, question.text, *question.options))
         question = replace(question, title=title, text=text, options=tuple(options))
-        identified = self.questions.identified(question, self.turn)
+        identified = self.questions.with_new_id(question, self.turn)
         with self.pause():
             _, answer = await self.questions.ask(self.turn, f"ask:{self.prefix}{step}", identified, question.text)
         if answer.declined or not answer.text:

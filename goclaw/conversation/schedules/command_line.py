@@ -39,7 +39,7 @@ _DASHES = ("--", "—", "–")
 """Telephones make one long dash of two."""
 
 
-def parsed(text: str) -> ScheduleOrder:
+def parse(text: str) -> ScheduleOrder:
     """Return the order in the words after `/schedule`; none of them: the list.
 
     A value reaches to the next option, so it needs quotation marks only for characters that the shell's rules would
@@ -52,7 +52,7 @@ def parsed(text: str) -> ScheduleOrder:
         words = shlex.split(text)
     except ValueError:
         raise StateError('a quotation mark is not closed: put the text between "…"') from None
-    positional, options, flags = _read(words)
+    positional, options, flags = _split_options(words)
     verb, *rest = positional or ["list"]
     action = _ACTIONS.get(verb.lower())
     if action is None:
@@ -80,7 +80,7 @@ def _dollars(text: str) -> float:
         raise StateError(f"--budget {text[:40]}: should be a number of US dollars, as in 0.50") from None
 
 
-def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str], set[str]]:
+def _split_options(words: Sequence[str]) -> tuple[list[str], dict[str, str], set[str]]:
     """Return the words before the options, the options with their values, and the flags."""
     positional, options, flags = list[str](), dict[str, list[str]](), set[str]()
     at = positional

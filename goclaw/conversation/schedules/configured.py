@@ -12,8 +12,8 @@ from datetime import datetime, tzinfo
 from goclaw.common.auth.users import login_name
 from goclaw.common.config.schedules import ScheduleSettings
 from goclaw.common.core.events import Actor
-from goclaw.common.core.timezones import zone_named
-from goclaw.conversation.schedules.drafting import chat_named
+from goclaw.common.core.timezones import find_zone
+from goclaw.conversation.schedules.drafting import parse_chat
 from goclaw.conversation.schedules.jobs import Job, JobState, StoredJob, TaskOptions
 from goclaw.conversation.schedules.recurrence import AnyRecurrence, Cron, Interval, Once
 from goclaw.conversation.schedules.requests import Schedules
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 async def follow_configuration(schedules: Schedules, wanted: Mapping[str, ScheduleSettings]) -> None:
     """Make the stored schedules those of the configuration, as far as they come from there."""
-    known = {stored.job.name: stored for stored in await schedules.rows.configured()}
+    known = {stored.job.name: stored for stored in await schedules.rows.list_from_config()}
     for name in known.keys() - wanted.keys():
         await schedules.rows.remove(known[name])
         log.info("removed schedule %s, which is no longer in the configuration", name)
@@ -34,7 +34,7 @@ async def follow_configuration(schedules: Schedules, wanted: Mapping[str, Schedu
             await _follow(schedules, name, settings, known.get(name))
         except StateError as error:
             log.error("schedules.%s in the configuration does not run: %s", name, error)
-    schedules.scheduler.changed()
+    schedules.scheduler.on_change()
 
 
 async def _follow(schedules: Schedules, name: str, settings: ScheduleSettings, stored: StoredJob | None) -> None:
@@ -70,10 +70,10 @@ def _job(schedules: Schedules, name: str, settings: ScheduleSettings, now: float
         name,
         "task" if settings.task else "message",
         (settings.task or settings.message or "").strip(),
-        _when(settings, now, zone_named(settings.timezone) if settings.timezone else schedules.zone(actor)),
+        _when(settings, now, find_zone(settings.timezone) if settings.timezone else schedules.zone(actor)),
         actor,
         session,
-        chat_named(settings.to) if settings.to else address,
+        parse_chat(settings.to) if settings.to else address,
         _task(settings) if settings.task else TaskOptions(),
         settings.catch_up,
         settings.catch_up_within,

@@ -8,7 +8,7 @@ from typing import get_args
 from goclaw.common.core import catalog
 from goclaw.common.core.events import LOCAL, Address, Inbound
 from goclaw.common.core.plugins import third_party
-from goclaw.common.core.selection import malformed
+from goclaw.common.core.selection import find_fault
 from goclaw.conversation.schedules.jobs import CatchUp, Job, TaskOptions
 from goclaw.conversation.schedules.recurrence import AnyRecurrence, Once, cron, interval
 from goclaw.conversation.schedules.times import NoTime, duration, parse_moment
@@ -50,7 +50,7 @@ def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone
         raise StateError(f"`{wanted.catch_up[:40]}` is not a catch-up mode: write last, all or none")
     address = replace(inbound.address, reply_to=None)
     if wanted.to:
-        address = chat_named(wanted.to)
+        address = parse_chat(wanted.to)
     elif wanted.session and not is_task:
         address = Address(LOCAL, wanted.session)
     return Job(
@@ -69,7 +69,7 @@ def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone
     )
 
 
-def chat_named(text: str) -> Address:
+def parse_chat(text: str) -> Address:
     """Return the chat that a text such as `telegram:123456` names.
 
     Raises:
@@ -107,7 +107,7 @@ def _task(wanted: ScheduleRequest) -> TaskOptions:
     if wanted.budget is not None and not 0 < wanted.budget < 1_000_000:
         raise StateError("the budget should be a number of US dollars above 0, as in 0.50")
     tools = tuple(filter(None, (each.strip() for each in wanted.tools.split(","))))
-    if problem := malformed(tools):
+    if problem := find_fault(tools):
         raise StateError(f"the tools: {problem}")
     return TaskOptions(
         wanted.session or "fresh",

@@ -24,7 +24,7 @@ from goclaw.conversation.schedules.jobs import DAY_SECONDS, Job, Skipped, Stored
 from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.recurrence import Beat
 from goclaw.conversation.schedules.rows import ScheduleRows
-from goclaw.conversation.schedules.saying import Submit, say_in_chat
+from goclaw.conversation.schedules.saying import Submit, send_to_chat
 from goclaw.conversation.schedules.times import in_zone, shown_shortly
 from goclaw.durable.engine.base import LaneState
 from goclaw.errors import DiskError, StateError
@@ -94,7 +94,7 @@ class Heartbeat:
             heartbeat=True,
         )
 
-    async def prepared(self, stored: StoredJob) -> Job | Skipped:
+    async def prepare(self, stored: StoredJob) -> Job | Skipped:
         """Return a job as it runs now, or why it does not; a job that is no heartbeat stays as it is.
 
         Settings and time zone are those of now: a job that follows others is changed.
@@ -117,7 +117,7 @@ class Heartbeat:
             return Skipped(BUSY)
         spent, most = await self.spent_today(stored), self.settings.budget_per_day
         if most is not None and spent >= most:
-            await self._tell_of_budget(stored, most)
+            await self._report_budget(stored, most)
             return Skipped(f"its daily budget of ${most:,.2f} is used up (heartbeat.budget_per_day)")
         options = TaskOptions(
             model=self.settings.model or "",
@@ -143,7 +143,9 @@ class Heartbeat:
         """
         workspace = await self.environment.workspace(job.actor, job.session)
         # All prompt files: one that is not named counts as removed.
-        used = await self.environment.approved_files.used(workspace.root, await found_files(workspace, PROMPT_FILES))
+        used = await self.environment.approved_files.texts_to_use(
+            workspace.root, await found_files(workspace, PROMPT_FILES)
+        )
         return mask_known(orders_in(used.texts.get(FILE, "")))[:FILE_LIMIT]
 
     async def _due(self, job: Job) -> str:
@@ -161,11 +163,11 @@ class Heartbeat:
         today = datetime.fromtimestamp(self.clock.now(), zone).date()
         return in_zone(datetime.combine(today, time()), zone).timestamp()
 
-    async def _tell_of_budget(self, stored: StoredJob, most: float) -> None:
+    async def _report_budget(self, stored: StoredJob, most: float) -> None:
         """Say once a day that the budget is used up."""
         job, now = stored.job, self.clock.now()
         identity = f"schedule:{stored.id}:{self._midnight(job.actor):.0f}:budget"
         text = f"The heartbeat has used up today's budget (${most:,.2f}); it continues tomorrow."
         unattended = Unattended(stored.id, job.name, now)
         said = Inbound(identity, job.actor, job.session, text, job.address, now, unattended=unattended)
-        await say_in_chat(said, self.submit, self.quiet.way(job.actor.key, job.address))
+        await send_to_chat(said, self.submit, self.quiet.way(job.actor.key, job.address))

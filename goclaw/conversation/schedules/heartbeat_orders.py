@@ -10,7 +10,7 @@ from goclaw.errors import StateError
 USAGE = "Send /heartbeat on, /heartbeat off, or /heartbeat now for one run at once."
 
 
-async def heartbeat_ordered(schedules: Schedules, inbound: Inbound, order: str) -> str:
+async def run_heartbeat_order(schedules: Schedules, inbound: Inbound, order: str) -> str:
     """Carry out an order about the heartbeat of the person who sends it, and return the answer.
 
     Raises:
@@ -18,13 +18,13 @@ async def heartbeat_ordered(schedules: Schedules, inbound: Inbound, order: str) 
         StateError: it cannot be done, with the reason.
     """
     actor = inbound.actor
-    stored = await schedules.rows.named(name_for(actor.key))
+    stored = await schedules.rows.find(name_for(actor.key))
     match order:
         case "":
             return f"{await _state(schedules, stored)}\n{USAGE}"
         case "on":
             await _turned_on(schedules, inbound, stored)
-            return await _state(schedules, await schedules.rows.named(name_for(actor.key)))
+            return await _state(schedules, await schedules.rows.find(name_for(actor.key)))
         case "off":
             if stored and stored.state == "active":
                 await schedules.pause(actor, stored.job.name)

@@ -11,7 +11,7 @@ from goclaw.common.core.redact import mask
 from goclaw.conversation.schedules.jobs import Run, StoredJob
 from goclaw.conversation.schedules.recurrence import Once
 from goclaw.conversation.schedules.requests import Schedules
-from goclaw.conversation.schedules.times import shown
+from goclaw.conversation.schedules.times import format_moment
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder
 
@@ -40,14 +40,14 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
         case "add":
             if not name:
                 raise StateError("give it a name: /schedule add NAME …")
-            return await made(schedules, inbound, order)
+            return await make_schedule(schedules, inbound, order)
         case "list":
             return await _list(schedules, actor, as_json=order.as_json)
         case "runs":
             return await _runs(schedules, actor, name, as_json=order.as_json)
         case "timezone":
             zone = await schedules.set_zone(actor, name)
-            return f"Your time zone is {name}: it is {shown(schedules.clock.now(), zone)} there."
+            return f"Your time zone is {name}: it is {format_moment(schedules.clock.now(), zone)} there."
         case _:
             return await _change(schedules, actor, order)
 
@@ -76,7 +76,7 @@ async def _carry_out_for_agent(schedules: Schedules, inbound: Inbound, order: Sc
         # One message may lead to several schedules, and the journal repeats no call of the tool.
         # A run's own session is over with it: what it sets belongs where the run was set.
         inbound = replace(inbound, id="", session=root_session(inbound.session))
-        return await made(schedules, inbound, order, by_agent=True)
+        return await make_schedule(schedules, inbound, order, by_agent=True)
     if order.action == "list":
         return await _list(schedules, actor, own=True)
     if order.name not in [each.job.name for each in await schedules.rows.all(actor.key)]:
@@ -84,7 +84,7 @@ async def _carry_out_for_agent(schedules: Schedules, inbound: Inbound, order: Sc
     return await _change(schedules, actor, order)
 
 
-async def made(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, *, by_agent: bool = False) -> str:
+async def make_schedule(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, *, by_agent: bool = False) -> str:
     """Store a schedule and return the answer: its weekday, date, time and zone; raises as `Schedules.make`.
 
     A person without a time zone is asked for it the first time.
@@ -105,7 +105,7 @@ async def _change(schedules: Schedules, actor: Actor, order: ScheduleOrder) -> s
             return f"{name} is paused until you resume it."
         case "resume":
             next_due = await schedules.resume(actor, name)
-            return f"{name} is active again: next {shown(next_due, schedules.zone(actor))}."
+            return f"{name} is active again: next {format_moment(next_due, schedules.zone(actor))}."
         case "run":
             await schedules.run(actor, name)
             return f"{name} is running."
@@ -129,7 +129,7 @@ def _when(schedules: Schedules, actor: Actor, stored: StoredJob) -> str:
     """Return when a job is due, for people: the moment, and the rule if it comes again."""
     if stored.next is None:
         return stored.state
-    moment = shown(stored.next, schedules.zone(actor))
+    moment = format_moment(stored.next, schedules.zone(actor))
     return moment if isinstance(stored.job.when, Once) else f"{stored.job.when.words}, next {moment}"
 
 
@@ -168,7 +168,7 @@ async def _runs(schedules: Schedules, actor: Actor, name: str, *, as_json: bool)
 def _of_run(schedules: Schedules, actor: Actor, run: Run) -> str:
     cost = f", {run.cost:.4f} US dollars" if run.cost else ""
     text = " ".join(mask(run.text).split())[:_SHOWN_TEXT]
-    return f"{shown(run.due, schedules.zone(actor))}: {run.state}{cost}{f': {text}' if text else ''}"
+    return f"{format_moment(run.due, schedules.zone(actor))}: {run.state}{cost}{f': {text}' if text else ''}"
 
 
 def _data(stored: StoredJob, runs: Mapping[int, Run]) -> dict[str, Any]:

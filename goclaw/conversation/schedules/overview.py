@@ -45,7 +45,7 @@ async def overview(schedules: Schedules, actor: Actor) -> Overview:
 async def _next(schedules: Schedules, actor: Actor, count: int) -> Sequence[StoredJob]:
     found = await schedules.rows.next_of(actor.key, SHOWN) if count else []
     if count > len(found) and not any(each.job.heartbeat for each in found):
-        heartbeat = await schedules.rows.named(name_for(actor.key))
+        heartbeat = await schedules.rows.find(name_for(actor.key))
         found += [heartbeat] if heartbeat and heartbeat.state == "active" else []
     return found
 

@@ -60,8 +60,8 @@ class Way(Protocol):
         """Return the INSERT for the transaction that promises the delivery."""
         ...
 
-    def take(self, promised: Sequence[Delivery]) -> None:
-        """Go on with the delivery committed with `row`."""
+    def enqueue(self, promised: Sequence[Delivery]) -> None:
+        """Start the delivery committed with `row`."""
         ...
 
 
@@ -103,10 +103,10 @@ class QuietHours:
         if (until := self.until(person, delivery.address)) is None:
             await self._outbox.promise(delivery)
         else:
-            await self._hold([delivery], person, until)
+            await self._defer([delivery], person, until)
 
-    async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """Return what goes to the chat now of the result of an unattended turn; the rest is held.
+    async def filter(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Return the deliveries of an unattended turn that go to the chat now; the rest is deferred.
 
         Called again after a crash for the same turn, it holds and returns nothing that it has held before.
         """
@@ -116,7 +116,7 @@ class QuietHours:
         until = self.until(inbound.actor.key, inbound.address)
         if until is None or not fresh:
             return fresh
-        await self._hold(fresh, inbound.actor.key, until)
+        await self._defer(fresh, inbound.actor.key, until)
         return ()
 
     async def release(self) -> float | None:
@@ -131,7 +131,7 @@ class QuietHours:
                 promised = list(self._join(held))
                 gone = [_GONE(of=row["id"]) for row in held]
                 await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)
-                self._outbox.take(promised)
+                self._outbox.enqueue(promised)
         return until
 
     async def _earliest(self) -> float | None:
@@ -160,7 +160,7 @@ class QuietHours:
             until=until,
         )
 
-    async def _hold(self, deliveries: Sequence[Delivery], person: str, until: float) -> None:
+    async def _defer(self, deliveries: Sequence[Delivery], person: str, until: float) -> None:
         await self._database.write(*(self.row(each, person, until) for each in deliveries), durable=True)
         self.changed()
 
@@ -191,5 +191,5 @@ class _Hold:
     def row(self, delivery: Delivery) -> BoundStatement:
         return self.quiet.row(delivery, self.person, self.until)
 
-    def take(self, promised: Sequence[Delivery]) -> None:
+    def enqueue(self, promised: Sequence[Delivery]) -> None:
         self.quiet.changed()

@@ -16,8 +16,8 @@ from cronsim import CronSim, CronSimError
 from goclaw.common.core.clock import span
 from goclaw.common.core.hours import hours
 from goclaw.common.core.records import record
-from goclaw.common.core.timezones import machine_zone, zone_named
-from goclaw.conversation.schedules.times import NoTime, duration, shown
+from goclaw.common.core.timezones import find_zone, machine_zone
+from goclaw.conversation.schedules.times import NoTime, duration, format_moment
 
 MIN_EVERY = 60.0
 """Seconds: the least interval, which is cron's too."""
@@ -53,7 +53,7 @@ class Once:
 
     @property
     def words(self) -> str:
-        return shown(self.at, zone_of(self))
+        return format_moment(self.at, zone_of(self))
 
 
 @record
@@ -87,10 +87,10 @@ class Beat:
     def after(self, moment: float) -> float | None:
         within, zone = hours(self.hours), zone_of(self)
         if not within.contain(moment, zone):
-            return within.next_begin(moment, zone)
-        begun = within.begun(moment, zone)
+            return within.next_start(moment, zone)
+        begun = within.last_start(moment, zone)
         due = begun + ((moment - begun) // self.seconds + 1) * self.seconds
-        return due if within.contain(due, zone) else within.next_begin(moment, zone)
+        return due if within.contain(due, zone) else within.next_start(moment, zone)
 
     @property
     def words(self) -> str:
@@ -175,6 +175,6 @@ def zone_of(when: AnyRecurrence) -> tzinfo:
 def _zone(name: str) -> tzinfo:
     """Return a zone that was checked when the job was made; the machine's should it be known no more."""
     try:
-        return zone_named(name) if name else machine_zone()
+        return find_zone(name) if name else machine_zone()
     except ValueError:
         return machine_zone()

@@ -17,7 +17,7 @@ from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Address, Inbound
 from goclaw.common.core.records import record
-from goclaw.common.core.timezones import machine_zone, zone_named
+from goclaw.common.core.timezones import find_zone, machine_zone
 from goclaw.conversation.schedules.drafting import draft
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.conversation.schedules.jobs import Job, Run, StoredJob
@@ -25,7 +25,7 @@ from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.saying import home_of
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
-from goclaw.conversation.schedules.times import name_of, shown
+from goclaw.conversation.schedules.times import format_moment, name_of
 from goclaw.conversation.sessions.models import Models
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import AccessDenied, ConfigError, StateError
@@ -89,7 +89,7 @@ class Schedules:
             StateError: there is no such zone, the person is not in users.json, or the file cannot be written.
         """
         try:
-            zone = zone_named(name)
+            zone = find_zone(name)
             await asyncio.to_thread(self.write_zone, actor.key, name)
         except (ConfigError, ValueError) as error:
             raise StateError(str(error)) from None
@@ -138,7 +138,7 @@ class Schedules:
         if over := next((each for each in own if each.job.name == job.name and each.state == "done"), None):
             await self.rows.remove(over)
         stored = await self._store(job, next_due, now)
-        self.scheduler.changed()
+        self.scheduler.on_change()
         return stored
 
     async def replace(self, stored: StoredJob, job: Job) -> None:
@@ -146,7 +146,7 @@ class Schedules:
         self._check(job)
         next_due = job.when.after(self.clock.now())
         await self.rows.change(stored, job, next_due, "done" if next_due is None else "active")
-        self.scheduler.changed()
+        self.scheduler.on_change()
 
     async def _store(self, job: Job, next_due: float, now: float) -> StoredJob:
         if job.name:
@@ -173,7 +173,7 @@ class Schedules:
         if stored.state != "active":
             raise StateError(f"{name} is already {stored.state}")
         await self.rows.set_state(stored, "paused", None)
-        self.scheduler.changed()
+        self.scheduler.on_change()
         return stored
 
     async def resume(self, actor: Actor, name: str) -> float:
@@ -183,9 +183,9 @@ class Schedules:
             raise StateError(f"{name} is active")
         next_due = stored.job.when.after(self.clock.now())
         if next_due is None:
-            raise StateError(f"{name} was due on {shown(stored.job.when.after(0.0) or 0.0, self.zone(actor))}")
+            raise StateError(f"{name} was due on {format_moment(stored.job.when.after(0.0) or 0.0, self.zone(actor))}")
         await self.rows.set_state(stored, "active", next_due)
-        self.scheduler.changed()
+        self.scheduler.on_change()
         return next_due
 
     async def run(self, actor: Actor, name: str) -> StoredJob:
@@ -198,7 +198,7 @@ class Schedules:
         """Forget a job and its runs. A run that is under way goes on."""
         stored = await self._own(actor, name)
         await self.rows.remove(stored)
-        self.scheduler.changed()
+        self.scheduler.on_change()
         return stored
 
     async def prune(self) -> None:
@@ -244,7 +244,7 @@ class Schedules:
 
     async def _find(self, actor: Actor, name: str) -> StoredJob:
         """Return the job of this name; one of another person is unknown to who may not see it."""
-        stored = await self.rows.named(name)
+        stored = await self.rows.find(name)
         if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
             raise StateError(f"there is no schedule named {name[:80]}")
         return stored

@@ -166,7 +166,7 @@ class ScheduleRows:
         body = JOB.to_json(job)
         await self._database.write(_CHANGE(of=stored.id, new_body=body, new_next=next_due, new_state=state))
 
-    async def named(self, name: str) -> StoredJob | None:
+    async def find(self, name: str) -> StoredJob | None:
         return _first(await self._database.read(_NAMED(of_name=name)))
 
     async def by_id(self, job: int) -> StoredJob | None:
@@ -177,7 +177,7 @@ class ScheduleRows:
         statement = _ALL() if person is None else _OF_PERSON(of_person=person)
         return [_parse_row(row) for row in await self._database.read(statement)]
 
-    async def configured(self) -> list[StoredJob]:
+    async def list_from_config(self) -> list[StoredJob]:
         """Return the jobs that come from the configuration."""
         return [_parse_row(row) for row in await self._database.read(_CONFIGURED())]
 

@@ -25,7 +25,7 @@ def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
     return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
 
 
-async def say_in_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:
+async def send_to_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:
     """Send the text of `inbound` to its address, in one transaction with other statements. False: it was sent before.
 
     `way`: the outbox, or what `QuietHours.way` returns.
@@ -39,5 +39,5 @@ async def say_in_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence
     promised = [] if inbound.address.channel == LOCAL else [delivery]
     if not await submit(inbound, "say", also=[*also, *map(way.row, promised)]):
         return False
-    way.take(promised)
+    way.enqueue(promised)
     return True

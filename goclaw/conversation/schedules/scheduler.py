@@ -1,7 +1,8 @@
 """The loop that starts runs when they are due.
 
 It sleeps until the earliest due time, and is woken by changes of jobs, by the end of a run, and by a wall clock that
-moved otherwise than time passed (a sleeping machine, a clock that was set; `look`). While no job waits it does nothing.
+moved otherwise than time passed (a sleeping machine, a clock that was set; `start_due`). It does nothing while no job
+waits.
 
 A run is committed in one transaction with the thing it starts and with the job's next due time; all of it has ids that
 follow from the job and the due time. So a crash at any point leaves a run that is wholly there or not at all.
@@ -22,7 +23,7 @@ from goclaw.conversation.schedules.jobs import Job, RunState, Skipped, StoredJob
 from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.recurrence import Once, zone_of
 from goclaw.conversation.schedules.rows import ScheduleRows
-from goclaw.conversation.schedules.saying import Submit, home_of, say_in_chat
+from goclaw.conversation.schedules.saying import Submit, home_of, send_to_chat
 from goclaw.conversation.schedules.times import shown_shortly
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import StateError
@@ -74,7 +75,7 @@ class Scheduler:
         self._access = access
         self._submit = submit
         self._quiet = quiet
-        quiet.changed = self.changed
+        quiet.changed = self.on_change
         self._clock = clock
         self._prepare = prepare
         self._changed = asyncio.Event()
@@ -92,11 +93,11 @@ class Scheduler:
         """Whether it has looked at all jobs since the last change, and waits."""
         return self._asleep and not self._changed.is_set() and self._clock.monotonic() < self._wakes
 
-    def changed(self) -> None:
+    def on_change(self) -> None:
         """A job was made or changed, or a run has ended: look again."""
         self._changed.set()
 
-    def look(self) -> None:
+    def start_due(self) -> None:
         """Wake the loop if a job is due that its sleep does not see: the machine slept, or the clock was set."""
         if self._next is not None and (self._clock.now() >= self._next or self._set_by()):
             self._changed.set()
@@ -120,7 +121,7 @@ class Scheduler:
         """Start due jobs, until cancelled."""
         self._offset = self._clock.now() - self._clock.awake_or_not()
         try:
-            await self._settle_cut_runs()
+            await self._free_cut_runs()
             await self._run()
         finally:
             self._offset = None
@@ -151,7 +152,7 @@ class Scheduler:
                 moments[stored.id] = await self._find_due(stored, stored.job.when.after(now)) or stored.next
         await self._rows.set_next(moments)
         await self._quiet.clock_was_set()
-        self.changed()
+        self.on_change()
 
     async def start(self, stored: StoredJob, by: Actor) -> str:
         """Start a run now, in addition to its times, for `goclaw schedule run`; return the id of its turn or delivery.
@@ -167,12 +168,12 @@ class Scheduler:
         if isinstance(prepared, Skipped):
             raise StateError(prepared.why)
         # A person asked for it now: quiet hours do not hold it back.
-        return await self._begin(
+        return await self._start(
             replace(stored, job=replace(prepared, personal=True)),
             _Occurrence(now, stored.next, 0, late=False, skip=False),
         )
 
-    async def ended(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
+    async def on_turn_end(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
         """Record how a run's turn ended; return a notice to its maker about the job.
 
         None: no notice, since an earlier failure in a row gave one.
@@ -200,7 +201,7 @@ class Scheduler:
             job_state=job_state,
             note=stored.note,
         )
-        self.changed()
+        self.on_change()
         if failures > 1:
             return None
         return _about_failure(stored.job, next_due, now) if failures else ""
@@ -209,7 +210,7 @@ class Scheduler:
         pause = min(FIRST_PAUSE * 2 ** min(failures - 1, 20), MAX_PAUSE)
         return stored.job.when.after(now + pause - 1) or now + pause
 
-    async def _settle_cut_runs(self) -> None:
+    async def _free_cut_runs(self) -> None:
         """Free the jobs with a run that ended without a word: its turn is not open any more."""
         for stored, is_open in await self._rows.running():
             if not is_open:
@@ -272,7 +273,7 @@ class Scheduler:
             return
         if prepared.when != stored.job.when:
             occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
-        await self._begin(replace(stored, job=prepared), occurrence)
+        await self._start(replace(stored, job=prepared), occurrence)
 
     async def _occurrence(self, stored: StoredJob, now: float) -> _Occurrence | None:
         """Return the due time that counts now, after `catch_up`."""
@@ -320,9 +321,9 @@ class Scheduler:
             f"schedule:{stored.id}:{now:.3f}:stopped", job.actor, session, words, address, now, unattended=unattended
         )
         way = self._quiet.way(job.actor.key, address)
-        await say_in_chat(told, self._submit, way, [self._rows.stop(stored, why)])
+        await send_to_chat(told, self._submit, way, [self._rows.stop(stored, why)])
 
-    async def _begin(self, stored: StoredJob, occurrence: _Occurrence) -> str:
+    async def _start(self, stored: StoredJob, occurrence: _Occurrence) -> str:
         """Commit a run with the thing it starts, and start that."""
         job, now = stored.job, self._clock.now()
         identity = turn_of(stored.id, occurrence.due)
@@ -334,7 +335,7 @@ class Scheduler:
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
         way = self._quiet.way(job.actor.key, job.address, asked=job.personal)
-        await say_in_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
+        await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:

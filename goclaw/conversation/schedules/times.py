@@ -126,7 +126,7 @@ def in_zone(naive: datetime, zone: tzinfo) -> datetime:
     return datetime.fromtimestamp(latest, zone)
 
 
-def shown(moment: float, zone: tzinfo) -> str:
+def format_moment(moment: float, zone: tzinfo) -> str:
     """Return a moment in words: `Tuesday 24 November 2026, 08:00 (Europe/Berlin)`."""
     local = datetime.fromtimestamp(moment, zone)
     day = f"{_DAYS[local.weekday()]} {local.day} {_MONTHS[local.month - 1]} {local.year}"

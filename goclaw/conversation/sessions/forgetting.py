@@ -43,14 +43,14 @@ class Codes:
         self._settings = settings
         self._clock = clock
 
-    async def give(self, person: str, session: str) -> str:
+    async def issue(self, person: str, session: str) -> str:
         """Return a new code; an earlier one is void."""
         code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))
         given = {"code": code, "until": self._clock.now() + CODE_SECONDS}
         await self._settings.set(session, _code_of(person), given)
         return code
 
-    async def take(self, person: str, session: str, code: str) -> bool:
+    async def redeem(self, person: str, session: str, code: str) -> bool:
         """Whether `code` is the current code; any attempt invalidates it."""
         given = (await self._settings.of_session(session)).get(_code_of(person))
         if given is None or not await self._settings.unset(session, _code_of(person), given):
@@ -98,13 +98,13 @@ class Forgetter:
         return await self.forgetting.extent(session)
 
     @property
-    def kept_elsewhere(self) -> str:
+    def describe_copies(self) -> str:
         """Where deleted words stay outside the store, in a sentence for people; empty: nowhere."""
-        return self.forgetting.kept_elsewhere
+        return self.forgetting.describe_copies
 
-    async def unfinished(self, session: str) -> bool:
+    async def has_open_work(self, session: str) -> bool:
         """Whether messages of the session wait for an answer, or answers for their chat."""
-        return await self.forgetting.unfinished(session) > 0
+        return await self.forgetting.count_open_work(session) > 0
 
     async def forget(self, session: str) -> tuple[int, bool]:
         """Delete a conversation with those of its subagents; none of their turns may run (`Engine.alone`).
@@ -154,7 +154,7 @@ class Forgetter:
 
     async def _finish(self) -> bool:
         """Do the work owed; True when nothing is left."""
-        owed = await self.forgetting.owed()
+        owed = await self.forgetting.list_pending()
         if not owed:
             return True
         # Turns that are open now put pictures that no row refers to yet; what they put bears a later time.
@@ -169,7 +169,7 @@ class Forgetter:
         remaining = PendingDeletion(
             frozenset(left), rewrite=not rewritten, memory=remembered, audit=frozenset() if silent else owed.audit
         )
-        await self.forgetting.owe(remaining)
+        await self.forgetting.replace_pending(remaining)
         return not remaining
 
     async def _forgotten_in_memory(self) -> bool:

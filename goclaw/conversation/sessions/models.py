@@ -76,7 +76,7 @@ class Models:
         Raises:
             ConfigError: a model of the configuration cannot be opened.
         """
-        chosen = await self.chosen(session) if session else ""
+        chosen = await self.choice_for(session) if session else ""
         if chosen and chosen not in self._refused:
             try:
                 return await self._chain(chosen)
@@ -104,7 +104,7 @@ class Models:
             self._alone[key] = self._build_chain(await self._open(key))
         return self._alone[key]
 
-    async def chosen(self, session: str) -> str:
+    async def choice_for(self, session: str) -> str:
         """Return the model that was chosen for a session; empty: none."""
         if session not in self._chosen:
             self._chosen[session] = str((await self._stored.of_session(session)).get(SETTING, ""))

@@ -64,7 +64,7 @@ class Modes:
         """Return the mode in force in a session when the actor speaks there."""
         return self._access.mode(actor, (await self._contexts.session(key)).mode)
 
-    async def chosen(self, key: str) -> Mode:
+    async def choice_for(self, key: str) -> Mode:
         """Return the mode that was chosen for a session, else the configured one, no matter who speaks there."""
         chosen = (await self._contexts.session(key)).mode
         return chosen.mode if chosen and chosen.under == self.configured else self.configured
@@ -91,8 +91,8 @@ class Modes:
         """
         return _find_plan_row(session) > 0 or self._access.mode(actor, chosen) == "plan"
 
-    async def settle_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
-        """Do the same before a request, and settle it for the context."""
+    async def resolve_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
+        """Do the same before a request, and fix it for the context."""
         offers, entries = self.offers_plan(session, actor, chosen), session.window.entries
         planned = _find_plan_row(session) or (entries[-1].row if offers and entries else 0)
         if planned != session.planned:

@@ -25,18 +25,18 @@ class Overheard:
         self._stored = stored
         self._journal = journal
 
-    async def said(self, inbound: Inbound, keep: int, at: float) -> bool:
-        """Keep a person's words to others; False: there is no room, or it is the new version of words that are gone."""
+    async def add(self, inbound: Inbound, keep: int, at: float) -> bool:
+        """Add a person's words to others; False: there is no room, or it is the new version of words that are gone."""
         session = await self._contexts.session(inbound.session)
         if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.overheard}):
             return False
         text = inbound.text[:MAX_SAID]
         passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
         overheard = OverheardMessage("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
-        await self._keep(session, overheard, inbound, keep)
+        await self._store(session, overheard, inbound, keep)
         return True
 
-    async def edited(self, inbound: Inbound, at: float) -> bool:
+    async def add_edit(self, inbound: Inbound, at: float) -> bool:
         """Store a person's edit of a message the agent has read; False: it was not read, or the text is the same."""
         older = await self._journal.version(inbound.session, inbound.ref)
         if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
@@ -46,16 +46,16 @@ class Overheard:
         if before == now or not now or (before.startswith("/") and not older.edited):
             return False
         session = await self._contexts.session(inbound.session)
-        await self._keep(session, OverheardMessage("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
+        await self._store(session, OverheardMessage("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
         return True
 
-    async def reacted(self, inbound: Inbound, on: str, text: str, at: float) -> None:
-        """Keep a reaction to the agent's message with this text; `on`: the message's id."""
+    async def add_reaction(self, inbound: Inbound, on: str, text: str, at: float) -> None:
+        """Add a reaction to the agent's message with this text; `on`: the message's id."""
         session = await self._contexts.session(inbound.session)
         ref = f"{on} by {inbound.actor.key}"
         own = _QUOTED.sub("[…]", text)
         overheard = OverheardMessage("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
-        await self._keep(session, overheard, inbound)
+        await self._store(session, overheard, inbound)
 
     async def prune(self, before: float) -> None:
         """Delete words overheard before a moment and not delivered since.
@@ -70,12 +70,12 @@ class Overheard:
                 session.overheard = young
                 await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
 
-    async def _keep(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
+    async def _store(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
         """Add a message to those that wait. Raises StateError: it cannot be written, and must come again."""
         before = session.overheard
         now = session.overheard = with_one_more(before, overheard, keep)
         try:
-            settled = self._journal.settled(inbound, overheard.at)
+            settled = self._journal.insert_without_turn(inbound, overheard.at)
             await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
         except StateError:
             if session.overheard is now:
@@ -99,7 +99,7 @@ class Carrying:
         """Send this message without the waiting pieces, and keep them for the next one."""
         self._carried = ()
 
-    def settled(self) -> Sequence[BoundStatement]:
+    def remove(self) -> Sequence[BoundStatement]:
         """Remove the carried pieces; return the statements for the transaction that stores the message.
 
         Memory is first, as a message overheard from now on writes the whole list. Where the transaction fails, the

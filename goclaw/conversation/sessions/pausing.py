@@ -104,7 +104,7 @@ class Pauses:
         await signal(turn, pause.step, "")
         return True
 
-    async def turn_ended(self, session: str, turn: str) -> None:
+    async def on_turn_end(self, session: str, turn: str) -> None:
         """Forget the orders for a turn that has ended."""
         async with self._lock:
             if self.of(session, turn):
@@ -135,7 +135,7 @@ class Gate:
         self._publish = publish
         self._lock = asyncio.Lock()
 
-    async def passed(self) -> None:
+    async def wait(self) -> None:
         """Wait while the turn is paused."""
         session, turn = self._turn.inbound.session, self._turn.id
         async with self._lock:
@@ -143,8 +143,8 @@ class Gate:
             if pause is None:
                 return
             with self._stand_still():
-                await self._turn.park(pause.step, _PAUSE.to_json(pause), self._tell)
+                await self._turn.park(pause.step, _PAUSE.to_json(pause), self._announce)
             self._publish(Notice(session, RESUMED, turn, kind=NoticeKind.RESUMED))
 
-    async def _tell(self, question: str) -> None:
+    async def _announce(self, question: str) -> None:
         self._publish(Notice(self._turn.inbound.session, PAUSED, self._turn.id, kind=NoticeKind.PAUSED))

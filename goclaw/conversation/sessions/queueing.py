@@ -49,11 +49,11 @@ class Withdrawal:
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
         self.is_open = True
-        self._turn.watch(self._look)
-        self._look()  # it may have come while the context was made to fit
+        self._turn.watch(self._check)
+        self._check()  # it may have come while the context was made to fit
         return self
 
-    async def begun(self) -> None:
+    async def close(self) -> None:
         """Note that the model has begun to answer: nothing is taken back from here on."""
         self._close()
         if self._timeout.expired():
@@ -70,7 +70,7 @@ class Withdrawal:
         except TimeoutError as expired:
             raise Withdrawn from expired
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self.is_open and not self._timeout.expired() and self._wanted():
             self._timeout.reschedule(asyncio.get_running_loop().time())
 

@@ -54,17 +54,17 @@ class SessionReminders(Reminders):
         """Whether it may be dropped without a loss."""
         return not self.kept and not self._quiet_until
 
-    def begin_request(self) -> None:
+    def count_request(self) -> None:
         """Count one request more."""
         self._requests += 1
         self._quiet_until = {id: until for id, until in self._quiet_until.items() if until > self._requests}
 
-    def may_tell(self, id: str) -> bool:
+    def may_remind(self, id: str) -> bool:
         """Whether the pause after the reminder's last appearance is over."""
         return id not in self._quiet_until
 
-    def was_told(self, told: Reminder) -> None:
-        """Begin its pause."""
+    def record_reminders(self, told: Reminder) -> None:
+        """Start the pause of these reminders."""
         if told.min_turns_between:
             self._quiet_until[told.id] = self._requests + 1 + told.min_turns_between
 
@@ -92,18 +92,18 @@ class TurnReminders(Reminders):
 
         Safety comes first, and within a tier the order of addition.
         """
-        self._session.begin_request()
+        self._session.count_request()
         wanted = {**self._session.kept, **self._own, **{each.id: each for each in results}}
         due = sorted(filter(self._is_due, wanted.values()), key=lambda each: each.tier)
         for each in due:
             self._told[each.id] = self._told.get(each.id, 0) + 1
-            self._session.was_told(each)
+            self._session.record_reminders(each)
         return reminder([_shorten(mask(each.text.strip())) for each in due])
 
     def _is_due(self, each: Reminder) -> bool:
         told = self._told.get(each.id, 0)
         capped = each.max_per_run is not None and told >= each.max_per_run
-        return bool(each.text.strip()) and not capped and self._session.may_tell(each.id)
+        return bool(each.text.strip()) and not capped and self._session.may_remind(each.id)
 
 
 def of_result(tool: str, text: str) -> Reminder:
@@ -124,7 +124,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} [cut]"
 
 
-async def remembered(workspace: Workspace, key: str, markers: ContentMarkers, *, own: bool) -> str:
+async def format_mementos(workspace: Workspace, key: str, markers: ContentMarkers, *, own: bool) -> str:
     """Return the summaries of the latest mementos, in their marks; empty: there are none, or they cannot be read."""
     try:
         found = await mementos_of(workspace, key, own=own)

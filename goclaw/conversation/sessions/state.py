@@ -16,7 +16,7 @@ from goclaw.common.core.events import Actor, Todo
 from goclaw.common.core.messages import Artifact, SourceKind
 from goclaw.common.core.records import record
 from goclaw.conversation.agent.context.untrusted_content import ContentMarkers
-from goclaw.conversation.agent.context.window import PrunedView, Window, shown
+from goclaw.conversation.agent.context.window import PrunedView, Window, context_entry
 from goclaw.conversation.agent.limits import TurnRules
 from goclaw.conversation.sessions.overheard_message import OverheardMessage
 from goclaw.conversation.sessions.reminding import SessionReminders
@@ -180,11 +180,11 @@ class Contexts:
     def _weigh(self, session: Session) -> None:
         """Count the present size of a loaded conversation."""
         if self._loaded.get(session.key) is session:
-            held = session.window.bytes_held()
+            held = session.window.estimate_bytes()
             self._bytes += held - session.bytes_held
             session.bytes_held = held
 
-    def known(self, key: str) -> Session | None:
+    def find(self, key: str) -> Session | None:
         """Return the conversation, if it is in memory: recent choices for it are known there."""
         return self._loaded.get(key)
 
@@ -259,7 +259,7 @@ class Contexts:
         else:  # the turn goes on with what is left
             window = session.window
             kept = ("", False, frozenset[SourceKind]()) if whole else (window.summary, window.owed, window.outside)
-            window.keep_from(row, kept[0], owed=kept[1], outside=kept[2])
+            window.drop_before(row, kept[0], owed=kept[1], outside=kept[2])
 
     async def clear_tools(self, key: str) -> int:
         """Leave every tool call and result so far out of the context; returns how many messages that concerns."""
@@ -270,7 +270,7 @@ class Contexts:
                 return 0
             before = [entry.message for entry in window.entries]
             view = replace(window.view, no_tools_to=window.entries[-1].row)
-            window.see(view)
+            window.reduce(view)
             await self._stored.set(key, VIEW, asdict(view))
             kept = {id(entry.message) for entry in window.entries}
         return sum(id(message) not in kept for message in before)
@@ -289,7 +289,7 @@ class Contexts:
         if known is None:
             return
         window = known.window
-        window.keep_from(last + 1)
+        window.drop_before(last + 1)
         # What of the turn a summary stood for, which is gone, is shown again.
         first = window.entries[0].row if window.entries else LAST_ROW
-        window.entries[:0] = [entry for entry in window.view.of(map(shown, stored)) if entry.row < first]
+        window.entries[:0] = [entry for entry in window.view.of(map(context_entry, stored)) if entry.row < first]

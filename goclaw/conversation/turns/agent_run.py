@@ -78,9 +78,9 @@ class AgentRun:
     membership: TeamMembership | None = None
     """Of a member of a team."""
 
-    def detached(self) -> "AgentRun":
+    def detach(self) -> "AgentRun":
         """Return the run without its ancestors' clocks, which have stopped: for an agent that outlives their turn."""
-        above = self.parent.detached() if self.parent else None
+        above = self.parent.detach() if self.parent else None
         return replace(self, policy=RunPolicy(self.policy.rules), parent=above)
 
     @property
@@ -115,15 +115,15 @@ class AgentRun:
         return {self.agent, *(agent_run.agent for agent_run in self._above())}
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause_clock(self) -> Iterator[None]:
         """Stop its clock, and the clocks of those above, while the block waits for a person."""
         with self._pause(lambda agent_run: True):
             yield
 
-    async def held(self) -> None:
+    async def wait_for_resume(self) -> None:
         """Wait while the turn is paused (`/pause`)."""
         with self._pause(lambda agent_run: agent_run.parent is not None):  # the gate stops the clock of the root
-            await self.root.gate.passed()
+            await self.root.gate.wait()
 
     def was_denied(self, call: ToolCall) -> bool:
         """Whether a person said no to the call, to this agent or to one above it."""
@@ -133,7 +133,7 @@ class AgentRun:
         stack = ExitStack()
         for agent_run in (self, *self._above()):
             if which(agent_run):
-                stack.enter_context(agent_run.policy.paused())
+                stack.enter_context(agent_run.policy.pause_clock())
         return stack
 
     def _above(self) -> "Iterator[AgentRun]":
@@ -185,8 +185,8 @@ class NestedTurn:
     async def end(self, deliveries: Sequence[Delivery]) -> None:
         raise GoclawError("the work of an agent has no end of its own")
 
-    def recorded(self, name: str) -> bool:
-        return self.parent.recorded(f"{self.prefix}{name}")
+    def has_record(self, name: str) -> bool:
+        return self.parent.has_record(f"{self.prefix}{name}")
 
     async def intend(self, name: str) -> None:
         await self.parent.intend(f"{self.prefix}{name}")

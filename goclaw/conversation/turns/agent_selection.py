@@ -64,14 +64,14 @@ class AgentSelector:
             found = await self.of(actor, session)
         except (AccessDenied, ConfigError) as error:
             return self.main, f"none. {error}"
-        chosen, line = await self.chosen(session), f"{found.kind.name} ({found.why})" if found.why else ""
+        chosen, line = await self.choice_for(session), f"{found.kind.name} ({found.why})" if found.why else ""
         if chosen and chosen != found.kind.name:
             line = f"{found.kind.name}; {chosen}, chosen with /agent, no longer exists or is not available to you"
         return found.kind, line
 
     async def model(self, session: str, kind: Kind) -> ChatModel:
         """Return the model that an agent uses in a session. Raises ConfigError where none can be opened."""
-        own = () if kind.name == MAIN or await self._models.chosen(session) else kind.settings.chain
+        own = () if kind.name == MAIN or await self._models.choice_for(session) else kind.settings.chain
         return await self._models.answering(session, own)
 
     async def of_turn(self, turn: Turn) -> SelectedAgent:
@@ -98,9 +98,9 @@ class AgentSelector:
 
         `main` is not recorded: most turns need no write for it.
         """
-        if turn.recorded(_STEP):
+        if turn.has_record(_STEP):
             return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
-        return MAIN if turn.recorded(_FIRST_ANSWER) else ""
+        return MAIN if turn.has_record(_FIRST_ANSWER) else ""
 
     def _select(self, actor: Actor, agent: str) -> SelectedAgent:
         """Return the agent that an unattended turn names; raises as `of_turn` does."""
@@ -117,7 +117,7 @@ class AgentSelector:
             if not self.may(actor, kind.name):
                 raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
             return SelectedAgent(kind, BY_COMMAND)
-        chosen = await self.chosen(session)
+        chosen = await self.choice_for(session)
         if chosen and (known := self._kinds.of(chosen)) and self.may(actor, chosen):
             return SelectedAgent(known, BY_CHOICE)
         if route := by_place(self.routes, actor.key, places):
@@ -142,11 +142,11 @@ class AgentSelector:
         route = by_command(self.routes, command_in(inbound), inbound.actor.key, places)
         return route is not None and self.may(inbound.actor, route.agent)
 
-    async def chosen(self, session: str) -> str:
+    async def choice_for(self, session: str) -> str:
         """Return the agent chosen by `/agent` for a session; empty if none."""
         return (await self._contexts.session(session)).agent
 
-    def listed(self, actor: Actor) -> list[Kind]:
+    def list_for(self, actor: Actor) -> list[Kind]:
         """Return the agents that may answer the actor."""
         found = (self._kinds.of(name) for name in self._kinds.answering if self.may(actor, name))
         return [kind for kind in found if kind]
@@ -157,7 +157,7 @@ class AgentSelector:
         Raises:
             AccessDenied: there is no agent of that name that may answer the actor.
         """
-        if name and name not in [kind.name for kind in self.listed(actor)]:
+        if name and name not in [kind.name for kind in self.list_for(actor)]:
             raise AccessDenied(f"You have no agent {name[:40]!r}.")
         await self._stored.set(session, AGENT, name or None)
         (await self._contexts.session(session)).agent = name

@@ -136,7 +136,7 @@ class AgentServices(TurnServices):
         """Show the agent's actions: in its own session, and in one line in those above it."""
         self._publish(self.agent_run, event)
 
-    async def received(self, inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
+    async def open_message(self, inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
         """Return a person's message with all its attachments, after overheard words.
 
         Of a subagent: its task, or a message from one of its team.
@@ -176,10 +176,10 @@ class AgentServices(TurnServices):
         context, agent_run = self._context, self.agent_run
         session, actor = agent_run.session, agent_run.turn.inbound.actor
         if self.is_main:
-            await self._take_news(Owner(session.key, actor.key))
+            await self._add_news(Owner(session.key, actor.key))
         model = await self.model()
-        await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._tell)
-        planning = self.is_main and await context.modes.settle_plan(session, actor, self.chosen_mode())
+        await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._notify)
+        planning = self.is_main and await context.modes.resolve_plan(session, actor, self.chosen_mode())
         within = (agent_run.settings.tools, *self._build_selections())
         offering = context.offering(actor, agent_run.settings, within, model, planning=planning)
         about = "" if self.is_main else ABOUT
@@ -191,7 +191,7 @@ class AgentServices(TurnServices):
             # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error
         session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
-        session.remembered = await context.remembered(actor, session, offering.usable)
+        session.remembered = await context.format_mementos(actor, session, offering.usable)
         return Opening(model, system, offering.tools, offering.deferred, agent_run.policy.rules.cache)
 
     async def make_room(self, *, too_long: bool = False) -> int:
@@ -222,12 +222,12 @@ class AgentServices(TurnServices):
         session.window.reminded = estimate_reminder(text)
         return text
 
-    def counted(self, step: str, done: Finished) -> None:
-        """Take the provider's count of an answer that is recorded, with its cost booked."""
+    def record_usage(self, step: str, done: Finished) -> None:
+        """Record the provider's count of a recorded answer whose cost is booked."""
         session = self.agent_run.session
         if (reservations := self._context.costs.reservations).own:
-            reservations.done(reservation_of(self.agent_run.turn.id, step))
-        self._context.calibration.take(done, session.window, session.overhead)
+            reservations.on_end(reservation_of(self.agent_run.turn.id, step))
+        self._context.calibration.calibrate(done, session.window, session.overhead)
 
     def cost(self, step: str, done: Finished) -> list[BoundStatement]:
         """Return the row about the cost of a step's answer, and the end of its reservation."""
@@ -235,14 +235,14 @@ class AgentServices(TurnServices):
         row = costs.row(session.key, turn.id, "answer", done, turn.inbound.actor.key)
         if not costs.reservations.own:
             return [row]
-        return [row, *costs.reservations.settled(reservation_of(turn.id, step))]
+        return [row, *costs.reservations.end_statements(reservation_of(turn.id, step))]
 
-    def unanswered(self, step: str) -> None:
+    def release_reservation(self, step: str) -> None:
         """End the reservation for a step without bookings."""
         if (reservations := self._context.costs.reservations).own:
             reservations.release(reservation_of(self.agent_run.turn.id, step))
 
-    def keep_artifacts(self, artifacts: Sequence[Artifact]) -> None:
+    def store_artifacts(self, artifacts: Sequence[Artifact]) -> None:
         """Store the data that a call kept for people."""
         self.agent_run.session.artifacts.extend(artifacts)
 
@@ -295,14 +295,14 @@ class AgentServices(TurnServices):
             reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
         at = Circumstances(reading, actor, words, request, summary, may_ask_again)
-        read = await WrittenCalls(self.dispatcher.registry).read(done, answer, at)
+        read = await WrittenCalls(self.dispatcher.registry).extract_calls(done, answer, at)
         if read.unread and read.unread.why is Unread.FIRST:
             await ports.settings.learn(fact, CallStyle.TEXT)
         return read
 
-    async def held(self) -> None:
+    async def wait_for_resume(self) -> None:
         """Wait before a request or a call while the turn is paused."""
-        await self.agent_run.held()
+        await self.agent_run.wait_for_resume()
         if not self.is_main:
             await self._context.contexts.session(self.agent_run.home.key)  # so that `_home` is what people see by now
 
@@ -320,7 +320,7 @@ class AgentServices(TurnServices):
         """Return the models that answer the agent."""
         home, models = self.agent_run.home.key, self._context.ports.models
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
-        is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.chosen(home))
+        is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.choice_for(home))
         own = () if is_usual else self.agent_run.settings.chain
         if self.is_main and (unattended := self.agent_run.turn.inbound.unattended) and unattended.model:
             own = (unattended.model,)
@@ -340,7 +340,7 @@ class AgentServices(TurnServices):
         return None if self.agent_run.root.caller else self._home().mode
 
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-        return await self._clarifier.completed(spec, call, step)
+        return await self._clarifier.complete(spec, call, step)
 
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         return await self._questions.approve(wanted)
@@ -369,7 +369,7 @@ class AgentServices(TurnServices):
     async def command(self, text: str) -> str:
         if self._commands is None:
             return await super().command(text)
-        return await self._commands.commanded(self.agent_run.turn.inbound, text)
+        return await self._commands.run_command(self.agent_run.turn.inbound, text)
 
     async def schedule(self, order: ScheduleOrder) -> str:
         if self.is_main and not self.agent_run.root.caller:
@@ -383,7 +383,7 @@ class AgentServices(TurnServices):
         return await self._context.forward(self.agent_run.turn, self.scope, wanted, step, call_id)
 
     async def sample(self, wanted: Sample) -> Sampled:
-        await self.held()
+        await self.wait_for_resume()
         sampling = ToolSampling(self.agent_run, self._context.costs, self.planning)
         return await sampling.answer(wanted, partial(self._sampling_model, wanted.models))
 
@@ -395,14 +395,14 @@ class AgentServices(TurnServices):
         """Return whom the agent's tools may ask."""
         agent_run, ports = self.agent_run, self._context.ports
         if caller := agent_run.root.caller:
-            return CallerQuestions(caller, agent_run.paused, agent_run.was_denied, agent_run.name)
+            return CallerQuestions(caller, agent_run.pause_clock, agent_run.was_denied, agent_run.name)
         if (unattended := agent_run.root.turn.inbound.unattended) and not unattended.ask:
             return UnattendedQuestions(ports.approvals, agent_run.root.turn)
         return TurnQuestions(
             ports.questions,
             ports.approvals,
             agent_run.root.turn,
-            agent_run.paused,
+            agent_run.pause_clock,
             agent_run.was_denied,
             agent=agent_run.name,
             prefix=agent_run.prefix,
@@ -428,7 +428,7 @@ class AgentServices(TurnServices):
     def _home(self) -> Session:
         """Return the person's current session: a background agent may have outlived the one loaded at its start."""
         home = self.agent_run.home
-        return self._context.contexts.known(home.key) or home
+        return self._context.contexts.find(home.key) or home
 
     def _build_selections(self) -> tuple[Sequence[str], ...]:
         """Return the tool selections that limit the agent, without tools that would call a running agent again."""
@@ -438,15 +438,15 @@ class AgentServices(TurnServices):
             without += [TEAM_CREATE, TEAM_DELETE] if agent_run.membership else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
         return (*agent_run.narrowed, [f"-{name}" for name in without]) if without else agent_run.narrowed
 
-    async def _take_news(self, owner: Owner) -> None:
+    async def _add_news(self, owner: Owner) -> None:
         """Remind of tasks that ended, and of what members of the team said."""
         tasks = self._context.ports.environment.tasks
-        for ended in await tasks.news(owner) if tasks.unreported else ():
+        for ended in await tasks.news(owner) if tasks.pending_reports else ():
             self.reminders.add(of_task(ended))
         for word in self._context.teams.news(owner):
             self.reminders.add(word)
 
-    async def _tell(self, text: str) -> None:
+    async def _notify(self, text: str) -> None:
         """A line about the context to the people of the conversation, once in a turn."""
         session = self.agent_run.session
         self._context.ports.bus.publish(Notice(session.key, text))

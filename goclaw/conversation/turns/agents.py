@@ -29,7 +29,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.conversation.agent.limits import RunPolicy
-from goclaw.conversation.agent.loop import go_on, run_turn
+from goclaw.conversation.agent.loop import continue_turn, run_turn
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Contexts, Session
 from goclaw.conversation.turns.agent_run import AgentRun, NestedTurn, SharedRun, TeamMembership
@@ -120,7 +120,7 @@ class Agents:
         Raises:
             ToolError: no agent of that name may work for this person.
         """
-        kind = self._kinds.named(name)
+        kind = self._kinds.find(name)
         if not self._may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"this person may use no kind of agent called {kind.name!r}")
         return kind
@@ -142,7 +142,7 @@ class Agents:
         async def start() -> tuple[str, str]:
             nonlocal has_begun
             await turn.intend(name)
-            info = await self._ports.environment.tasks.begin(self._job(above.detached(), kind, task, agent, step))
+            info = await self._ports.environment.tasks.start_job(self._job(above.detach(), kind, task, agent, step))
             has_begun = True
             return info.id, info.output
 
@@ -170,7 +170,7 @@ class Agents:
                     report = await self._work(agent_run, agent, kind, task)
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
-                await ports.questions.turn_ended(own.id)
+                await ports.questions.on_turn_end(own.id)
                 await ports.journal.end(own.id, ports.clock.now(), ())
 
         def stop() -> None:
@@ -234,7 +234,7 @@ class Agents:
         """
         if (place := task.place) is None:
             return await self._run(agent_run, agent, kind, task)
-        async with place.opened(agent) as workspace:
+        async with place.open(agent) as workspace:
             agent_run = replace(agent_run, workspace=workspace, about=place.about(agent))
             try:
                 report = await self._run(agent_run, agent, kind, task)
@@ -270,19 +270,19 @@ class Agents:
             answer = (await _run_and_check(run, agent_run.policy, check)).strip()
             # An MCP client gets all text, as a person does, unless it asks for data.
             if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
-                answer = "\n\n".join(filter(None, (*run.said, answer)))
+                answer = "\n\n".join(filter(None, (*run.earlier_texts, answer)))
             return Outcome.ANSWERED, answer or empty_sentence(run.empty)
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: the agent reached a limit"
         except asyncio.CancelledError:
             if agent_run.turn.stopping:
-                await run.settle("stopped by the user")
+                await run.finish("stopped by the user")
             raise
         except StateError:
             raise
         except GoclawError as error:
             outcome, text, reason = Outcome.FAILED, str(error), "the agent failed"
-        return outcome, await run.settle(reason, text)
+        return outcome, await run.finish(reason, text)
 
     @asynccontextmanager
     async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
@@ -342,8 +342,8 @@ async def _run_and_check(run: TurnRun, policy: RunPolicy, check: Callable[[str],
     for number in range(MAX_MENDS):
         if check is None or not (fault := check(text)):
             break
-        await run.tell(f"mend:{number + 1}", f"That cannot be used: {fault}. Answer once more.")
-        text = await go_on(run, policy, run.answers + 1)
+        await run.add_instruction(f"mend:{number + 1}", f"That cannot be used: {fault}. Answer once more.")
+        text = await continue_turn(run, policy, run.answers + 1)
     return text
 
 

@@ -67,13 +67,13 @@ class _Scan:
     def run(self) -> "_Scan":
         at = 0
         while 0 <= at < len(self.text) and self.stopped < 0:
-            self._settle(at)
+            self._resolve(at)
             at = self._line(at)
         if self.stopped < 0 and self.text.endswith("\n"):
-            self._settle(len(self.text))
+            self._resolve(len(self.text))
         return self
 
-    def _settle(self, at: int) -> None:
+    def _resolve(self, at: int) -> None:
         is_behind_mark = self._mark_end >= 0 and not self.text[self._mark_end : at].strip()
         if not self.fence and not self.swallowed and not is_behind_mark:
             self.settled = (at, self._size)
@@ -188,15 +188,15 @@ class AnswerText:
         """The text as the model wrote it."""
         return "".join(self._raw)
 
-    def seen(self, event: ModelEvent) -> ModelEvent:
+    def visible_event(self, event: ModelEvent) -> ModelEvent:
         """Return an event of the stream as it is shown."""
         if isinstance(event, TextDelta):
-            return TextDelta(self.take(event.text))
+            return TextDelta(self.add(event.text))
         if isinstance(event, Restarted):
             self.__init__(self._knows)  # type: ignore[misc]  # everything begins anew
         return event
 
-    def take(self, text: str) -> str:
+    def add(self, text: str) -> str:
         """Add a piece; return what can be shown by now."""
         self._raw.append(text)
         if self._is_plain and not _SPECIAL.search(text):
@@ -206,13 +206,13 @@ class AnswerText:
             self._pieces.append(text)
             return text
         self._rest += text
-        return self._look(is_whole=False)
+        return self._scan(is_whole=False)
 
     def close(self) -> str:
         """Return the text still to be shown when nothing follows; calls stay in `held`."""
-        return "" if self._is_plain else self._look(is_whole=True)
+        return "" if self._is_plain else self._scan(is_whole=True)
 
-    def _look(self, *, is_whole: bool) -> str:
+    def _scan(self, *, is_whole: bool) -> str:
         scan = _Scan(self._rest, self._knows, is_whole).run()
         visible = "".join(scan.visible)
         new = visible[self._visible :]

@@ -74,12 +74,12 @@ class InterimTexts:
         """Return the INSERT that promises a delivery, for the transaction of its step."""
         return self._outbox.row(delivery)
 
-    def promised(self, delivery: Delivery) -> None:
+    def send(self, delivery: Delivery) -> None:
         """Send the delivery committed with `row`; nothing of its turn waits any more."""
         self._waiting.pop(delivery.turn, None)
-        self._outbox.take([delivery])
+        self._outbox.enqueue([delivery])
 
-    def recalled(self, turn: str, number: int, text: str, *, waits: bool) -> None:
+    def record(self, turn: str, number: int, text: str, *, waits: bool) -> None:
         """Note the text of an answer that was recorded without a delivery, or read back."""
         if waits:
             self._waiting[turn][number] = text
@@ -117,7 +117,7 @@ class SpokenTexts:
         delivery = self._delivery(number, message)
         return [self._interim.row(delivery)] if delivery and self._interim else []
 
-    def take(self, number: int, message: AssistantMessage, notices: Sequence[str], *, replayed: bool) -> None:
+    def record(self, number: int, message: AssistantMessage, notices: Sequence[str], *, replayed: bool) -> None:
         """Note an answer that is recorded, and have it delivered where that was promised with the record.
 
         Args:
@@ -135,13 +135,13 @@ class SpokenTexts:
         if self._interim:
             promised = None if replayed else self._delivery(number, message)
             if promised:
-                self._interim.promised(promised)
+                self._interim.send(promised)
             else:
-                self._interim.recalled(self._turn.id, number, text, waits=message.deferred)
+                self._interim.record(self._turn.id, number, text, waits=message.deferred)
         self.said.append(text.strip())
         self.begun = ""
 
-    def begin_rest(self) -> None:
+    def start_rest(self) -> None:
         """Note that the rest of the latest answer is requested."""
         self.begun = self.answered
 
@@ -162,7 +162,7 @@ def _join(texts: list[str]) -> str:
     return "\n\n".join(text.strip() for text in texts)
 
 
-def masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
+def mask(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
     """Return the event without a secret, whichever pieces it comes in.
 
     Args:

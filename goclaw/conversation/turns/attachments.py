@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from goclaw.channels.base import Channel
 from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
-from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
+from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, mask_known
 from goclaw.conversation.agent.context.untrusted_content import OF_THE_SENDER
@@ -103,7 +103,7 @@ class Attachments:
             else:
                 images.append(image)
                 parts.append((await self._picture(inbound, attachment, image, data), ""))
-        text, foreign = joined(parts)
+        text, foreign = join(parts)
         return UserMessage(text, tuple(images), foreign)
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
@@ -209,15 +209,15 @@ class Attachments:
             return f"not kept, because its sender may not use the tool {WRITE}"
         try:
             workspace = await self.environment.workspace(inbound.actor, inbound.session)
-            return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
+            return f"saved as {await workspace.add_bytes(f'{INBOX}/{name}', data)}"
         except (ToolError, StateError) as error:
             return f"could not be saved: {error}"
 
 
-def unopened(inbound: Inbound) -> UserMessage:
+def message_without_files(inbound: Inbound) -> UserMessage:
     """Return the message of a turn that ended before it was opened; it says what came with it."""
     lines = [(f"[{_describe(attachment)}: not opened]", "") for attachment in inbound.attachments]
-    text, foreign = joined([*inbound.pieces, *lines])
+    text, foreign = join([*inbound.pieces, *lines])
     return UserMessage(text, foreign=foreign)
 
 

@@ -3,7 +3,7 @@
 Tokens are those of prompts and answers as providers count them, cached ones included. An answer of unknown price counts
 zero dollars, and the message about a reached cap says so.
 
-Where a cap holds, the largest cost of a request is reserved while it runs (`Costs.reserved`): a request begins once
+Where a cap holds, the largest cost of a request is reserved while it runs (`Costs.reserve`): a request begins once
 the spending, and the reservations for those of the same person before it, leave some of the cap. So of all requests
 that run side by side, in any process, one at most goes beyond it.
 """
@@ -107,13 +107,13 @@ class Costs:
         return True
 
     @asynccontextmanager
-    async def reserved(
+    async def reserve(
         self, payer: Payer, model: ChatModel, tokens: int, max_output: int | None = None
     ) -> AsyncIterator[None]:
         """Reserve the largest cost of a request around it, once what others reserved before leaves some of each cap.
 
         It ends with the block where that fails, else with the transaction that books the request
-        (`Reservations.settled`, then `done`).
+        (`Reservations.end_statements`, then `on_end`).
 
         Args:
             payer: who pays; of one id there is one reservation.
@@ -219,15 +219,15 @@ class BackgroundCosts:
         return await self.costs.check_day(await self._person(session))
 
     @asynccontextmanager
-    async def reserved(self, reservation: str, session: str, model: ChatModel, request: Request) -> AsyncIterator[None]:
+    async def reserve(self, reservation: str, session: str, model: ChatModel, request: Request) -> AsyncIterator[None]:
         payer = Payer(reservation, await self._person(session), session)
-        async with self.costs.reserved(payer, model, estimate_request(request), request.max_output):
+        async with self.costs.reserve(payer, model, estimate_request(request), request.max_output):
             yield
 
     async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
         row = self.costs.row(session, "", purpose, done, await self._person(session))
-        await self.costs.spending.keep(row, *self.costs.reservations.settled(reservation))
-        self.costs.reservations.done(reservation)
+        await self.costs.spending.store(row, *self.costs.reservations.end_statements(reservation))
+        self.costs.reservations.on_end(reservation)
 
     def release(self, reservation: str) -> None:
         self.costs.reservations.release(reservation)
@@ -250,7 +250,7 @@ class ReservedPlanning(Planning):
 
     @asynccontextmanager
     async def request(self, tokens: int = 0) -> AsyncIterator[None]:
-        reserved = self._costs.reserved(self._payer, self._model, tokens, self._max_output)
+        reserved = self._costs.reserve(self._payer, self._model, tokens, self._max_output)
         async with reserved, super().request(tokens):
             yield
 

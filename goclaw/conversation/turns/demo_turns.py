@@ -56,7 +56,7 @@ class DemoTurns:
             window = session.window
             turns = (since.row, _first_row(session, turn) - 1)
             view = replace(window.view, left_out=(*window.view.left_out, turns))
-            window.see(view)
+            window.reduce(view)
             await self._stored.set(session.key, VIEW, asdict(view))
 
 

@@ -67,7 +67,7 @@ class ExternalRuns:
         return tuple(f"-{name}" for name in names)
 
     @asynccontextmanager
-    async def received(
+    async def open_port(
         self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
     ) -> AsyncIterator[AgentPort]:
         """Yield the port that lets the tool of a call start agents.
@@ -150,7 +150,7 @@ class ExternalRun:
         self._runs.refuse_too_many(self.scope.session)
         self.handing_on = True
         try:
-            await self._begin()
+            await self._start()
             forwarded = self._runs.context.forward(self._turn, self.scope, wanted, step, call_id, spawns=False)
             return await self._waited_for(forwarded)
         finally:
@@ -163,12 +163,12 @@ class ExternalRun:
 
     async def _agent_run(self) -> AgentRun:
         """Return the run that stands where the agent that answers a person stands in their turn."""
-        await self._begin()
+        await self._start()
         home = await self._runs.context.contexts.session(self.scope.session)
         return AgentRun(self._root, self._turn, home, RunPolicy(self._runs.rules), self._settings, agent="")
 
-    async def _begin(self) -> None:
-        """Begin to write for the session."""
+    async def _start(self) -> None:
+        """Start to write for the session."""
         if self._fence is None:
             self._fence = await self._runs.ownership.beside(self.scope.session)
         self._used = True

@@ -14,7 +14,7 @@ from goclaw.common.core.records import record
 from goclaw.conversation.agent.context.untrusted_content import harmless
 from goclaw.conversation.agent.context.window import Window
 from goclaw.conversation.agent.prompt import CONTEXT_END, envelope
-from goclaw.conversation.turns.attachments import unopened
+from goclaw.conversation.turns.attachments import message_without_files
 from goclaw.errors import MessageDenied
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
 
@@ -45,7 +45,7 @@ class Hooking:
         """Whether the hooks look at incoming messages."""
         return "message_in" in self.hooks.points
 
-    async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
+    async def apply_to_message(self, inbound: Inbound, message: UserMessage) -> UserMessage:
         """Return a person's message with its attachments, after the hooks.
 
         Raises:
@@ -63,9 +63,9 @@ class Hooking:
 
     def unheard(self, inbound: Inbound) -> UserMessage:
         """Return the message of a turn that ended before its message was accepted."""
-        return UserMessage(UNSEEN) if "message_in" in self.hooks.points else unopened(inbound)
+        return UserMessage(UNSEEN) if "message_in" in self.hooks.points else message_without_files(inbound)
 
-    async def said(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
+    async def apply_to_answer(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
         """Return an answer of the model after the hooks; its calls stay as they are."""
         if message.calls and not message.text.strip():
             return message

@@ -77,7 +77,7 @@ class Sessions:
 
     @property
     def handler(self) -> TurnHandler:
-        return TurnHandler(self.run, self.failed, self.prepare)
+        return TurnHandler(self.run, self.report_failure, self.prepare)
 
     async def restore(self) -> None:
         """Restore the knowledge of earlier runs: how summaries go, how far token estimates are off, who holds what."""
@@ -94,7 +94,7 @@ class Sessions:
         None where opening the message waits for something, or the conversation is not in memory: the words it carries
         along are not known then.
         """
-        session = self.context.contexts.known(inbound.session)
+        session = self.context.contexts.find(inbound.session)
         if session is None or session.running or session.overheard:
             return None
         if inbound.attachments or inbound.given or inbound.unattended or HEARING & self.context.ports.hooks.points:
@@ -106,22 +106,22 @@ class Sessions:
         inbound, began = turn.inbound, self.context.ports.clock.monotonic()
         self.maintenance.make_way()
         async with self.context.contexts.working(inbound.session) as session:
-            session.actor, session.tell = inbound.actor, partial(self._tell, turn)
+            session.actor, session.tell = inbound.actor, partial(self._notify, turn)
             session.person = inbound.actor.key
             session.refused.clear()
             # No chat shows that an unattended turn is at work: what it has to say comes at its end.
             shown = Address(LOCAL, "") if inbound.unattended else inbound.address
             self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, shown))
             try:
-                work = {"message": self._answer, "compact": self._compact, "say": self._say}[turn.kind]
+                work = {"message": self._answer, "compact": self._compact, "say": self._add_answer}[turn.kind]
                 ending = await work(turn, session)
                 await self._pay_until_stop(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.context.contexts.forget(session.key)
                 raise
-            await self.context.ports.questions.turn_ended(turn.id)
-            await self.pauses.turn_ended(session.key, turn.id)
+            await self.context.ports.questions.on_turn_end(turn.id)
+            await self.pauses.on_turn_end(session.key, turn.id)
             if inbound.unattended and turn.kind != "say":
                 ending = await self._unattended_result(turn, session, ending)
             told = self._compose_text(turn, ending)
@@ -132,7 +132,7 @@ class Sessions:
             self._publish_end(turn, ending.outcome, ending.text, told)
             _log_end(ending, self.context.ports.clock.monotonic() - began, session.last_answer)
             if entries := session.window.entries:
-                self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
+                self.maintenance.on_turn_end(inbound.session, inbound.actor, entries[-1].row)
         news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
         news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.calibration.news() or {}).items()}
         if news:
@@ -150,18 +150,18 @@ class Sessions:
         channel = self.context.ports.channels.get(turn.inbound.address.channel)
         return files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
 
-    async def _tell(self, turn: Turn, about: str, text: str) -> None:
+    async def _notify(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
         inbound = turn.inbound
         if inbound.address.channel != LOCAL:
             told = Delivery(f"{turn.id}:told:{about}", inbound.address, text, session=inbound.session)
             await self.context.ports.outbox.promise(told)
 
-    async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
+    async def report_failure(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
         """Return the words to the user when `run` ended in an unforeseen way."""
         self.context.contexts.forget(turn.inbound.session)
-        await self.context.ports.questions.turn_ended(turn.id)
-        await self.pauses.turn_ended(turn.inbound.session, turn.id)
+        await self.context.ports.questions.on_turn_end(turn.id)
+        await self.pauses.on_turn_end(turn.inbound.session, turn.id)
         text = FAILED
         if turn.inbound.unattended:
             text = await self.context.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
@@ -177,10 +177,10 @@ class Sessions:
         kind, refused = await self._who_answers(turn)
         session.rules = unattended_rules(kind.rules, turn.inbound.unattended)
         policy = RunPolicy(session.rules)
-        root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
+        root = SharedRun(turn, self.pauses.gate(turn, policy.pause_clock))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(AgentServices(self.context, agent_run, self.commands))
-        if turn.recorded(SETTLE_STEP):  # a crash came between its last words and its end
+        if turn.has_record(SETTLE_STEP):  # a crash came between its last words and its end
             return await self._close(run, session, Outcome.STOPPED, "stopped by the user")
         try:
             if refused:
@@ -207,28 +207,28 @@ class Sessions:
         text = await run_turn(run, policy)
         if run.withheld:
             return TurnEnding(Outcome.STOPPED, WITHHELD, is_silent=True)
-        await self._tell_of_room(turn, session, kind)
-        await self._tell_of_tools(turn, session, kind)
+        await self._notify_of_room(turn, session, kind)
+        await self._notify_of_tools(turn, session, kind)
         if not text.strip():
-            text = "" if run.said else empty_sentence(run.empty)
+            text = "" if run.earlier_texts else empty_sentence(run.empty)
         return TurnEnding(Outcome.CUT if run.cut else Outcome.ANSWERED, text)
 
     async def _close(self, run: TurnRun, session: Session, outcome: Outcome, reason: str, why: str = "") -> TurnEnding:
-        """Settle a turn that the model did not end (`TurnRun.settle`)."""
-        text = await run.settle(reason, why)
+        """Settle a turn that the model did not end (`TurnRun.finish`)."""
+        text = await run.finish(reason, why)
         # What was cut may have reached the store without reaching the window.
         self.context.contexts.forget(session.key)
         return TurnEnding(outcome, text or STOPPED, why, is_silent=not text)
 
-    async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
+    async def _notify_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
         window = session.window
         if window.summary or not window.entries or window.entries[0].turn != turn.id:
             return  # people were told behind the first answer of the context
         if words := await self.shortage.at_first_answer(session, turn.inbound.actor, kind):
             self.context.ports.bus.publish(Notice(session.key, words, turn.id))
-            await self._tell(turn, "room", words)
+            await self._notify(turn, "room", words)
 
-    async def _tell_of_tools(self, turn: Turn, session: Session, kind: Kind) -> None:
+    async def _notify_of_tools(self, turn: Turn, session: Session, kind: Kind) -> None:
         """Say once in a conversation that its model cannot call tools."""
         spec = (await self.context.agents_for.model(session.key, kind)).spec
         if self.context.ports.models.served.of(spec).tools is not False:
@@ -238,7 +238,7 @@ class Sessions:
             return
         words = NO_TOOLS.format(spec=spec)
         self.context.ports.bus.publish(Notice(session.key, words, turn.id))
-        await self._tell(turn, "tools", words)
+        await self._notify(turn, "tools", words)
         await settings.set(session.key, TOLD_NO_TOOLS, spec)
 
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
@@ -248,12 +248,12 @@ class Sessions:
         except (AccessDenied, ConfigError) as error:
             return self.context.agents_for.main, error
 
-    async def _say(self, turn: Turn, session: Session) -> TurnEnding:
+    async def _add_answer(self, turn: Turn, session: Session) -> TurnEnding:
         """Put a text into the conversation as the agent's, without a model."""
         kind = self.context.agents_for.main
         root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
         agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind.settings, kind.name)
-        await TurnRun(AgentServices(self.context, agent_run)).say(turn.inbound)
+        await TurnRun(AgentServices(self.context, agent_run)).add_answer(turn.inbound)
         return TurnEnding(Outcome.ANSWERED, turn.inbound.text)
 
     async def _compact(self, turn: Turn, session: Session) -> TurnEnding:

@@ -310,10 +310,10 @@ class SessionInspection:
             summary_source=_summary_source(models.summary_specs),
             pending_retries=await self.summary_retries.count(),
             model=model,
-            chosen=await models.chosen(key),
+            chosen=await models.choice_for(key),
             spent=await self.context.ports.spending.of_session(key),
             queue_mode=await self.context.queue_modes.of(key),
-            mode=await self.context.modes.chosen(key),
+            mode=await self.context.modes.choice_for(key),
             details=details,
             answering=line,
             policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
@@ -355,7 +355,7 @@ class SessionInspection:
 
     def rules_in(self, session: str) -> TurnRules:
         """Return the rules of the turn that runs in a session."""
-        known = self.context.contexts.known(session)
+        known = self.context.contexts.find(session)
         return known.rules if known and known.rules else self.context.agents_for.main.rules
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:

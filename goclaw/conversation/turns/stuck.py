@@ -50,17 +50,17 @@ class StuckTurns:
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while self._limit:
-            self.look()
+            self.check()
             await self._clock.sleep(min(LOOK_SECONDS, self._limit / 2))
 
-    def look(self) -> None:
-        """Look once at everything that runs."""
+    def check(self) -> None:
+        """Check everything that runs, once."""
         now = self._clock.monotonic()
         running = {work.turn: work for work in self._at_work()}
         for turn in self._seen.keys() - running.keys():
             self._over(self._seen.pop(turn))
         for turn, work in running.items():
-            seen, moved = self._seen.get(turn), self._bus.moved(work.session)
+            seen, moved = self._seen.get(turn), self._bus.last_event_time(work.session)
             if seen is None or work.parked or (moved, work.doing) != (seen.moved, seen.work.doing):
                 if seen:
                     self._over(seen)
@@ -89,7 +89,7 @@ class StuckTurns:
             _key(work), f"a turn of {work.session} is stuck: nothing has happened {words}; /stop there ends it"
         )
         # The notice was no progress.
-        seen.reported, seen.moved = True, self._bus.moved(work.session)
+        seen.reported, seen.moved = True, self._bus.last_event_time(work.session)
 
     def _over(self, seen: _Seen) -> None:
         if seen.reported:

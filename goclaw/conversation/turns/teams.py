@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from goclaw.common.core.events import turn_of_agent
-from goclaw.common.core.messages import Piece, Provenance, SourceKind, joined
+from goclaw.common.core.messages import Piece, Provenance, SourceKind, join
 from goclaw.common.core.records import record
 from goclaw.conversation.agent.kinds import Kind, Kinds
 from goclaw.conversation.sessions.state import Session
@@ -71,11 +71,11 @@ class TeamMember:
     """The turn it is in now."""
     _say: Callable[[str], Awaitable[None]] | None = None
 
-    def hear(self, say: Callable[[str], Awaitable[None]]) -> None:
-        """Take the function that adds to the output of its task."""
+    def set_output(self, say: Callable[[str], Awaitable[None]]) -> None:
+        """Set the function that adds to the output of its task."""
         self._say = say
 
-    async def say(self, text: str) -> None:
+    async def send(self, text: str) -> None:
         """Say something to the lead."""
         if self._say is not None:
             await self._say(f"{text.rstrip()}\n")
@@ -148,7 +148,7 @@ class Teams:
         """Return the team as an agent reaches it."""
         return TeamOf(self, agent_run)
 
-    def found(self, owner: Owner) -> Team:
+    def find(self, owner: Owner) -> Team:
         """Return the owner's team. Raises ToolError where the owner has none."""
         team = self._teams.get(owner.session)
         if team is None or team.owner != owner:
@@ -186,9 +186,9 @@ class Teams:
         try:
             for each, kind in zip(wanted, kinds, strict=True):
                 agent = await self._agents.admit(above, f"{step}/{each.name}")
-                team.members.append(TeamMember(each.name, kind, each.task, above.detached(), agent))
+                team.members.append(TeamMember(each.name, kind, each.task, above.detach(), agent))
             for member in team.members:
-                member.info = await self._ports.environment.tasks.begin(self._job(team, member))
+                member.info = await self._ports.environment.tasks.start_job(self._job(team, member))
         except BaseException:
             # Those that have begun already wait for `ready`, and end by themselves.
             team.failed = True
@@ -223,7 +223,7 @@ class Teams:
             stop=member.stop,
             seconds=seconds,
             turn=member.above.turn.id,
-            hands=member.hear,
+            hands=member.set_output,
         )
 
     async def _live(self, team: Team, member: TeamMember) -> JobEnd:
@@ -237,7 +237,7 @@ class Teams:
                 while letter is not None:
                     number += 1
                     pieces = letter.pieces if number > 1 else [(member.task, "")]
-                    await member.say(await self._turn(team, member, session, pieces, number))
+                    await member.send(await self._turn(team, member, session, pieces, number))
                     letter = await member.next()
             return JobEnd("")
         finally:
@@ -254,7 +254,7 @@ class Teams:
         Raises:
             ToolError: the turn did not finish: the member ends.
         """
-        journal, text = self._ports.journal, joined(pieces)
+        journal, text = self._ports.journal, join(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")
         asked = replace(member.above.turn.inbound, id=mine, text=text[0], foreign=text[1], attachments=())
         own = member.turn = journal.new_turn(asked, "message")
@@ -265,7 +265,7 @@ class Teams:
             return await self._agents.one_turn(member.above, member.kind, task, session, member.agent, own, membership)
         finally:
             member.turn = None
-            await self._ports.questions.turn_ended(own.id)
+            await self._ports.questions.on_turn_end(own.id)
             await journal.end(own.id, self._ports.clock.now(), ())
 
 
@@ -282,7 +282,7 @@ class TeamOf(TeamPort):
 
     async def send(self, to: str, text: str) -> Sequence[str]:
         sender = self._sender()
-        team = self.teams.found(_owner(self.agent_run))
+        team = self.teams.find(_owner(self.agent_run))
         receivers = [] if to == LEAD else [one for one in self._find_members(team, to) if one.name != sender]
         if to != ALL and any(one.closing for one in receivers):
             raise ToolError(f"the member {to} ends after the turn that runs, and reads nothing any more")
@@ -301,12 +301,12 @@ class TeamOf(TeamPort):
             one.letters.append(Letter(sender, text))
             one.stirred.set()
         if is_for_lead:
-            await team.member(sender).say(f"[to the lead] {text}")
+            await team.member(sender).send(f"[to the lead] {text}")
         return [*(one.name for one in receivers), *([LEAD] if is_for_lead else [])]
 
     async def shut_down(self, to: str) -> Sequence[str]:
         self._refuse_agents("end a member")
-        closing = self._find_members(self.teams.found(_owner(self.agent_run)), to)
+        closing = self._find_members(self.teams.find(_owner(self.agent_run)), to)
         for member in closing:
             member.closing = True
             member.stirred.set()
@@ -314,7 +314,7 @@ class TeamOf(TeamPort):
 
     async def delete(self, name: str) -> Sequence[str]:
         self._refuse_agents("end a team")
-        team = self.teams.found(_owner(self.agent_run))
+        team = self.teams.find(_owner(self.agent_run))
         if team.name != name:
             raise ToolError(NO_TEAM)
         return await self.teams.end(team)

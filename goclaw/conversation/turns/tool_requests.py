@@ -97,8 +97,8 @@ class ToolSampling:
         turn, reservations = self.agent_run.turn, self.costs.reservations
         person, reservation = turn.inbound.actor.key, reservation_of(turn.id, name)
         row = self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person)
-        await self.costs.spending.keep(row, *reservations.settled(reservation))
-        reservations.done(reservation)
+        await self.costs.spending.store(row, *reservations.end_statements(reservation))
+        reservations.on_end(reservation)
 
 
 class ForwardedServices(TurnServices):
@@ -184,7 +184,7 @@ class Forwarding:
 class CommandPort(Protocol):
     """The gateway, as the agent that answers a person uses it."""
 
-    async def commanded(self, inbound: Inbound, text: str) -> str:
+    async def run_command(self, inbound: Inbound, text: str) -> str:
         """Run a command for the person whose message the turn answers, and return its text.
 
         Raises:

@@ -16,7 +16,7 @@ from goclaw.common.core.events import Inbound, MessageStored, Notice, StreamRest
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.redact import Masking, mask_known, storable
 from goclaw.conversation.agent.context.repair import sound
-from goclaw.conversation.agent.context.window import shown
+from goclaw.conversation.agent.context.window import context_entry
 from goclaw.conversation.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.conversation.turns.agent_services import AgentServices, Opening
 from goclaw.conversation.turns.answer_text import AnswerText
@@ -28,7 +28,7 @@ from goclaw.conversation.turns.answers import (
     is_cut,
     is_last,
     log_answer,
-    masked,
+    mask,
     may_be_too_long,
     may_continue,
 )
@@ -118,26 +118,28 @@ class TurnRun:
         self._reminding: list[str] = []
         """Tools of the latest answer whose results have a reminder; journaled ones too, after a crash."""
 
-    async def hear(self) -> None:
+    async def add_user_message(self) -> None:
         """Put the user's message into the transcript, with what came with it."""
-        await self._hear(self._user_message)
+        await self._store_user_message(self._user_message)
 
-    async def _hear(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
+    async def _store_user_message(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
         inbound, earlier = self._turn.inbound, self._earlier()
 
-        def kept(step: Step[UserMessage]) -> None:
+        def on_store(step: Step[UserMessage]) -> None:
             self._heard = True
             if not step.replayed:
                 for row, each in zip(step.rows, earlier, strict=False):
-                    self._window.append(shown(StoredMessage(row, each.turn, each.message, each.at, each.sender)))
-            self._keep(step, step.value, inbound, behind=len(earlier))
+                    self._window.append(
+                        context_entry(StoredMessage(row, each.turn, each.message, each.at, each.sender))
+                    )
+            self._add(step, step.value, inbound, behind=len(earlier))
 
         await self._turn.step(
             USER_STEP,
             lambda: message(inbound),
             USER,
             rows=lambda message: [*earlier_rows(earlier, self._session), *self._user_rows(USER_STEP, message, inbound)],
-            kept=kept,
+            kept=on_store,
         )
 
     def _earlier(self) -> list[StoredMessage]:
@@ -157,7 +159,7 @@ class TurnRun:
                 self._user_message,
                 USER,
                 rows=lambda message: self._user_rows(name, message, inbound),
-                kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
+                kept=lambda step: self._add(step, step.value, inbound, joined=inbound.id),
                 at=self._services.now(),
             )
         except MessageDenied:
@@ -169,7 +171,7 @@ class TurnRun:
 
     def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[BoundStatement]:
         rows = user_rows(message, self._origin(step, inbound, message), self._services.transcripts)
-        return [*rows, *self._services.carrying.settled()]
+        return [*rows, *self._services.carrying.remove()]
 
     async def answer(self, number: int) -> AssistantMessage:
         """Take in what joins the turn, make the context fit, then ask the model."""
@@ -179,24 +181,24 @@ class TurnRun:
             stored = self._rows(name, [done.message, *self._below(done)])
             return [*stored, *self._services.cost(name, done), *self._spoken.promise(number, done.message)]
 
-        def kept(step: Step[Finished]) -> None:
+        def on_store(step: Step[Finished]) -> None:
             if self._answers < number:
-                self._take(number, step)
+                self._note_answer(number, step)
                 if step.held:
                     self._services.agent_run.session.last_answer = figures_of(step.value, self._services.now() - began)
                 elif not step.replayed:
                     log_answer(step.value, self._services.now() - began)
             if not step.held:
-                self._keep_all(step, [step.value.message, *self._below(step.value)])
+                self._add_all(step, [step.value.message, *self._below(step.value)])
                 if not step.replayed:
-                    self._services.counted(name, step.value)
+                    self._services.record_usage(name, step.value)
 
         step = await self._turn.step(
             name,
             lambda: self._ask_with_hooks(number, name),
             _FINISHED,
             rows=rows,
-            kept=kept,
+            kept=on_store,
             hold=is_last,
         )
         return step.value.message
@@ -206,13 +208,13 @@ class TurnRun:
         goes_on = may_continue(done) and self._continued < self._services.continuations
         return [AssistantMessage(cut_line(done), notice=True)] if is_cut(done) and not goes_on else []
 
-    def _take(self, number: int, step: Step[Finished]) -> None:
+    def _note_answer(self, number: int, step: Step[Finished]) -> None:
         """Note the model's answer, as soon as it is recorded or held."""
         message = step.value.message
         self._partial.clear()
         self._answers = number
         below = [notice.text for notice in self._below(step.value)]
-        self._spoken.take(number, message, below, replayed=step.replayed)
+        self._spoken.record(number, message, below, replayed=step.replayed)
         self._asked = {f"tool:{number}:{call.id}": call for call in message.calls}
         if self._asked:
             self._compress = self._services.compresses(step.value.spec)
@@ -233,8 +235,8 @@ class TurnRun:
         explains = self._services.agent_run.policy.explains
         options = CallOptions(name, slot, compress=self._compress, explains=explains)
 
-        def kept(step: Step[ToolResult]) -> None:
-            self._keep(step, step.value)
+        def on_store(step: Step[ToolResult]) -> None:
+            self._add(step, step.value)
             self._asked.pop(name, None)
             if step.value.denied:
                 self._services.agent_run.session.refused.append(call.name)
@@ -245,26 +247,26 @@ class TurnRun:
                 lambda: self._call(call, options),
                 _RESULT,
                 rows=lambda result: rows_of(result, self._origin(name)),
-                kept=kept,
+                kept=on_store,
                 unknown=None if repeatable else lambda: outcome_unknown(call),
             )
         finally:
             slot.end()  # also of a call that was read back, or never ran
         if step.value.reminds:
             self._reminding.append(call.name)
-        self._services.keep_artifacts(step.value.artifacts)
+        self._services.store_artifacts(step.value.artifacts)
         return step.value
 
-    async def goes_on(self, number: int) -> bool:
+    async def request_rest(self, number: int) -> bool:
         """Ask for the rest of a cut answer, if that is wanted and not too often done, or for a call to be mended."""
         if self._unread:
-            await self.tell(f"unread:{number}", note_for_model(self._unread))
+            await self.add_instruction(f"unread:{number}", note_for_model(self._unread))
             return True
         if not self._may_continue or self._continued >= self._services.continuations:
             return False
         self._continued += 1
-        self._spoken.begin_rest()
-        await self.tell(f"continue:{number}", GO_ON)
+        self._spoken.start_rest()
+        await self.add_instruction(f"continue:{number}", GO_ON)
         return True
 
     @property
@@ -273,7 +275,7 @@ class TurnRun:
         return self._spoken.answered
 
     @property
-    def said(self) -> Sequence[str]:
+    def earlier_texts(self) -> Sequence[str]:
         """Texts before tool calls, which are no part of the last answer."""
         return self._spoken.said
 
@@ -282,18 +284,18 @@ class TurnRun:
         """The number of answers."""
         return self._answers
 
-    async def say(self, inbound: Inbound) -> None:
-        """Say a text as the agent's answer, without asking the model; foreign parts stay marked as such."""
+    async def add_answer(self, inbound: Inbound) -> None:
+        """Add a text as the agent's answer, without asking the model; foreign parts stay marked as such."""
         if inbound.foreign:
             await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), USER)
         else:
             await self._note("say", AssistantMessage(inbound.text), _NOTE)
 
-    async def tell(self, name: str, text: str) -> None:
-        """Say something to the model after its last answer, as the step `name`."""
+    async def add_instruction(self, name: str, text: str) -> None:
+        """Add an instruction for the model after its last answer, as the step `name`."""
         await self._note(name, UserMessage(text), USER)
 
-    async def settle(self, reason: str, why: str = "") -> str:
+    async def finish(self, reason: str, why: str = "") -> str:
         """Leave a valid transcript after an end that the model did not choose, with the text it had written by then.
 
         Args:
@@ -303,9 +305,9 @@ class TurnRun:
         Returns: the text for the person: `why`, or the written text with the mark that it stopped there.
         """
         if not self._heard:
-            await self._hear(self._words)
+            await self._store_user_message(self._words)
         # The turn may have ended before all that is recorded was read back.
-        while self._turn.recorded(f"model:{self._answers + 1}"):
+        while self._turn.has_record(f"model:{self._answers + 1}"):
             await self.answer(self._answers + 1)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
@@ -327,26 +329,26 @@ class TurnRun:
         """Record a message as a step; `parts`: the rows that it is stored as, if not one."""
         stored = parts or [message]
 
-        async def given() -> MessageT:
+        async def message_to_store() -> MessageT:
             return message
 
         step = await self._turn.step(
             name,
-            given,
+            message_to_store,
             codec,
             rows=lambda _: self._rows(name, stored),
-            kept=lambda step: self._keep_all(step, stored),
+            kept=lambda step: self._add_all(step, stored),
         )
         return step.value
 
     def _rows(self, step: str, stored: Iterable[Message]) -> list[BoundStatement]:
         return [row for each in stored for row in rows_of(each, self._origin(step))]
 
-    def _keep_all(self, step: Step[Any], stored: Iterable[Message]) -> None:
+    def _add_all(self, step: Step[Any], stored: Iterable[Message]) -> None:
         for behind, message in enumerate(stored):  # each is one row, but for an answer with calls, which is the last
-            self._keep(step, message, behind=behind)
+            self._add(step, message, behind=behind)
 
-    def _go_on(self) -> None:
+    def _end_if_stopped_before(self) -> None:
         """End a turn at the end of its record if it was stopped before a crash: no further step is begun.
 
         Raises:
@@ -356,10 +358,10 @@ class TurnRun:
             raise asyncio.CancelledError
 
     async def _user_message(self, inbound: Inbound) -> UserMessage:
-        self._go_on()
+        self._end_if_stopped_before()
         earlier = pieces_of(inbound) if self._services.hooks.judges_messages else ()
         beside = [*earlier, *self._services.carrying.pieces(inbound.actor.key)]
-        return await self._services.hooks.heard(inbound, await self._services.received(inbound, beside))
+        return await self._services.hooks.apply_to_message(inbound, await self._services.open_message(inbound, beside))
 
     async def _words(self, inbound: Inbound) -> UserMessage:
         """Return the message of a turn that ended before its files came."""
@@ -367,17 +369,17 @@ class TurnRun:
         return self._services.hooks.unheard(inbound)
 
     async def _call(self, call: ToolCall, options: CallOptions) -> ToolResult:
-        self._go_on()
-        await self._services.held()
+        self._end_if_stopped_before()
+        await self._services.wait_for_resume()
         return await self._services.dispatcher.call(call, self._services.scope, options)
 
     async def _ask_with_hooks(self, number: int, step: str) -> Finished:
         """Return the model's answer, as hooks let it pass."""
         try:
             done = await self._ask(number, step)
-            message = await self._services.hooks.said(self._turn.inbound, done.message)
+            message = await self._services.hooks.apply_to_answer(self._turn.inbound, done.message)
         except BaseException:
-            self._services.unanswered(step)
+            self._services.release_reservation(step)
             raise
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
         actor, meant = self._turn.inbound.actor, self._services.dispatcher.registry.meant
@@ -387,12 +389,12 @@ class TurnRun:
         return replace(done, message=replace(message, calls=calls, deferred=deferred))
 
     async def _ask(self, number: int, step: str) -> Finished:
-        self._go_on()
-        await self._services.held()
+        self._end_if_stopped_before()
+        await self._services.wait_for_resume()
         await self._services.affordable()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
         async with self._services.preparing():
-            await self._take_in(number)
+            await self._join_messages(number)
             opening = await self._services.opening()
             reminder = self._services.remind(self._reminding)
         while True:
@@ -400,7 +402,7 @@ class TurnRun:
                 return await self._request(number, step, opening, reminder)
             except Withdrawn:
                 log.info("a message followed at once: repeating the request with it")
-                await self._take_in(number)
+                await self._join_messages(number)
 
     async def _request(self, number: int, step: str, opening: Opening, reminder: str) -> Finished:
         tokens = await self._services.make_room()
@@ -417,7 +419,7 @@ class TurnRun:
         async with planning.request(tokens):
             return await self._stream(number, opening, tokens, reminder)
 
-    async def _take_in(self, number: int) -> None:
+    async def _join_messages(self, number: int) -> None:
         """Let what joins the turn join it, until none is left or one has to wait."""
         while (waiting := self._waiting(number)) and await self._join(waiting[0]):
             pass
@@ -427,25 +429,25 @@ class TurnRun:
         request = replace(request, cache=opening.cache, deferred=opening.deferred)
         said, thought, text = Masking(), Masking(), self._services.answer_text()
         self._partial.clear()
-        withdrawal = Withdrawal(self._turn, self._goes_on_with)
+        withdrawal = Withdrawal(self._turn, self._list_continuations)
         async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
             async for event in events:
                 if withdrawal.is_open:
-                    await withdrawal.begun()
+                    await withdrawal.close()
                 if isinstance(event, Finished):
                     self._show(TextDelta(said.next(storable(text.close())) + said.rest()))
-                    done = await self._read(event, text, request)
+                    done = await self._parse_answer(event, text, request)
                     answer = sound(done.message)
                     return replace(done, message=replace(answer, text=mask_known(answer.text)))
-                self._show(masked(text.seen(event), said, thought))
+                self._show(mask(text.visible_event(event), said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} gave no answer.")
 
-    async def _read(self, done: Finished, text: AnswerText, request: Request) -> Finished:
+    async def _parse_answer(self, done: Finished, text: AnswerText, request: Request) -> Finished:
         """Return the answer as its text is read, and show what of it was held back."""
         shown = text.shown
         if text.raw != done.message.text:
             text = self._services.answer_text()
-            text.take(done.message.text)
+            text.add(done.message.text)
             text.close()
         words = [each.text for each in (self._turn.inbound, *self._joined)]
         read = await self._services.read_written(done, text, request, words, may_ask_again=not self._asked_again)
@@ -457,9 +459,9 @@ class TurnRun:
 
     def _waiting(self, number: int) -> Sequence[Inbound]:
         """Return the messages to merge into the request of this number."""
-        return self._services.joining(number) or (self._goes_on_with() if number == 1 else ())
+        return self._services.joining(number) or (self._list_continuations() if number == 1 else ())
 
-    def _goes_on_with(self) -> Sequence[Inbound]:
+    def _list_continuations(self) -> Sequence[Inbound]:
         return [each for each in self._services.burst(self._joined) if each.id not in self._denied]
 
     def _show(self, event: ModelEvent) -> None:
@@ -480,7 +482,7 @@ class TurnRun:
             case _:
                 pass
 
-    def _keep(
+    def _add(
         self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "", behind: int = 0
     ) -> None:
         """Add a message that was just stored to the window, and publish it to clients.
@@ -491,7 +493,7 @@ class TurnRun:
             return
         row, at = step.rows[behind], self._services.now()
         sender, context = speaker_of(inbound, message)
-        self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
+        self._window.append(context_entry(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:

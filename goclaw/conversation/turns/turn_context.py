@@ -27,7 +27,7 @@ from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
 from goclaw.conversation.sessions.queueing import QueueModes
-from goclaw.conversation.sessions.reminding import MEMENTO_TOOL, remembered
+from goclaw.conversation.sessions.reminding import MEMENTO_TOOL, format_mementos
 from goclaw.conversation.sessions.state import Contexts, Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.agent_selection import AgentSelector
@@ -78,14 +78,14 @@ class PreparationLimiter:
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold a place for the block, unless none became free in time."""
-        has_place = await self._take()
+        has_place = await self._acquire()
         try:
             yield
         finally:
             if has_place:
                 self._places.release()
 
-    async def _take(self) -> bool:
+    async def _acquire(self) -> bool:
         if not self._places.locked():
             return await self._places.acquire()
         with suppress(TimeoutError):
@@ -208,7 +208,7 @@ class TurnContext:
             StateError: the workspace cannot be opened.
         """
         prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor, session))
-        kinds = self.kinds.listed(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
+        kinds = self.kinds.format_list(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
         return system_prompt(prompt, settings, offering, *about, kinds)
 
     async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
@@ -246,7 +246,7 @@ class TurnContext:
         said = window.tokens(estimate_prompt(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
         return replace(
             found,
-            notes=int(scale * estimate_reminder(await self.remembered(actor, session, offering.usable))),
+            notes=int(scale * estimate_reminder(await self.format_mementos(actor, session, offering.usable))),
             conversation=max(0, said - found.overhead),
             messages=len(window.entries),
         )
@@ -260,14 +260,14 @@ class TurnContext:
         offering = self.offering(actor, kind.settings, within, model, planning=planning)
         return await self.system(actor, session.key, kind.settings, offering), offering
 
-    async def remembered(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
+    async def format_mementos(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
         """Return the mementos to show to the model when the actor speaks."""
         ports = self.ports
         if not ports.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
             return ""
         workspace = await ports.environment.workspace(actor, session.key)
         is_own = not ports.approvals.access.is_group(session.key)
-        return await remembered(workspace, actor.key, session.window.markers, own=is_own)
+        return await format_mementos(workspace, actor.key, session.window.markers, own=is_own)
 
 
 def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:

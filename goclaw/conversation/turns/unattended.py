@@ -13,7 +13,7 @@ from goclaw.common.core.records import record
 from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.scheduler import Scheduler
 from goclaw.durable.engine.base import Engine
-from goclaw.tools.approval.requests import about_refused
+from goclaw.tools.approval.requests import describe_refusals
 
 SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
@@ -29,17 +29,17 @@ class UnattendedTurns:
 
     async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
-        return await self.quiet.let_through(inbound, deliveries)
+        return await self.quiet.filter(inbound, deliveries)
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
         """Return the message to the person about a turn that ended; empty: none, or it is said in another session."""
         if inbound.unattended and inbound.unattended.awaited:
-            return "\n\n".join(filter(None, (text, about_refused(refused))))
-        besides = await self.scheduler.ended(inbound, outcome, text, cost or None)
+            return "\n\n".join(filter(None, (text, describe_refusals(refused))))
+        besides = await self.scheduler.on_turn_end(inbound, outcome, text, cost or None)
         if besides is None:
             return ""
         said = "" if outcome.went_well and text.strip() == NOTHING_TO_SAY else text
-        words = "\n\n".join(filter(None, (said, about_refused(refused), besides)))
+        words = "\n\n".join(filter(None, (said, describe_refusals(refused), besides)))
         home = root_session(inbound.session)
         if words and inbound.address.channel == LOCAL and home != inbound.session:
             said_there = replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words, foreign=())

@@ -16,7 +16,7 @@ from goclaw.common.core.messages import (
     Provenance,
     SourceKind,
     UserMessage,
-    joined,
+    join,
 )
 from goclaw.conversation.turns.hooking import context_of
 from goclaw.durable.engine.base import PreparedStep
@@ -33,7 +33,7 @@ OF_THE_PROGRAM = Provenance()
 
 def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
     """Return the first step of the turn of a message with which nothing came and that no hook judges."""
-    text, foreign = joined(inbound.pieces)
+    text, foreign = join(inbound.pieces)
     message = UserMessage(text, foreign=foreign)
     origin = Origin(inbound.session, inbound.id, USER_STEP, at, *speaker_of(inbound, message))
     return PreparedStep(USER_STEP, message, USER.to_json(message), user_rows(message, origin, transcripts))

@@ -89,7 +89,7 @@ class WrittenCalls:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    async def read(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
+    async def extract_calls(self, done: Finished, answer: AnswerText, at: Circumstances) -> Finished:
         """Return the answer with its calls, or without the text standing for one.
 
         Args:

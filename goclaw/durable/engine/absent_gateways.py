@@ -45,10 +45,10 @@ class AbsentGateways:
         """
         while True:
             for session, name in await self._ownership.left_waiting():
-                await self._tell(session, WORDS.format(name=name))
+                await self._notify(session, WORDS.format(name=name))
             await self._clock.sleep(LOOK_SECONDS)
 
-    async def _tell(self, session: str, words: str) -> None:
+    async def _notify(self, session: str, words: str) -> None:
         self._publish(Notice(session, words))
         waiting = await self._journal.open_turns(session)
         if waiting and waiting[-1].inbound.address.channel != LOCAL:

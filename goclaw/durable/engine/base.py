@@ -158,7 +158,7 @@ class Turn(Protocol):
         """
         ...
 
-    def recorded(self, name: str) -> bool:
+    def has_record(self, name: str) -> bool:
         """Whether an earlier run of the daemon has recorded the step: it will be read back."""
         ...
 

@@ -85,15 +85,15 @@ class DeliveryProgress:
         """The parts that have arrived, according to the row."""
         return _PARTS.to_json(self.parts)
 
-    async def failed(self, *, maybe_arrived: bool) -> None:
+    async def record_failure(self, *, maybe_arrived: bool) -> None:
         """A try ended without `arrived`: doubt remains where the part may be there, else the row is as before."""
         if maybe_arrived:
-            self.interrupted()
+            self.record_interruption()
         elif self._marked and self.doubt is Doubt.NONE:
             await self._database.write(_MARK(of=self.delivery.id, new_state="pending"))
             self._marked = self._asked = False
 
-    def interrupted(self) -> None:
+    def record_interruption(self) -> None:
         """A try ended somehow: a part that was being sent may be there."""
         if self._asked:
             self.doubt = Doubt.SILENCE
@@ -106,7 +106,7 @@ def progress_of(row: Row, database: Database, fence: Fence | None) -> DeliveryPr
     return DeliveryProgress(DELIVERY.from_json(row["body"]), database, parts, doubt, fence=fence)
 
 
-def masked(delivery: Delivery) -> Delivery:
+def mask(delivery: Delivery) -> Delivery:
     """Return the delivery without the daemon's secrets in its visible parts: its text, file name and buttons.
 
     A channel that renders Markdown masks its final output once more.

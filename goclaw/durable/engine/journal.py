@@ -131,7 +131,7 @@ class JournaledTurn:
             kept(step)
             return step
         state, output = self._recorded.get(name, ("new", None))
-        if self.recorded(name) and output is not None:
+        if self.has_record(name) and output is not None:
             step = Step(codec.from_json(output), replayed=True)
             kept(step)
             return step
@@ -149,7 +149,7 @@ class JournaledTurn:
         self._unrecorded[name] = value
         step = Step(value, held=hold(value))
 
-        def written(done: _Outcome, results: Sequence[StatementResult]) -> None:
+        def on_write(done: _Outcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
             step = Step(value, done.rows_in(results))
             self._unrecorded.pop(name, None)
@@ -158,7 +158,7 @@ class JournaledTurn:
             self.silent = False
             kept(step)
 
-        done = _Outcome(name, codec.to_json(value), rows(value), written)
+        done = _Outcome(name, codec.to_json(value), rows(value), on_write)
         if step.held:
             self._held = done
             kept(step)
@@ -175,7 +175,7 @@ class JournaledTurn:
         forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self._was_begun(done.name) else []
         outcome = statements.DONE(turn=self.id, name=done.name, state="done", output=done.output)
         writing = self._journal.write(*done.rows, *forgotten, outcome, *also)
-        await self._journal.see_through(writing, f"recording {done.name}", partial(done.written, done))
+        await self._journal.complete_write(writing, f"recording {done.name}", partial(done.written, done))
 
     def _was_begun(self, name: str) -> bool:
         """Whether a step may have an intent on disk."""
@@ -199,7 +199,7 @@ class JournaledTurn:
         """
         held = self._held
 
-        def written(results: Sequence[StatementResult]) -> None:
+        def on_write(results: Sequence[StatementResult]) -> None:
             self.ended = True
             if held is not None:
                 held.written(held, results)
@@ -207,9 +207,9 @@ class JournaledTurn:
 
         rows = held.rows if held is not None else ()
         writing = self._journal.write(*rows, *promises, *self._journal.ending(self.id, at), durable=durable)
-        await self._journal.see_through(writing, "recording the end", written)
+        await self._journal.complete_write(writing, "recording the end", on_write)
 
-    def recorded(self, name: str) -> bool:
+    def has_record(self, name: str) -> bool:
         return self._recorded.get(name, ("new", None))[0] == "done"
 
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
@@ -243,13 +243,13 @@ class JournaledTurn:
 
         step = Step(value)
 
-        def written(done: _Outcome, results: Sequence[StatementResult]) -> None:
+        def on_write(done: _Outcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
             step = Step(value, done.rows_in(results))
             self.behind.remove(turn)
             kept(step)
 
-        done = _Outcome(name, codec.to_json(value), rows(value), written)
+        done = _Outcome(name, codec.to_json(value), rows(value), on_write)
         turn.settling = True
         try:
             await self._record(done, statements.END(turn=turn.id, at=at))
@@ -322,7 +322,7 @@ class Journal:
         ids = tuple(result.lastrowid for result in results[: len(prepared.rows)])
         return replace(self.new_turn(inbound, "message"), _prepared=(prepared, ids))
 
-    def settled(self, inbound: Inbound, at: float) -> BoundStatement:
+    def insert_without_turn(self, inbound: Inbound, at: float) -> BoundStatement:
         """Return the INSERT of a message that needs no turn: a command that was answered immediately."""
         return statements.SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
 
@@ -374,12 +374,12 @@ class Journal:
                 interrupts=row["state"] == "next",
                 _recorded=await self.steps(row["id"]) if row["begun"] else {},
             )
-            for row in await self._database.read(statements.opened(session))
+            for row in await self._database.read(statements.select_open_work(session))
             if row["id"] not in known
         ]
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))
 
-    async def parked(self) -> list[Parked]:
+    async def list_open_questions(self) -> list[Parked]:
         """Return the questions that turns waited for when the daemon last ended."""
         rows = await self._database.read(statements.PARKED())
         return [Parked(row["turn"], row["session"], row["name"], row["output"]) for row in rows]
@@ -398,7 +398,7 @@ class Journal:
         """Queue statements as one transaction; see `Database.write`."""
         return self._database.write(*statements, durable=durable)
 
-    async def see_through(self, writing: Awaitable[T], name: str, written: Callable[[T], None]) -> None:
+    async def complete_write(self, writing: Awaitable[T], name: str, written: Callable[[T], None]) -> None:
         """Await the pending write, then call `written`, even when the turn is cancelled meanwhile.
 
         It must know the state of the disk; the cancellation is raised afterwards.

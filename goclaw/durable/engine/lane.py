@@ -117,7 +117,7 @@ class LaneOwner(Protocol):
         ...
 
     def may_begin(self, session: str) -> bool:
-        """Whether a turn that this task took in may begin here; else the session's owner finds it in the journal."""
+        """Return whether a turn that this task accepted may start here; else its owner finds it in the journal."""
         ...
 
     def draining(self, session: str, lane: Lane) -> AbstractContextManager[object]:

@@ -16,7 +16,7 @@ from structlog.contextvars import bound_contextvars
 
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.events import Delivery, Inbound
-from goclaw.common.core.supervise import ends_within, goes_on, result_of
+from goclaw.common.core.supervise import ends_within, result_of, wait_without_cancelling
 from goclaw.common.health.stuck_tasks import task_stacks
 from goclaw.durable.engine.base import LaneState, RunningTurn, TurnHandler, TurnKind, continues
 from goclaw.durable.engine.journal import Journal, JournaledTurn
@@ -93,7 +93,7 @@ class Lanes:
             # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
             work = self._submit_here(inbound, kind, interrupt=interrupt, also=also)
             try:
-                if (is_new := await goes_on(self._spawn(work, f"submit {inbound.id}"))) is not None:
+                if (is_new := await wait_without_cancelling(self._spawn(work, f"submit {inbound.id}"))) is not None:
                     return is_new
             except OwnershipLost as lost:
                 log.info("the message is for another process: %s", lost, extra={"turn": inbound.id})
@@ -102,7 +102,7 @@ class Lanes:
     async def replace(self, inbound: Inbound) -> bool:
         if not self._turns.done():
             await result_of(self._turns)
-        return await goes_on(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
+        return await wait_without_cancelling(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
         with self._owner.acting(session):
@@ -121,7 +121,7 @@ class Lanes:
         stoppable = lane.running()
         ending = self._spawn(self._await_stop(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
         if patience is None:
-            await goes_on(ending)
+            await wait_without_cancelling(ending)
         else:
             await ends_within(ending, self._clock, patience)
         return bool(stoppable)  # not if its answer was being recorded: too late to stop it
@@ -176,7 +176,7 @@ class Lanes:
         """Return the number of lanes with work."""
         return len(self._lanes)
 
-    def delayed(self) -> int:
+    def count_waiting_for_disk(self) -> int:
         """Return the number of turns that wait for the disk."""
         return sum(lane.delayed for lane in self._lanes.values())
 
@@ -208,7 +208,7 @@ class Lanes:
             log.error("a turn of %s does not end and is left", session, extra={"stack": task_stacks([lane.task])})
             self._lanes.pop(session, None)
 
-    def begin_no_more(self) -> None:
+    def wind_down(self) -> None:
         """Wind down: running turns may end; waiting and new messages are journaled for the next start."""
         self._ending = True
 
@@ -237,7 +237,7 @@ class Lanes:
     async def _await_stop(self, lane: Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
         """Journal that turns were stopped, and wait until the running one has ended."""
         ended = lane.ended
-        settled = [self._journal.settled(by, self._clock.now())] if by else []
+        settled = [self._journal.insert_without_turn(by, self._clock.now())] if by else []
         for turn in told:
             try:
                 await self._journal.mark_stopping(turn.id, *settled)
@@ -256,11 +256,11 @@ class Lanes:
         async with self._owner.taking_in(inbound, self.push) as submission:
             if submission is None:
                 return None
-            taking = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind, also)
+            taking = self._accept_as_replacement(inbound) if interrupt else self._accept(inbound, kind, also)
             submission.is_new = await taking
             return submission.is_new
 
-    async def _take_in(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement] = ()) -> bool:
+    async def _accept(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement] = ()) -> bool:
         with self.alone(inbound.session) as begins:
             prepared = self._turns.result().prepare(inbound) if begins and kind == "message" else None
             if prepared is None:
@@ -272,13 +272,13 @@ class Lanes:
                 self.push(turn)
         return turn is not None
 
-    async def _take_its_place(self, inbound: Inbound) -> bool:
-        """Take a message in that stops the turn which runs, if there is one that it may stop."""
+    async def _accept_as_replacement(self, inbound: Inbound) -> bool:
+        """Accept a message in place of the running turn, if there is one that it may stop."""
         if await self._journal.knows(inbound.id):
             return False
         replaced = [turn.id for turn in self._replaced_by(inbound)]
         if not replaced:
-            return await self._take_in(inbound, "message")
+            return await self._accept(inbound, "message")
         if not await self._journal.submit(inbound, "message", instead_of=replaced):
             return False
         # Others may have come or gone meanwhile; what comes later is not in the lane yet.
@@ -360,8 +360,8 @@ class Lanes:
         backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             lane.work = None  # from here on it cannot be stopped
-            promise = self._outbox.promise_of(deliveries)
-            sent = partial(self._outbox.begin, promise.started)
+            promise = self._outbox.prepare(deliveries)
+            sent = partial(self._outbox.enqueue_progress, promise.started)
             try:
                 return await turn.record_end(self._clock.now(), promise.rows, sent, durable=promise.durable)
             except OwnershipLost:
@@ -373,7 +373,7 @@ class Lanes:
         """Report that the disk refused a write, and wait; /stop cuts that short."""
         pause = backoff.next()
         log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
-        self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
+        self._spawn(self._report_delay(turn.inbound, error), f"telling of {turn.id}")
         lane.work, lane.delayed = asyncio.create_task(self._clock.sleep(pause), name=f"rest {turn.id}"), True
         try:
             await asyncio.wait({lane.work})
@@ -381,7 +381,7 @@ class Lanes:
             lane.work.cancel()
             lane.delayed = False
 
-    async def _tell(self, inbound: Inbound, error: StateError) -> None:
+    async def _report_delay(self, inbound: Inbound, error: StateError) -> None:
         try:
             await self._delayed(inbound, error)
         except Exception:

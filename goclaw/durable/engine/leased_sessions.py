@@ -16,7 +16,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Inbound
 from goclaw.common.core.fencing import AUTHORITY, Fence
 from goclaw.common.core.plugins import load
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.engine.absent_gateways import AbsentGateways
 from goclaw.durable.engine.base import LaneState, TurnHandler, TurnKind
 from goclaw.durable.engine.journal import Journal
@@ -83,7 +83,7 @@ class LeasedSessions:
         async with AsyncExitStack() as stack:
 
             async def keep(name: str, run: Callable[[], Awaitable[None]]) -> None:
-                await stack.enter_async_context(background(keep_running(name, run, self._clock), name))
+                await stack.enter_async_context(background(run_with_restarts(name, run, self._clock), name))
 
             await stack.enter_async_context(self._remote.open(memory.inspect))
             await keep("sweeping sessions", partial(self._sweep, outbox))
@@ -166,7 +166,7 @@ class LeasedSessions:
     async def cancel(self, session: str) -> bool:
         if not (turn := (await self.queue(session)).running):
             return False
-        return bool(await self.ownership.orders.give(session, CANCEL, turn, ORDER_SECONDS))
+        return bool(await self.ownership.orders.request(session, CANCEL, turn, ORDER_SECONDS))
 
     async def queue(self, session: str) -> LaneState:
         # The oldest message that is not finished runs, or will be the first to.
@@ -174,7 +174,7 @@ class LeasedSessions:
         return LaneState(turns[0], len(turns) - 1) if turns else LaneState("", 0)
 
     async def ask(self, session: str, name: str, body: str, seconds: float = ORDER_SECONDS) -> str:
-        return await self.ownership.orders.give(session, name, body, seconds)
+        return await self.ownership.orders.request(session, name, body, seconds)
 
     async def is_owned(self, session: str) -> bool:
         return await self.ownership.is_owned(session)

@@ -120,7 +120,7 @@ class HeldSessions:
                 held.lease.news.set()
 
     async def take_up(self, held: Held, push: Push) -> int:
-        """Push a session's turns that are not in its lane; return how many.
+        """Push a session's turns that are not in its lane yet; return how many.
 
         Raises:
             OwnershipLost: another process has taken the session over.

@@ -20,7 +20,7 @@ from sqlalchemy import Column, Table, bindparam, update
 from goclaw.channels.base import Channel, Unrecorded
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Alerts, Delivery, Inbound, Notice
-from goclaw.common.core.supervise import see_through
+from goclaw.common.core.supervise import finish_despite_cancel
 from goclaw.durable.store.database import Database, Statement
 from goclaw.durable.store.schema import deliveries, inbox
 from goclaw.errors import DeliveryError, DiskError, NotAnswered, StateError
@@ -53,7 +53,7 @@ class Outage:
         self._told: dict[tuple[str, str, bool], float] = {}
         self._over = 0.0
 
-    def changed(self, trouble: DiskError | None) -> None:
+    def on_trouble_change(self, trouble: DiskError | None) -> None:
         """The database begins to refuse writes, or (None) accepts them again. See `Database.on_trouble`."""
         if trouble:
             self._alerts.tell(FAULT, str(trouble))
@@ -61,19 +61,19 @@ class Outage:
             self._alerts.clear(FAULT)
             self._over = self._clock.monotonic()
 
-    async def delayed(self, inbound: Inbound, error: StateError) -> None:
+    async def on_delay(self, inbound: Inbound, error: StateError) -> None:
         """The turn of a message that is in the journal waits."""
-        await self._tell(inbound, f"{_fault_words(error)}. {KEPT}", kept=True)
+        await self._notify(inbound, f"{_fault_words(error)}. {KEPT}", kept=True)
 
-    async def refused(self, inbound: Inbound, error: StateError) -> None:
+    async def on_refusal(self, inbound: Inbound, error: StateError) -> None:
         """A message could not be stored. A terminal has the error itself."""
         if inbound.address.channel != LOCAL:
-            await self._tell(inbound, f"{_fault_words(error)}. {NOT_KEPT}", kept=False)
+            await self._notify(inbound, f"{_fault_words(error)}. {NOT_KEPT}", kept=False)
 
-    async def _tell(self, inbound: Inbound, text: str, *, kept: bool) -> None:
+    async def _notify(self, inbound: Inbound, text: str, *, kept: bool) -> None:
         address = inbound.address
         key, now = (address.channel, address.chat, kept), self._clock.monotonic()
-        self._forget_who_heard_of_another()
+        self._prune_notices()
         if key in self._told:
             return
         self._told[key] = now
@@ -81,7 +81,7 @@ class Outage:
             self._notice(Notice(inbound.session, text))
         elif channel := self._channels.get(address.channel):
             # Its intake may end meanwhile, with the message of another person that could not be stored.
-            await see_through(self._deliver(channel, inbound, text, key), "telling of an outage")
+            await finish_despite_cancel(self._deliver(channel, inbound, text, key), "telling of an outage")
 
     async def _deliver(self, channel: Channel, inbound: Inbound, text: str, key: tuple[str, str, bool]) -> None:
         address = inbound.address
@@ -92,7 +92,7 @@ class Outage:
             log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
             self._told.pop(key, None)  # the message comes again, and then its sender is told
 
-    def _forget_who_heard_of_another(self) -> None:
+    def _prune_notices(self) -> None:
         """Forget the people informed of trouble that is over, and did not come back soon."""
         soon = min(self._over, self._clock.monotonic() - AGAIN_SECONDS)
         self._told = {key: at for key, at in self._told.items() if at >= soon}
@@ -124,7 +124,7 @@ _MOVES = (
 class Timers(Protocol):
     """What waits for moments of the wall clock."""
 
-    def look(self) -> None:
+    def start_due(self) -> None:
         """Start everything due: the machine may have slept."""
 
     async def clock_was_set(self) -> None:
@@ -146,11 +146,11 @@ class ClockChange:
         """Look again and again, until cancelled."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
-        """Shift the stored stamps if the clock was set since the last look."""
-        self._timers.look()
+    async def check(self) -> None:
+        """Shift the stored stamps if the clock was set since the last check."""
+        self._timers.start_due()
         now, steady = self._clock.now(), self._clock.awake_or_not()
         by = now - steady - self._offset
         if abs(by) < JUMP_SECONDS:

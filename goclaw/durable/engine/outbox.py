@@ -27,8 +27,8 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Address, Delivery, Receipt
 from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.records import record
-from goclaw.common.core.supervise import ends_within, goes_on, keep_running, result_of
-from goclaw.durable.engine.deliveries import DELIVERY, DeliveryProgress, masked, progress_of, word_about
+from goclaw.common.core.supervise import ends_within, result_of, run_with_restarts, wait_without_cancelling
+from goclaw.durable.engine.deliveries import DELIVERY, DeliveryProgress, mask, progress_of, word_about
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import contains, json_text
 from goclaw.durable.store.ownership import OF_CHAT, Ownership, SoleOwner
@@ -92,7 +92,7 @@ Chat = tuple[str, str]
 
 @record
 class Promise:
-    """Deliveries that are promised by `rows` in one transaction; `Outbox.begin` sends them when that is committed."""
+    """Deliveries promised by `rows` in one transaction; `Outbox.enqueue_progress` sends them once it is committed."""
 
     started: Sequence[DeliveryProgress]
     rows: Sequence[BoundStatement]
@@ -122,7 +122,7 @@ class Outbox:
         """Deliveries since the start that ended so, and tries that are made again, by channel."""
         self._early: list[DeliveryProgress] | None = [] if ownership.sends_all else None
         """Deliveries promised before `resume`, which finds them in the database, too; None: since then, or where
-        `take_up` does that for each session."""
+        `send_unfinished` does that for each session."""
         self._promised: dict[int, set[str]] = {}
         """Ids that are promised or taken up under an epoch: they are in a queue here, will be, or have been sent."""
 
@@ -140,13 +140,13 @@ class Outbox:
             created_at=self._clock.now(),
         )
 
-    def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
-        """Return how to promise deliveries; a chat's first one as being sent, where its channel asks immediately."""
+    def prepare(self, deliveries: Sequence[Delivery]) -> Promise:
+        """Prepare a promise of deliveries; a chat's first is marked as being sent if its channel asks immediately."""
         fence, taken, marks = AUTHORITY.get().fence, set(self._queues), list[bool]()
         is_ours = fence is not None or self.ownership.sends_all
         for delivery in deliveries:
             chat = _chat_of(delivery)
-            marks.append(is_ours and chat not in taken and self._goes_at_once(delivery))
+            marks.append(is_ours and chat not in taken and self._is_sent_first(delivery))
             taken.add(chat)
         promised = list(zip(deliveries, marks, strict=True))
         return Promise(
@@ -158,7 +158,7 @@ class Outbox:
             durable=any(marks),
         )
 
-    def _goes_at_once(self, delivery: Delivery) -> bool:
+    def _is_sent_first(self, delivery: Delivery) -> bool:
         channel = self._channels.get(delivery.address.channel)
         if self._early is not None or channel is None or delivery.action != "send":
             return False
@@ -167,18 +167,18 @@ class Outbox:
     async def promise(self, delivery: Delivery, *others: BoundStatement) -> bool:
         """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
         # Goes on when the caller is cancelled: what is on disk must be in its queue, too.
-        return await goes_on(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
+        return await wait_without_cancelling(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
 
-    def take(self, promised: Sequence[Delivery]) -> None:
-        """Send the delivery committed with `row`. If its channel is not open, it waits for a start where it is."""
+    def enqueue(self, promised: Sequence[Delivery]) -> None:
+        """Queue deliveries committed with `row`. Without an open channel they wait in the database for a start."""
         fence = AUTHORITY.get().fence
         if fence is None and not self.ownership.sends_all:
-            self._spawn(self._want(promised), "wanting sessions of deliveries")
+            self._spawn(self._wake_owners(promised), "wanting sessions of deliveries")
             return
-        self.begin([DeliveryProgress(delivery, self._database, fence=fence) for delivery in promised])
+        self.enqueue_progress([DeliveryProgress(delivery, self._database, fence=fence) for delivery in promised])
 
-    def begin(self, started: Sequence[DeliveryProgress]) -> None:
-        """Send the deliveries committed with the rows of a `Promise`, as `take` does."""
+    def enqueue_progress(self, started: Sequence[DeliveryProgress]) -> None:
+        """Queue the deliveries committed with the rows of a `Promise`, as `enqueue` does."""
         if self._early is not None:
             self._early.extend(started)
         else:
@@ -213,20 +213,20 @@ class Outbox:
             await self._recall(delivery.id)
         return await result_of(receipt)
 
-    def expect(self, delivery_id: str) -> None:
-        """Have the failure of a delivery reported to who will call `send` with its id, and not to its chat."""
+    def report_failure_to_sender(self, delivery_id: str) -> None:
+        """Report the failure of a delivery to the caller of `send` with its id, and not to its chat."""
         self._receipts.setdefault(delivery_id, asyncio.get_running_loop().create_future())
 
     async def resume(self) -> int:
         """Resume the deliveries that the last run left unfinished; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
-        await self._take_up(rows, None)
+        await self._send_unfinished(rows, None)
         known = {row["id"] for row in rows}
         self._queue([progress for progress in early if progress.delivery.id not in known])
         return len(rows)
 
-    async def _take_up(self, rows: Sequence[Row], fence: Fence | None) -> None:
+    async def _send_unfinished(self, rows: Sequence[Row], fence: Fence | None) -> None:
         """Send what another run of the daemon has promised, unless it is out of date by now."""
         for row in rows:
             progress = progress_of(row, self._database, fence)
@@ -236,7 +236,7 @@ class Outbox:
             else:
                 self._queue([progress])
 
-    async def take_up(self, session: str, fence: Fence) -> int:
+    async def send_unfinished(self, session: str, fence: Fence) -> int:
         """Send what others have promised for a session that this process owns; returns how many deliveries."""
         promised, taken = self._promised.setdefault(fence.epoch, set()), 0
         for row in await self._database.read(OPEN_OF(owned=session)):
@@ -244,7 +244,7 @@ class Outbox:
                 continue
             promised.add(row["id"])
             try:
-                await self._take_up([row], fence)
+                await self._send_unfinished([row], fence)
             except StateError:
                 promised.discard(row["id"])
                 raise
@@ -302,7 +302,7 @@ class Outbox:
         """Return the statements that have deliveries sent by the owners of their sessions."""
         return self.ownership.request(sorted(set(map(owned_as, promised))))
 
-    async def _want(self, promised: Sequence[Delivery]) -> None:
+    async def _wake_owners(self, promised: Sequence[Delivery]) -> None:
         try:
             await self._database.write(*self._request_owners(promised))
         except StateError as error:
@@ -325,15 +325,15 @@ class Outbox:
                 promised.discard(delivery.id)
         if fence and is_ours and not created:
             # An owner before this one promised it, perhaps without sending it; a look for that has passed it over.
-            await self.take_up(fence.session, fence)
+            await self.send_unfinished(fence.session, fence)
         return created
 
     async def _commit(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
-        promise = self.promise_of([delivery])
+        promise = self.prepare([delivery])
         created = await self._database.write(*promise.rows, *others, durable=promise.durable)
         if created[0].rowcount != 1:
             return False
-        self.begin(promise.started)
+        self.enqueue_progress(promise.started)
         return True
 
     async def _recall(self, delivery_id: str) -> None:
@@ -368,7 +368,7 @@ class Outbox:
             if queue is None:
                 queue = self._queues[key] = deque()
                 name = f"outbox {key[0]}:{key[1]}"
-                work = keep_running(name, partial(self._drain, key, queue), self._clock)
+                work = run_with_restarts(name, partial(self._drain, key, queue), self._clock)
                 self._spawn(work, name)
             progress.queue = queue
             queue.append(progress)
@@ -387,10 +387,10 @@ class Outbox:
                 self._receive(progress.delivery.id, lost)
             except StateError:
                 # The disk's fault, not the delivery's.
-                progress.interrupted()
+                progress.record_interruption()
                 raise
             except Exception:
-                progress.interrupted()
+                progress.record_interruption()
                 self._unforeseen[progress.delivery.id] += 1
                 self.counts[key[0], "retried"] += 1
                 raise
@@ -405,15 +405,15 @@ class Outbox:
                 reason = f"{delivery.address.channel} failed; the log has the details"
                 return await self._fail(delivery, reason, tell=True)
             try:
-                directed = masked(await self._with_target(delivery))
-                return await self._settle(progress, await self._channels[key[0]].deliver(directed, progress))
+                directed = mask(await self._with_target(delivery))
+                return await self._finish(progress, await self._channels[key[0]].deliver(directed, progress))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
                     tell = error.permanent and not error.closed
                     return await self._fail(delivery, str(error), known=error.closed, tell=tell)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
                 self.counts[key[0], "retried"] += 1
-                await progress.failed(maybe_arrived=error.maybe_delivered)
+                await progress.record_failure(maybe_arrived=error.maybe_delivered)
                 pause = backoff.next()
                 await self._clock.sleep(error.retry_after or pause)
                 if progress.clearance is not None:
@@ -436,7 +436,7 @@ class Outbox:
             raise DeliveryError("that message asks a person something and cannot be changed", permanent=True)
         return delivery
 
-    async def _settle(self, progress: DeliveryProgress, receipt: Receipt) -> None:
+    async def _finish(self, progress: DeliveryProgress, receipt: Receipt) -> None:
         delivery = progress.delivery
         self._unforeseen.pop(delivery.id, None)
         arrived = progress.recorded if progress.parts else None
@@ -458,7 +458,7 @@ class Outbox:
         )
         await self._database.write(_FAILED(of=delivery.id, error=reason), *map(self.row, word))
         self.counts[delivery.address.channel, "failed"] += 1
-        self.take(word)
+        self.enqueue(word)
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
 
 
@@ -485,7 +485,7 @@ async def open_outbox(
 ) -> AsyncIterator[Outbox]:
     """Yield the outbox while the block runs. Call `resume` when the channels are open.
 
-    `ownership`: None: this process is the only one of the store; others call `take_up` for each session instead.
+    `ownership`: None: this process is the only one of the store; others call `send_unfinished` for each session.
     """
     outbox = Outbox(database, channels, clock, ownership or SoleOwner())
     try:

@@ -91,15 +91,15 @@ class SessionWork:
 
     async def _take(self, lease: Lease) -> None:
         """Read the state of a session, which may have changed elsewhere."""
-        self._remote.left(lease.session)
-        await self._memory.take(lease.session)
+        self._remote.on_release(lease.session)
+        await self._memory.reload(lease.session)
         for take in self._processes.takes:
             await take(lease.session)
-        await self._remote.taken(lease.fence)
+        await self._remote.on_acquire(lease.fence)
 
     def _leave(self, session: str) -> None:
         self._memory.leave(session)
-        self._remote.left(session)
+        self._remote.on_release(session)
 
     async def _until_idle(self, held: Held) -> bool:
         """Work on a session until nothing is left of it. Running turns go on while the store is unreachable."""
@@ -134,7 +134,7 @@ class SessionWork:
         taken = 0
         if not self._held.ending:
             # Answers of before are in the outbox before a turn begins: nothing that it shows may come above them.
-            taken = await self._outbox.take_up(held.session, held.lease.fence)
+            taken = await self._outbox.send_unfinished(held.session, held.lease.fence)
             # What was taken in before an order is in the lane before that is carried out: /stop is to find it.
             taken += await self._held.take_up(held, self._lanes.push)
         held.begun.update(order.id for order in orders)

@@ -42,7 +42,7 @@ class SessionMemory(Protocol):
         """Read what is stored of every session: this process owns all of them."""
         ...
 
-    async def take(self, session: str) -> None:
+    async def reload(self, session: str) -> None:
         """Read a session again: it may have changed elsewhere."""
         ...
 

@@ -82,6 +82,6 @@ ANSWERED = Statement(
 )
 
 
-def opened(session: str | None) -> BoundStatement:
+def select_open_work(session: str | None) -> BoundStatement:
     """Return the query for unfinished work, of all sessions or of one; `begun`: steps of it are recorded."""
     return OPEN() if session is None else OPEN_OF(of_session=session)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.files import replace_file
-from goclaw.common.core.supervise import see_through
+from goclaw.common.core.supervise import finish_despite_cancel
 from goclaw.common.health.resources import disk_error
 from goclaw.errors import StateError, ToolError
 
@@ -102,7 +102,7 @@ def image_type(data: bytes) -> str | None:
     return next((mime for mark, mime in _IMAGES if data.startswith(mark)), None)
 
 
-def is_kept(folder: Path, key: str) -> bool:
+def has_media(folder: Path, key: str) -> bool:
     """Whether the media `key` is below the folder of a store that another process may have open."""
     return _KEY.fullmatch(key) is not None and (folder / "media" / key).exists()
 
@@ -127,15 +127,15 @@ class Blobs:
         with _in_words(self._media):
             key = await asyncio.to_thread(self._put, data, mime)
         if self._shared is not None:
-            await self._shared.keep(key)
+            await self._shared.retain(key)
         return key
 
-    async def keep(self, key: str) -> bool:
+    async def retain(self, key: str) -> bool:
         """Keep media as if they were put now; False: there are none (any more)."""
-        if not await asyncio.to_thread(self._keep, key):
-            return await self._fetch(key) and await asyncio.to_thread(self._keep, key)
+        if not await asyncio.to_thread(self._retain, key):
+            return await self._fetch(key) and await asyncio.to_thread(self._retain, key)
         if self._shared is not None:
-            await self._shared.keep(key)
+            await self._shared.retain(key)
         return True
 
     async def get(self, key: str) -> bytes:
@@ -177,7 +177,9 @@ class Blobs:
 
         try:
             with _in_words(self._spills):
-                await see_through(create(), "beginning a long output")  # who is cut meanwhile leaves no file open
+                await finish_despite_cancel(
+                    create(), "beginning a long output"
+                )  # who is cut meanwhile leaves no file open
             yield Spill(spill_id, opened[0], bound)
             await asyncio.to_thread(opened[0].close)
             self._stamp(path)
@@ -239,7 +241,7 @@ class Blobs:
             self._stamp(path.with_suffix(".type"), path)
         return key
 
-    def _keep(self, key: str) -> bool:
+    def _retain(self, key: str) -> bool:
         path = self._media_path(key)
         with self._changing:
             if not path.exists():

@@ -248,7 +248,7 @@ class ChannelRows:
         given = {"name": name, "part": part, "new_message": message.decode()}
         return (await self._database.write(_REPLACE(**given), durable=True))[0].rowcount > 0
 
-    async def left(self, idle: float) -> Sequence[tuple[str, int]]:
+    async def list_idle(self, idle: float) -> Sequence[tuple[str, int]]:
         return [(str(row["name"]), int(row["chat"])) for row in await self._database.read(_LEFT(idle=idle))]
 
     async def note_preview(self, channel: str, session: str, key: str, message: int, *, instead_of: str = "") -> None:

@@ -24,7 +24,7 @@ from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.dialect import OnConflict
 from goclaw.errors import DiskError, DiskFault, StateError
 
@@ -77,7 +77,7 @@ class Statement:
         found = (each for each in iterate(self.clause) if isinstance(each, BindParameter) and not each.unique)
         return frozenset(each.key for each in found)
 
-    def compiled(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    def compile(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return its text and its fixed values; compiled at the first use, which keeps starts quick."""
         found = self._compiled.get(dialect.name)
         if found is None:
@@ -106,9 +106,9 @@ class BoundStatement:
     statement: Statement
     values: dict[str, Any]
 
-    def compiled(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    def compile(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return its text and all its values for a store."""
-        text, fixed = self.statement.compiled(dialect)
+        text, fixed = self.statement.compile(dialect)
         return text, fixed | self.values
 
 
@@ -250,13 +250,13 @@ class Database:
             group = [await self._waiting.get()]
             while len(group) < GROUP_SIZE and not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
-            await self._see_to(group)
+            await self._commit_and_report(group)
 
     @asynccontextmanager
     async def writing(self, clock: Clock) -> AsyncIterator[None]:
         """Commit what is written while the block runs, and what is left at its end."""
         # Without it every write would wait forever, so any error begins it anew.
-        writing = keep_running("the database's writer", self.commit_forever, clock)
+        writing = run_with_restarts("the database's writer", self.commit_forever, clock)
         async with background(writing, "database writer"):
             try:
                 yield
@@ -271,10 +271,10 @@ class Database:
         """
         raise NotImplementedError
 
-    async def keep_readable(self, trouble: DiskError) -> None:
+    async def save_readable(self, trouble: DiskError) -> None:
         """Save what can be saved when trouble begins."""
 
-    async def _see_to(self, group: Sequence[Transaction]) -> None:
+    async def _commit_and_report(self, group: Sequence[Transaction]) -> None:
         """Commit a group, and have the results of its transactions handed out."""
         outcomes: Sequence[Outcome] = [StateError("the database's writer failed") for _ in group]
         try:
@@ -284,10 +284,10 @@ class Database:
             outcomes = [DiskError(str(error), error.fault) for _ in group]
             await self._notice(error)
         finally:
-            self._settle(group, outcomes)
+            self._queue_outcomes(group, outcomes)
         self.written()
 
-    def _settle(self, group: Sequence[Transaction], outcomes: Sequence[Outcome]) -> None:
+    def _queue_outcomes(self, group: Sequence[Transaction], outcomes: Sequence[Outcome]) -> None:
         is_handing_out = bool(self._settled)
         self._settled.extend(zip(group, outcomes, strict=True))
         if not is_handing_out:
@@ -319,7 +319,7 @@ class Database:
             log.warning("the database can be written to again")
         else:
             log.error("%s", trouble)
-            await self.keep_readable(trouble)
+            await self.save_readable(trouble)
         for watch in self._watchers:
             watch(trouble)
 

@@ -29,8 +29,8 @@ class Exchange(Protocol):
         """The name of this process; another one at each start."""
         ...
 
-    def hear(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
-        """Have messages for this process or for everyone heard, in the order they were sent.
+    def subscribe(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+        """Call `heard` with the messages for this process or for everyone, in the order they were sent.
 
         Args:
             heard: called with each message. It must not wait.

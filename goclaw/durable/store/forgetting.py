@@ -219,10 +219,10 @@ class Forgetting:
         self._database = database
         self._settings = Settings(database)
         self._read: Sequence[str] | None = None
-        """The facts last read by `owed`: `owe` replaces these, and not facts added since."""
+        """The facts last read by `owed`: `replace_pending` replaces these, and not facts added since."""
 
     @property
-    def kept_elsewhere(self) -> str:
+    def describe_copies(self) -> str:
         """Where deleted words stay outside the store, in a sentence for people; empty: nowhere."""
         return self._database.kept_elsewhere
 
@@ -236,7 +236,7 @@ class Forgetting:
         """Return the sessions of the agents that worked for a session, however deep."""
         return [row[0] for row in await self._database.read(_AGENTS(of_session=session))]
 
-    async def unfinished(self, session: str) -> int:
+    async def count_open_work(self, session: str) -> int:
         """Return messages of the session that are not answered yet, and answers that have not reached their chat."""
         counts = [await self._database.read(each(of_session=session)) for each in (_OPEN, _UNSENT)]
         return sum(int(rows[0][0]) for rows in counts)
@@ -285,16 +285,16 @@ class Forgetting:
         )
         return done[1].rowcount
 
-    async def owed(self) -> PendingDeletion:
+    async def list_pending(self) -> PendingDeletion:
         """Return the work that is left."""
         rows = await self._database.read(_ALL_OWED())
         self._read = [row["name"] for row in rows]
         return reduce(operator.or_, (_OWED.from_json(row["value"]) for row in rows), PendingDeletion())
 
-    async def owe(self, owed: PendingDeletion, *others: BoundStatement) -> None:
-        """Replace what `owed` has returned, or would, together with other statements."""
+    async def replace_pending(self, owed: PendingDeletion, *others: BoundStatement) -> None:
+        """Replace what `list_pending` has returned, or would, together with other statements."""
         if self._read is None:
-            await self.owed()
+            await self.list_pending()
         settled, self._read = self._read or (), None
         await self._database.write(*others, *(_SETTLE(named=name) for name in settled), *self._owing(owed))
 
@@ -408,8 +408,8 @@ class Retention:
     async def empty_receipts(self, before: float) -> None:
         """Empty messages and answers that ended before a moment; their ids stay, so that none is processed twice."""
         sent = await self._database.read(_OLD_SENT(before=before))
-        owed = await self._forgetting.owed() | PendingDeletion(media_of(row[0] for row in sent))
-        await self._forgetting.owe(
+        owed = await self._forgetting.list_pending() | PendingDeletion(media_of(row[0] for row in sent))
+        await self._forgetting.replace_pending(
             owed, _OLD_INBOX(before=before), _OLD_PARTS(before=before), _OLD_ANSWERS(before=before)
         )
 

@@ -62,8 +62,8 @@ class Order:
 class Orders(Protocol):
     """Orders to the processes that work on sessions."""
 
-    async def give(self, session: str, name: str, body: str, seconds: float) -> str:
-        """Have the process that works on a session carry an order out, and return its reply.
+    async def request(self, session: str, name: str, body: str, seconds: float) -> str:
+        """Send an order to the process that works on a session, and return its reply.
 
         Where none works on it, one takes it. When that one dies before it has answered, the next one carries the order
         out, perhaps a second time; none does when `seconds` are over.
@@ -193,7 +193,7 @@ class LeaseStore(Ownership, Protocol):
     """Whether all processes see the same workspaces."""
 
     def wanted(self, session: str) -> BoundStatement:
-        """Return the statement that has a session worked on, for the transaction that brings it work."""
+        """Return the statement that requests an owner for a session, for the transaction that brings it work."""
         ...
 
     def wanted_if_idle(self, session: str) -> BoundStatement:
@@ -228,7 +228,7 @@ class LeaseStore(Ownership, Protocol):
         ...
 
     def take_no_more(self) -> None:
-        """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
+        """Leave further sessions to other processes; this one continues to own those that it has."""
         ...
 
     def is_sure_of(self, session: str, epoch: int | None = None) -> bool:

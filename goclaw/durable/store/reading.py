@@ -2,7 +2,7 @@
 
 `transcripts` has conversations as a model is shown them. The feed gives rows of all sessions together, in the order in
 which they were stored, after the last one that the reader has; the memory index keeps a copy. Its reader is notified by
-`stored`, and finds deleted rows by comparing where sessions begin.
+`wake`, and finds deleted rows by comparing where sessions begin.
 """
 
 import asyncio
@@ -253,7 +253,7 @@ class TranscriptFeed:
         """Return the next rows after `row`, a convenient number; none at the end."""
         rows = await self._database.read(_FEED_PAGE(after=row, rows=MANY_ROWS if many else FEED_ROWS))
         if not rows and self._database.is_shared and await self._database.read(_UNSETTLED(after=row)):
-            asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.stored)
+            asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.wake)
         size = MANY_SIZE if many else FEED_SIZE
         return [_feed_row(each) for each in _within(size, rows, lambda each: len(each["text"]))]
 
@@ -267,16 +267,16 @@ class TranscriptFeed:
         rows = await self._database.read(_EXTENTS())
         return {session: (first, last) for session, first, last in rows if first is not None}
 
-    async def said_at(self, row: int) -> float | None:
+    async def time_of(self, row: int) -> float | None:
         """Return the time of the row with this number; None: no such row."""
         found = await self._database.read(_AT(row=row))
         return found[0][0] if found else None
 
-    def stored(self) -> None:
+    def wake(self) -> None:
         """Wake the readers after a write; costs nothing."""
         self._news.set()
 
-    def deleted(self) -> None:
+    def on_deletion(self) -> None:
         """Wake the readers after a deletion that another gateway may have made; costs nothing."""
         self.deletions += 1
         self._news.set()

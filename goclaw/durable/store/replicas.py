@@ -62,8 +62,8 @@ class SharedVectors(Protocol):
         """
         ...
 
-    async def keep(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
-        """Keep vectors for the others: of each its session, the SHA-256 of its text, and itself.
+    async def store(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
+        """Store vectors for the others: of each its session, the SHA-256 of its text, and itself.
 
         Those of sessions that were forgotten meanwhile are dropped.
 

@@ -9,7 +9,7 @@ from goclaw.common.auth.audit_chain import Blanking
 class SharedMedia(Protocol):
     """Media in the database, in addition to those in the folder. All methods raise `DiskError` as `Database` does."""
 
-    async def keep(self, key: str) -> None:
+    async def retain(self, key: str) -> None:
         """Store media that the folder has, or renew their keep time."""
         ...
 
@@ -25,7 +25,7 @@ class SharedMedia(Protocol):
         """Remove media, but for those that any process has put since a moment."""
         ...
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Get all media that the folder lacks, and send those that the database lacks."""
         ...
 

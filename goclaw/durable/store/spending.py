@@ -135,7 +135,7 @@ class ReservationLedger(Protocol):
 
     async def of_person(self, person: str) -> Sequence[Reservation]: ...
 
-    def settled(self, reservation: str) -> Sequence[BoundStatement]: ...
+    def end_statements(self, reservation: str) -> Sequence[BoundStatement]: ...
 
     def forget(self, reservation: str) -> None:
         """Note that a reservation of this process is deleted."""
@@ -178,11 +178,11 @@ class Reservations:
             return await self.ledger.of_person(person)
         return [each for each in self.own.values() if each.person == person]
 
-    def settled(self, reservation: str) -> Sequence[BoundStatement]:
+    def end_statements(self, reservation: str) -> Sequence[BoundStatement]:
         """Return the statements that end a reservation, for the transaction that books its request."""
-        return self.ledger.settled(reservation) if self.ledger and reservation in self.own else ()
+        return self.ledger.end_statements(reservation) if self.ledger and reservation in self.own else ()
 
-    def done(self, reservation: str) -> None:
+    def on_end(self, reservation: str) -> None:
         """Note that a reservation has ended: that transaction is committed."""
         self.own.pop(reservation, None)
         if self.ledger:
@@ -259,7 +259,7 @@ class Spending:
             person=person,
         )
 
-    async def keep(self, *rows: BoundStatement) -> None:
+    async def store(self, *rows: BoundStatement) -> None:
         """Write rows that belong to no step of a turn: summaries and checkpoints."""
         await self._database.write(*rows)
 
@@ -287,7 +287,7 @@ class Spending:
         """Return sums per session since a moment, the dearest first; an empty key stands for forgotten sessions."""
         return [(row[0], Spent(*tuple(row)[1:])) for row in await self._database.read(_BY_SESSION(since=since))]
 
-    async def grouped(self, by: Grouping, since: float, own: str = "") -> Sequence[tuple[str, Spent]]:
+    async def group(self, by: Grouping, since: float, own: str = "") -> Sequence[tuple[str, Spent]]:
         """Return sums since a moment: days of UTC in their order, others with the dearest first.
 
         `own`: only of this session with its agents and programs; empty: of all.

@@ -112,7 +112,7 @@ def _rows(found: TableSum | None) -> int:
     return found.rows if found else 0
 
 
-def filled(sums: Mapping[str, TableSum]) -> Mapping[str, int]:
+def non_empty(sums: Mapping[str, TableSum]) -> Mapping[str, int]:
     """Return the rows of each table that has any, but for what every start writes (`daemon_facts`)."""
     return {name: each.rows for name, each in sums.items() if each.rows and name != "daemon_facts"}
 

@@ -63,11 +63,11 @@ class TaskRows:
         """Return the tasks of a person in a session, the oldest first."""
         return [dict(row) for row in await self._database.read(_OF(of_session=session, of_person=person))]
 
-    async def unreported(self) -> list[dict[str, Any]]:
+    async def list_pending_reports(self) -> list[dict[str, Any]]:
         """Return ended tasks of all people that were not reported to the model."""
         return [dict(row) for row in await self._database.read(_UNREPORTED())]
 
-    async def tell(self, task_ids: Sequence[str]) -> None:
+    async def record_reports(self, task_ids: Sequence[str]) -> None:
         """Record that their ends were reported to the model."""
         if task_ids:
             await self._database.write(*(_MARK_REPORTED(task=task_id) for task_id in task_ids))

@@ -458,7 +458,7 @@ class Transcripts:
         rows = await self._database.read(_ROWS_FROM(session=session, first=first, before=before))
         return summary, await asyncio.to_thread(messages_of, rows)
 
-    async def owed(self) -> list[tuple[str, StoredCompaction]]:
+    async def list_missing_summaries(self) -> list[tuple[str, StoredCompaction]]:
         """Return the sessions with a stub at the start of their context, and its compaction; the longest owed first."""
         return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
@@ -488,8 +488,8 @@ class Transcripts:
         """Keep a summary, unless the row that it ends at is gone."""
         await self._database.write(_COMPACTION(**_values(session, compaction)))
 
-    async def pay(self, session: str, compaction: StoredCompaction, *others: BoundStatement) -> bool:
-        """Keep a summary that was owed, together with other statements. False: it is owed no longer."""
+    async def replace_stub(self, session: str, compaction: StoredCompaction, *others: BoundStatement) -> bool:
+        """Replace a stub by its summary, together with other statements. False: the stub is gone."""
         done = await self._database.write(_PAID(**_values(session, compaction)), *others)
         return done[0].rowcount == 1
 

@@ -96,7 +96,7 @@ class Uploads:
         upload = await asyncio.to_thread(self._read, self._folder / upload_id)
         if upload is None or (upload.owner, upload.session) != (owner, session) or self._is_over(upload):
             return None
-        return upload if await self._blobs.keep(upload.blob) else None
+        return upload if await self._blobs.retain(upload.blob) else None
 
     def _demand_room(self, owner: str, size: int, known: list[Upload]) -> None:
         since = self._clock.now() - COUNTED_SECONDS

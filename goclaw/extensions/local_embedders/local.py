@@ -16,7 +16,7 @@ from pathlib import Path
 
 from goclaw.common.config.schema import Config, MemorySettings
 from goclaw.common.core.clock import Backoff, Clock
-from goclaw.common.core.supervise import background, ends_within, keep_running
+from goclaw.common.core.supervise import background, ends_within, run_with_restarts
 from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.extensions.local_embedders.local_runtime import (
@@ -31,7 +31,7 @@ from goclaw.extensions.local_embedders.local_runtime import (
     usual_model,
 )
 from goclaw.extensions.local_embedders.worker.protocol import Head
-from goclaw.memory.embedders.base import Embedder, EmbedderPart, prefixes, prepared
+from goclaw.memory.embedders.base import Embedder, EmbedderPart, prefixes, prepare
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class LocalEmbedder:
         if (wait := self._not_before - self._clock.monotonic()) > 0:
             raise EmbeddingError(f"{self._trouble}; trying again in {wait:.0f} s", retry_after=wait)
         number = next(self._numbers)
-        job = _Job(prepared(texts), query, asyncio.get_running_loop().create_future())
+        job = _Job(prepare(texts), query, asyncio.get_running_loop().create_future())
         self._jobs[number] = job
         self._changed.set()
         try:
@@ -302,7 +302,7 @@ async def open_local(
         check_reachable("the hub of models")
     embedder = LocalEmbedder(model, config.state_dir / "models", config.memory, clock, python)
     task = "the embedder on this machine"
-    async with background(keep_running(task, embedder.run, clock), task):
+    async with background(run_with_restarts(task, embedder.run, clock), task):
         yield embedder
 
 

@@ -15,7 +15,7 @@ from goclaw.extensions.notebook.cells import CellAction, CellChange, CellChanged
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.file_changes import Proposed, again_unless_approved, grounds_of, review_risk
 from goclaw.tools.builtin.listing import with_suggestion
-from goclaw.tools.builtin.text import MAX_BYTES, encoded
+from goclaw.tools.builtin.text import MAX_BYTES, encode
 from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -114,7 +114,7 @@ def _change(action: str, cell_id: str | None, number: int | None, source: str | 
         raise InvalidInput("give cell_id or cell_number, not both")
     if source is None and action != CellAction.DELETE:
         raise InvalidInput('field "new_source": expected string, got nothing')
-    encoded(source or "", "new_source")
+    encode(source or "", "new_source")
     wanted = cell_id if cell_id is not None else number
     return CellChange(CellAction(action), wanted, source or "", CellKind(kind) if kind else None)
 
@@ -131,7 +131,7 @@ def _apply(path: str, data: bytes, change: CellChange) -> CellChanged:
     from goclaw.extensions.notebook import notebooks  # its library takes a tenth of a second to load
 
     try:
-        return notebooks.changed(data, change)
+        return notebooks.apply(data, change)
     except ToolError as error:
         raise ToolError(f"{path}: {error}") from error
 

@@ -64,7 +64,7 @@ def _output(output: Any) -> str:
     return "\n".join(f"({kind}, {len(str(value)):,} characters)" for kind, value in data.items())
 
 
-def changed(data: bytes, change: CellChange) -> CellChanged:
+def apply(data: bytes, change: CellChange) -> CellChanged:
     """Return the notebook with one change made.
 
     Raises:

@@ -136,7 +136,7 @@ class Packed:
     sha256: str
 
 
-def packed(document: Mapping[str, Any]) -> Packed:
+def pack(document: Mapping[str, Any]) -> Packed:
     """Parse a document.
 
     Raises:
@@ -150,7 +150,7 @@ def packed(document: Mapping[str, Any]) -> Packed:
     return Packed(_read(raw), raw, hashlib.sha256(raw).hexdigest())
 
 
-def unpacked(raw: bytes, sha256: str) -> Entry:
+def unpack(raw: bytes, sha256: str) -> Entry:
     """Return the entry in a stored canonical form.
 
     Raises:
@@ -162,8 +162,8 @@ def unpacked(raw: bytes, sha256: str) -> Entry:
 
 
 def entry_of(document: Mapping[str, Any]) -> Entry:
-    """Return the entry in a document. Raises ValueError, as `packed` does."""
-    return packed(document).entry
+    """Return the entry in a document. Raises ValueError, as `pack` does."""
+    return pack(document).entry
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:

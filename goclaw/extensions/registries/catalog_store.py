@@ -23,8 +23,8 @@ from goclaw.extensions.registries.base import (
     Entry,
     EntryKind,
     Packed,
-    packed,
-    unpacked,
+    pack,
+    unpack,
     version_order,
 )
 from goclaw.extensions.registries.file import FILE as FILE  # importers of the store find it here
@@ -155,7 +155,7 @@ class CatalogStore:
             ForeignName: another user published this name first, of any kind and however capitalized.
             CatalogFull: other gateways would refuse a larger catalogue.
         """
-        read = packed(document)
+        read = pack(document)
         entry, new = read.entry, _new(read, CatalogRow(document, now))
         with self._file.writing() as connection:
             others = "SELECT 1 FROM owners WHERE name = ? COLLATE NOCASE AND owner != ?"
@@ -185,7 +185,7 @@ class CatalogStore:
                 raise ForeignName(f"{kind} {name} belongs to another publisher here")
             return _delete(connection, OWN, [(kind, name, version)])
 
-    def take(self, registry: str, listed: Sequence[CatalogRow], now: float, etag: str = "") -> TakenOver:
+    def replace_catalog(self, registry: str, listed: Sequence[CatalogRow], now: float, etag: str = "") -> TakenOver:
         """Store the whole catalogue of another registry: entries that are no longer listed are removed.
 
         Invalid entries, and versions with changed content, are left out; the stored version stays.
@@ -218,7 +218,7 @@ class CatalogStore:
             )
         return TakenOver(len(read), (*refused, *changed), tuple(changed))
 
-    def tried(self, registry: str, now: float, problem: str = "") -> None:
+    def record_try(self, registry: str, now: float, problem: str = "") -> None:
         """Record a fetch without a new catalogue: unchanged (no problem), or failed."""
         with self._file.writing() as connection:
             connection.execute(
@@ -257,7 +257,7 @@ class CatalogStore:
         with self._file.reading() as connection:
             return [_document(connection, line) if connection else None for line in lines]
 
-    def owned(self) -> set[tuple[str, str]]:
+    def list_own(self) -> set[tuple[str, str]]:
         """Return kind and name of every entry ever published in this gateway's own registry."""
         return {(row[0], row[1]) for row in self._rows("SELECT kind, name FROM owners")}
 
@@ -291,7 +291,7 @@ def _read(listed: Iterable[CatalogRow], refused: list[str]) -> Iterator[_New]:
     seen: set[Key] = set()
     for each in listed:
         try:
-            new = _new(packed(each.document), each)
+            new = _new(pack(each.document), each)
         except ValueError as error:
             refused.append(f"{str(each.document.get('name', '?'))[:100]!r}: {error}")
             continue
@@ -391,7 +391,7 @@ def _via(text: str) -> tuple[str, ...]:
 def _parse_rows(rows: Iterable[sqlite3.Row]) -> Iterator[StoredEntry]:
     for row in rows:
         try:
-            entry, document = unpacked(bytes(row["document"]), row["sha256"]), orjson.loads(row["document"])
+            entry, document = unpack(bytes(row["document"]), row["sha256"]), orjson.loads(row["document"])
         except (ValueError, TypeError) as error:
             # A corrupt bit on the disk, or stricter rules: the others are fine.
             log.warning("%s %s %s is not used: %s", row["kind"], row["name"], row["version"], error)

@@ -17,9 +17,9 @@ from goclaw.common.config.registries import RegistrySettings
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import remember
-from goclaw.common.net.client import KEY_REFUSED, MAX_ERROR, quoted_error, read_whole, wanted_pause
+from goclaw.common.net.client import KEY_REFUSED, MAX_ERROR, parse_retry_after, quoted_error, read_whole
 from goclaw.errors import ConfigError
-from goclaw.extensions.registries.base import MAX_BYTES, MAX_ENTRIES, EntryKind, RegistryError, packed
+from goclaw.extensions.registries.base import MAX_BYTES, MAX_ENTRIES, EntryKind, RegistryError, pack
 from goclaw.extensions.registries.pages import (
     MAX_PAGE,
     Entries,
@@ -103,7 +103,7 @@ class RegistryClient:
             if answer.status == HTTPStatus.NOT_MODIFIED and first and etag:
                 return None
             self._check_listing(answer)
-            page = await self._read(answer.body, wanted)
+            page = await self._parse_page(answer.body, wanted)
             tag = answer.etag if first else tag
             entries += page.entries
             refused += page.refused
@@ -120,12 +120,12 @@ class RegistryClient:
         """Fetch the first page only, to check that the registry works."""
         answer = await self._ask("GET", *self._page(""))
         self._check_listing(answer)
-        await self._read(answer.body, everything)
+        await self._parse_page(answer.body, everything)
 
     async def publish(self, document: Mapping[str, Any]) -> bool:
         """Publish a version in the registry; return whether it is new there."""
         try:
-            offered = await asyncio.to_thread(packed, document)
+            offered = await asyncio.to_thread(pack, document)
         except ValueError as error:
             raise RegistryError(f"nothing was published to the registry {self._name}: {error}") from None
         entry = offered.entry
@@ -155,7 +155,7 @@ class RegistryClient:
         path = "/".join(quote(part, safe="") for part in ("entries", kind, name, "versions", version))
         return URL(f"{self._base}/{path}", encoded=True)
 
-    async def _read(self, body: bytes, wanted: Wanted) -> RegistryPage:
+    async def _parse_page(self, body: bytes, wanted: Wanted) -> RegistryPage:
         try:
             return await asyncio.to_thread(read_public_page if self._settings.is_public else read_page, body, wanted)
         except ValueError as error:
@@ -229,7 +229,7 @@ class RegistryClient:
 
     async def _answer(self, response: aiohttp.ClientResponse) -> _Answer:
         if response.status in PASSING:
-            raise _Passing(f"does not answer now (HTTP {response.status})", wanted_pause(response.headers))
+            raise _Passing(f"does not answer now (HTTP {response.status})", parse_retry_after(response.headers))
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise RegistryError(
                 f"the registry {self._name} compresses its answers although GoClaw did not ask for that"

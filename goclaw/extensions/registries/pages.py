@@ -75,7 +75,7 @@ class Wrapped:
     latest: bool = False
     via: tuple[str, ...] = ()
 
-    def unwrapped(self) -> CatalogRow:
+    def unwrap(self) -> CatalogRow:
         """Return the same, parsed."""
         return CatalogRow(orjson.loads(self.document), self.published_at, self.latest, self.via)
 
@@ -102,7 +102,7 @@ class Entries(Sequence[CatalogRow]):
     def __getitem__(self, index: int | slice) -> "CatalogRow | Entries":
         if isinstance(index, slice):
             return Entries(self._wrapped[index])
-        return self._wrapped[index].unwrapped()
+        return self._wrapped[index].unwrap()
 
 
 @record
@@ -117,7 +117,7 @@ class RegistryPage:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def disable_collection() -> Iterator[None]:
     """Disable garbage collection while the block runs, in a thread: a collection holds up all threads for tens of
     milliseconds, and the many new objects of a catalogue cause many."""
     was_enabled = gc.isenabled()
@@ -129,7 +129,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@uncollected()
+@disable_collection()
 def read_page(body: bytes, wanted: Wanted) -> RegistryPage:
     """Parse a page of `GET /v1/entries`.
 
@@ -240,7 +240,7 @@ class _Unusable(ValueError):
     """An address or a package that needs input from a person."""
 
 
-@uncollected()
+@disable_collection()
 def read_public_page(body: bytes, wanted: Wanted) -> RegistryPage:
     """Parse a page of `GET /v0/servers`.
 

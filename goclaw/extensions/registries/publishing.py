@@ -20,8 +20,8 @@ from goclaw.common.config.exports import Publication
 from goclaw.common.config.schema import Config
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.records import record
-from goclaw.common.core.selection import SET, TAG, Toolsets, parsed
-from goclaw.common.core.supervise import keep_running
+from goclaw.common.core.selection import SET, TAG, Toolsets, parse
+from goclaw.common.core.supervise import run_with_restarts
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import StateError
 from goclaw.extensions.registries.base import EntryKind, RegistryError, ToolEntry, digest, entry_of
@@ -128,7 +128,7 @@ def _picks(sets: Toolsets, selection: Sequence[str], spec: ToolSpec, *, unknown:
 
 def _missing(selection: Sequence[str], known: Set[str]) -> list[str]:
     """Return tools that a set names but that do not exist: a server is down, a package was removed."""
-    names = [part for part in parsed(tuple(selection))[0] if not part.startswith((TAG, SET))]
+    names = [part for part in parse(tuple(selection))[0] if not part.startswith((TAG, SET))]
     return [name for name in names if name not in known and ALIASES.get(name) not in known]
 
 
@@ -203,26 +203,26 @@ class Publisher:
         """Publish until cancelled."""
         while True:
             before = dict(self.told)
-            await self.look()
+            await self.publish_new()
             if self.told != before:
                 await self._remember()
             await self.ports.clock.sleep(LOOK_SECONDS if self.ports.address() else ADDRESS_SECONDS)
 
-    async def look(self) -> None:
+    async def publish_new(self) -> None:
         """Publish documents that the registry does not have yet, unless it asked for a pause."""
         address = self.ports.address()
         if not address or self.ports.clock.monotonic() < self._again_at:
             return
         wanted = await asyncio.to_thread(offer, self.ports.config, self.registry, self.ports.specs(), address)
         problems = {place: (why, False) for place, why in wanted.problems.items()}
-        self._report_all(problems | await self._tell_all(self._due(wanted)))
+        self._report_all(problems | await self._publish_all(self._due(wanted)))
 
-    async def _tell_all(self, due: Sequence[OfferedDocument]) -> dict[str, tuple[str, bool]]:
+    async def _publish_all(self, due: Sequence[OfferedDocument]) -> dict[str, tuple[str, bool]]:
         """Publish these; return the faults: the place, the reason, and whether the refusal is final."""
         problems: dict[str, tuple[str, bool]] = {}
         for at, each in enumerate(due):
             try:
-                await self._tell(each)
+                await self._publish(each)
             except RegistryError as error:
                 pause = max(
                     self.ports.config.registries[self.registry].sync_interval, min(error.retry_after or 0, MAX_PAUSE)
@@ -245,7 +245,7 @@ class Publisher:
                 due.append(each)
         return due
 
-    async def _tell(self, each: OfferedDocument) -> None:
+    async def _publish(self, each: OfferedDocument) -> None:
         """Publish one document. Raises RegistryError."""
         fact = f"{self.registry}/{each.kind}/{each.name}"
         is_new = await self.client.publish(each.document)
@@ -289,7 +289,7 @@ async def publish(registries: Iterable[str], ports: PublishPorts, http: aiohttp.
     async with asyncio.TaskGroup() as group:
         for name in registries:
             client = RegistryClient(name, ports.config.registries[name], http, ports.clock)
-            work = keep_running(f"publishing to {name}", Publisher(name, client, told, ports).run, ports.clock)
+            work = run_with_restarts(f"publishing to {name}", Publisher(name, client, told, ports).run, ports.clock)
             group.create_task(work, name=f"publishing to {name}")
 
 

@@ -18,12 +18,12 @@ import orjson
 
 from goclaw.common.config.registries import FederationSettings, RegistrySettings
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import keep_running
+from goclaw.common.core.supervise import run_with_restarts
 from goclaw.errors import StateError
 from goclaw.extensions.registries.base import RegistryError
 from goclaw.extensions.registries.catalog_store import FILE, CatalogStore, TakenOver
 from goclaw.extensions.registries.client import RegistryCatalog, RegistryClient
-from goclaw.extensions.registries.pages import Wanted, uncollected
+from goclaw.extensions.registries.pages import Wanted, disable_collection
 from goclaw.tools.toolkit.registry_parts import SyncPart, Tell
 
 log = logging.getLogger(__name__)
@@ -55,10 +55,10 @@ async def sync(
     try:
         found = await RegistryClient(name, settings, http, clock).listing(etag, chooser(settings.federation))
     except RegistryError as error:
-        await asyncio.to_thread(store.tried, name, clock.now(), str(error))
+        await asyncio.to_thread(store.record_try, name, clock.now(), str(error))
         raise
     if found is None:
-        await asyncio.to_thread(store.tried, name, clock.now())
+        await asyncio.to_thread(store.record_try, name, clock.now())
         return TakenOver(len(await asyncio.to_thread(store.lines, name)))
     return await asyncio.to_thread(_take, store, name, found, own, clock.now(), mark)
 
@@ -66,11 +66,11 @@ async def sync(
 def chooser(federation: FederationSettings) -> Wanted:
     """Return a filter of names: those of `include`, where empty means all, without those of `exclude`."""
 
-    def wanted(name: str) -> bool:
+    def accepts(name: str) -> bool:
         included = not federation.include or any(fnmatchcase(name, pattern) for pattern in federation.include)
         return included and not any(fnmatchcase(name, pattern) for pattern in federation.exclude)
 
-    return wanted
+    return accepts
 
 
 def problem_of(taken: TakenOver) -> str:
@@ -82,7 +82,7 @@ def problem_of(taken: TakenOver) -> str:
     return f"{named}{f'; and {more} more' if more > 0 else ''}. What was fetched first stays in use"
 
 
-async def keep_synced(
+async def sync_forever(
     name: str,
     settings: RegistrySettings,
     store: CatalogStore,
@@ -106,7 +106,7 @@ async def keep_synced(
         await clock.sleep(pause)
 
 
-async def _keep_all(
+async def _sync_all(
     registries: Mapping[str, RegistrySettings],
     state: Path,
     *,
@@ -118,17 +118,17 @@ async def _keep_all(
     store = CatalogStore(state / FILE)
     async with asyncio.TaskGroup() as group:
         for name, settings in registries.items():
-            work = partial(keep_synced, name, settings, store, http=http, clock=clock, tell=tell)
-            group.create_task(keep_running(f"registry {name}", work, clock), name=f"registry {name}")
+            work = partial(sync_forever, name, settings, store, http=http, clock=clock, tell=tell)
+            group.create_task(run_with_restarts(f"registry {name}", work, clock), name=f"registry {name}")
 
 
-@uncollected()
+@disable_collection()
 def _take(store: CatalogStore, name: str, found: RegistryCatalog, own: str, now: float, mark: str) -> TakenOver:
     etag = mark + found.etag if found.etag and not found.refused else ""
-    taken = store.take(name, found.listed.without(own), now, etag)
+    taken = store.replace_catalog(name, found.listed.without(own), now, etag)
     taken = TakenOver(taken.entries, (*found.refused, *taken.refused), taken.changed)
     if problem := problem_of(taken):
-        store.tried(name, now, problem)
+        store.record_try(name, now, problem)
     return taken
 
 
@@ -146,4 +146,4 @@ def _log(name: str, taken: TakenOver) -> None:
         log.info("registry %s: left out: %d more", name, len(taken.refused) - MAX_LOGGED)
 
 
-SYNCING = SyncPart(_keep_all)
+SYNCING = SyncPart(_sync_all)

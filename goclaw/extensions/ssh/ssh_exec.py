@@ -19,8 +19,8 @@ from goclaw.common.config.tools import SshHost
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.approval.requests import Grounds
-from goclaw.tools.builtin.exec_run import MAX_COMMAND, Ran, shorten_line, take_output
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.exec_run import MAX_COMMAND, Ran, collect_output, shorten_line
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.execution.compression.shortening import Shorten
 from goclaw.tools.execution.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_off
@@ -144,7 +144,7 @@ async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten:
     what = SandboxCommand(argv, Path("/"), environment({}))
     async with AsyncExitStack() as stack:
         outside = await stack.enter_async_context(open_off())
-        return await take_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)
+        return await collect_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)
 
 
 def _host(name: str, ctx: ToolContext) -> SshHost:
@@ -160,7 +160,7 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
     """Return the whole command line of ssh. The model's text is its last word, after `--` and the host."""
     if "\0" in command:
         raise InvalidInput('field "command": expected text without NUL characters, got one')
-    if len(encoded(command, "command")) > MAX_COMMAND:
+    if len(encode(command, "command")) > MAX_COMMAND:
         raise InvalidInput(f'field "command": expected at most {MAX_COMMAND} bytes; copy a script there and run it')
     program = shutil.which("ssh", path=_PLACES)
     if program is None:

@@ -114,7 +114,7 @@ class AlertDesk:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._remind(), name="reminders of alerts")
             while True:
-                await self._read()
+                await self._load()
                 if due := [key for key in self._open if self._is_due(key)]:
                     # Beside the loop: a chat that cannot be reached for hours keeps nothing else back.
                     for work in await self._report(due, outbox, channels):
@@ -124,10 +124,10 @@ class AlertDesk:
                 await self._news.wait()
                 self._news.clear()
 
-    async def tell_once(
+    async def notify_once(
         self, text: str, fact: str, value: Any, outbox: Outbox, channels: Mapping[str, Channel]
     ) -> None:
-        """Tell an administrator something that is no fault; `fact` gets `value` in the transaction of the delivery.
+        """Notify an administrator of what is no fault; `fact` gets `value` in the transaction of the delivery.
 
         Where no administrator can be reached only watched sessions show it, and it is not repeated.
         """
@@ -141,7 +141,7 @@ class AlertDesk:
         log.info("no administrator could be told: %s", text)
         await self._facts.learn(fact, value)
 
-    async def _read(self) -> None:
+    async def _load(self) -> None:
         """Read the faults that this process and others have reported.
 
         Raises:
@@ -210,7 +210,7 @@ class AlertDesk:
             for statement in self._facts.exchanging(f"{FACT}:{key}", self._stored.get(key), states[key].stored)
         ]
         for delivery in asked[:1]:
-            outbox.expect(delivery.id)
+            outbox.report_failure_to_sender(delivery.id)
         before = {key: self._reported[key] for key in due if key in self._reported}
         self._reported |= states  # at once: it may end while the message is stored
         written = {key: state.stored for key, state in states.items()}
@@ -233,9 +233,9 @@ class AlertDesk:
     async def _promise(self, deliveries: Sequence[Delivery], claims: Sequence[BoundStatement], outbox: Outbox) -> None:
         if deliveries:
             first, *others = deliveries
-            promise = outbox.promise_of(others)
+            promise = outbox.prepare(others)
             await outbox.promise(first, *promise.rows, *claims)
-            outbox.begin(promise.started)
+            outbox.enqueue_progress(promise.started)
         else:
             await self._facts.commit(*claims)
 

@@ -38,7 +38,7 @@ from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
-from goclaw.conversation.questions.question_messages import chosen, fenced
+from goclaw.conversation.questions.question_messages import fenced, parse_choice
 from goclaw.conversation.schedules.overview import overview
 from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
@@ -145,7 +145,7 @@ class Gateway:
         try:
             return await self._owners.accept(inbound)
         except StateError as error:
-            await self.outage.refused(inbound, error)
+            await self.outage.on_refusal(inbound, error)
             raise
         finally:
             self._accepting -= 1
@@ -316,7 +316,7 @@ class Gateway:
             return
         await self.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
 
-    async def commanded(self, inbound: Inbound, text: str) -> str:
+    async def run_command(self, inbound: Inbound, text: str) -> str:
         """Run a command given by an agent, as the person whose message its turn answers; return its text.
 
         Raises:
@@ -387,9 +387,9 @@ class Gateway:
         overheard, now = self.ports.sessions.overheard, self.ports.clock.now()
         match inbound.beside:
             case None:
-                noted = await overheard.edited(inbound, now)
+                noted = await overheard.add_edit(inbound, now)
             case Beside("said", keep):
-                noted = await overheard.said(inbound, keep, now) or await overheard.edited(inbound, now)
+                noted = await overheard.add(inbound, keep, now) or await overheard.add_edit(inbound, now)
             case beside:
                 noted = await self._reaction(inbound, beside.on)
         return Acceptance(AcceptKind.NOTED if noted else AcceptKind.IGNORED)
@@ -400,7 +400,7 @@ class Gateway:
             session = delivery.session or inbound.session
             if delivery.text and self.ports.access.authorize(inbound.actor, "session.write", session).allowed:
                 mine = replace(inbound, session=session)
-                await self.ports.sessions.overheard.reacted(mine, on, delivery.text, self.ports.clock.now())
+                await self.ports.sessions.overheard.add_reaction(mine, on, delivery.text, self.ports.clock.now())
                 return True
         return False
 
@@ -413,10 +413,10 @@ class Gateway:
             return await self.answer(inbound, NO_FILE_ANSWERS)
         if inbound.forwarded:
             return await self.answer(inbound, NOT_FORWARDED)
-        answer = chosen(question, inbound.own_words, inbound.address.channel)
+        answer = parse_choice(question, inbound.own_words, inbound.address.channel)
         if isinstance(answer, Acceptance):
             return await self.answer(inbound, answer.text)
-        settled = self.journal.settled(inbound, self.ports.clock.now())
+        settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
         return await self.ports.questions.decide(inbound.actor, question.id, answer, settled)
 
     async def answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
@@ -424,7 +424,7 @@ class Gateway:
 
         `markdown`: the same for chats, where it differs.
         """
-        settled = self.journal.settled(inbound, self.ports.clock.now())
+        settled = self.journal.insert_without_turn(inbound, self.ports.clock.now())
         if inbound.address.channel == LOCAL:
             try:
                 await self.database.write(settled)

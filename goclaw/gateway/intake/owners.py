@@ -158,7 +158,7 @@ class SessionOwners:
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions of other processes' sessions that an actor may answer now."""
-        parked = await self.gateway.journal.parked()
+        parked = await self.gateway.journal.list_open_questions()
         elsewhere = [each for each in parked if self.sessions.elsewhere(each.session) is not None]
         return self.gateway.ports.questions.answerable_of(actor, elsewhere)
 
@@ -202,7 +202,7 @@ class SessionOwners:
         """Return the session that any process asks a question in; None: none is known."""
         if session := self.gateway.ports.questions.session_of(question) or self._asked.get(question):
             return session
-        parked = await self.gateway.journal.parked()
+        parked = await self.gateway.journal.list_open_questions()
         return next((each.session for each in parked if orjson.loads(each.question).get("id") == question), None)
 
     async def _apply_press(self, press: Press) -> Acceptance:

@@ -79,7 +79,7 @@ class Connections:
                 return
         self._open[connection] = self._waiting[connection] = caller
 
-    def left(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
         self._open.pop(connection, None)
         self._waiting.pop(connection, None)
@@ -121,7 +121,7 @@ class Connections:
 
     def _close(self, connection: Connection, why: str) -> None:
         log.debug("a connection was closed: %s", why)
-        self.left(connection)
+        self.forget(connection)
         if connection.transport:
             # Not `close`: that would wait until the caller has taken what is written.
             connection.transport.abort()

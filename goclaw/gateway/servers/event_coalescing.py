@@ -27,11 +27,11 @@ async def open_gathering(events: AsyncIterator[Numbered]) -> AsyncIterator[Async
     """
     waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MAX_WAITING)
     urgent = asyncio.Event()
-    async with background(_read(events, waiting, urgent), "gathering events"):
+    async with background(_enqueue_events(events, waiting, urgent), "gathering events"):
         yield _gather(waiting, urgent)
 
 
-async def _read(
+async def _enqueue_events(
     events: AsyncIterator[Numbered], waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event
 ) -> None:
     async for numbered in events:
@@ -47,7 +47,7 @@ async def _gather(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event
         batch = [await waiting.get()]
         while not waiting.empty():
             batch.append(waiting.get_nowait())
-        for numbered in joined(numbered for numbered in batch if numbered is not None):
+        for numbered in join(numbered for numbered in batch if numbered is not None):
             yield numbered
         if batch[-1] is None:
             return
@@ -59,7 +59,7 @@ async def _gather(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event
         urgent.clear()
 
 
-def joined(events: Iterable[Numbered]) -> Iterator[Numbered]:
+def join(events: Iterable[Numbered]) -> Iterator[Numbered]:
     """Join consecutive texts of the same kind and turn to one event."""
     held: TextStreamed | ThinkingStreamed | None = None
     number, at = 0, 0.0

@@ -104,7 +104,7 @@ def guarded(
     limits = ConnectionLimits(caps.connections, caps.per_caller, caps.for_probes)
     connections = Connections(limits, place.proxies)
     guard = _Guard(place, caps, [*rules, PathRule("", caps.body_bytes, refused)], connections)
-    application = web.Application(middlewares=[guard.look], client_max_size=caps.body_bytes)
+    application = web.Application(middlewares=[guard.check], client_max_size=caps.body_bytes)
     application[CONNECTIONS] = connections
     application[ENDING] = asyncio.Event()
     application.on_shutdown.append(_end)
@@ -128,7 +128,7 @@ class _Guard:
         self._rules = rules
 
     @web.middleware
-    async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
         probe = request.path in self._place.probes
         rule = next(rule for rule in self._rules if _concerns(rule, request))
@@ -174,12 +174,12 @@ class _Guard:
             yield
             return
 
-        def give_up() -> None:
+        def abort() -> None:
             if not request.content.is_eof():
                 request.content.set_exception(web.HTTPRequestTimeout())
 
         # The event loop's own time, which aiohttp uses for all connections.
-        timer = asyncio.get_running_loop().call_later(seconds, give_up)
+        timer = asyncio.get_running_loop().call_later(seconds, abort)
         try:
             yield
         finally:
@@ -207,7 +207,7 @@ class _Connection(web.RequestHandler):
         self._connections.came(self, str(peer[0]) if peer else "")
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._connections.left(self)
+        self._connections.forget(self)
         self.lost.set()
         super().connection_lost(exc)
 

@@ -124,7 +124,7 @@ class Programs:
         return self._access.session_for(actor, own_session(actor.key))
 
     @contextmanager
-    def counted(self, program: Program) -> Iterator[None]:
+    def count(self, program: Program) -> Iterator[None]:
         """Count a request of the program until the block ends. Raises NotAdmitted: 429, too many are at work."""
         if self._at_work[program.name] >= self._limits.at_once:
             words = f"{self._limits.at_once} requests with this token are already running"

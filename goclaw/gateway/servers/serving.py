@@ -69,7 +69,7 @@ from goclaw.common.core.wire import (
     ServerFrame,
     SessionsReply,
     Status,
-    happened,
+    event_frame,
 )
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.servers.event_coalescing import open_gathering
@@ -290,7 +290,7 @@ class Serving:
             last = history[-1].row if history else 0 if anew or following.goes_on else attach.after
             async with asyncio.TaskGroup() as tasks:
                 showing = tasks.create_task(self._show(visit, following.events, last))
-                looking = tasks.create_task(self._look_after(visit))
+                looking = tasks.create_task(self._watch_visit(visit))
                 self._followings[following] = showing
                 try:
                     await self._listen(visit, tasks)
@@ -317,7 +317,7 @@ class Serving:
                 sends.add(answering)
                 answering.add_done_callback(sends.discard)
 
-    async def _look_after(self, visit: _Visit) -> None:
+    async def _watch_visit(self, visit: _Visit) -> None:
         """Disconnect a silent client, too, when it may not stay."""
         while not await self._turned_away(visit):
             await self._clock.sleep(LOOK_SECONDS)
@@ -359,7 +359,7 @@ class Serving:
                     continue
                 if isinstance(event, MessageStored) and event.row <= last:
                     event = StreamRestarted(event.turn, event.session, "complete")
-                await _send(visit.connection, happened(event, number, round(at, 2)), visit.write)
+                await _send(visit.connection, event_frame(event, number, round(at, 2)), visit.write)
         await visit.connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
     async def _answer(self, visit: _Visit, frame: ClientFrame, sends: Sequence[asyncio.Task[None]]) -> None:
@@ -377,7 +377,7 @@ class Serving:
         match frame:
             case Send():
                 key = (actor.key, session, frame.id)
-                return Accepted(frame.id, await self._receipts.once(key, lambda: self._take(frame, session, actor)))
+                return Accepted(frame.id, await self._receipts.once(key, lambda: self._accept(frame, session, actor)))
             case Decide():
                 answer = await self._gateway.decide(actor, frame.question, frame.answer)
                 return Accepted(frame.id, replace(answer, kind=AcceptKind.REPLY))
@@ -395,11 +395,11 @@ class Serving:
                 return Refused("already attached; open another connection")
             case AskOlder():
                 older = replace(frame, limit=min(frame.limit, visit.visitor.rows))
-                return await self._read(older, self._gateway.session_for(actor, session))
+                return await self._answer_query(older, self._gateway.session_for(actor, session))
             case _:
-                return await self._read(frame, self._gateway.session_for(actor, session))
+                return await self._answer_query(frame, self._gateway.session_for(actor, session))
 
-    async def _read(self, frame: AskOlder | AskRows | AskOutline | AskArtifact, session: str) -> ServerFrame:
+    async def _answer_query(self, frame: AskOlder | AskRows | AskOutline | AskArtifact, session: str) -> ServerFrame:
         match frame:
             case AskOlder():
                 return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
@@ -410,7 +410,7 @@ class Serving:
             case AskArtifact():
                 return ArtifactFrame(frame.blob, *await self._gateway.artifact(session, frame.blob))
 
-    async def _take(self, frame: Send, session: str, actor: Actor) -> Acceptance:
+    async def _accept(self, frame: Send, session: str, actor: Actor) -> Acceptance:
         inbound = Inbound(
             id=f"socket:{frame.id}",
             actor=actor,
@@ -482,14 +482,14 @@ class IdempotencyCache:
         try:
             acceptance = await take()
         except BaseException as error:
-            self._give_up(key, error)
+            self._fail(key, error)
             raise
         self._given[key].set_result(acceptance)
         for old in [old for old, given in self._given.items() if given.done()][:-MAX_RECEIPTS]:
             del self._given[old]
         return acceptance
 
-    def _give_up(self, key: Hashable, error: BaseException) -> None:
+    def _fail(self, key: Hashable, error: BaseException) -> None:
         given = self._given.pop(key)
         if isinstance(error, Exception):
             given.set_exception(error)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.errors import StateError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def open_socket(
     """
     with bound_socket(path) as listening:
         serve = partial(_serve, listening, gateway, clock, greeting, link)
-        async with background(keep_running("terminals", serve, clock), "terminals"):
+        async with background(run_with_restarts("terminals", serve, clock), "terminals"):
             yield
 
 

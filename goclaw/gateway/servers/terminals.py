@@ -56,7 +56,7 @@ class ConnectionPlaces:
         self._open: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, token: str, address: str) -> Iterator[bool]:
+    def reserve(self, token: str, address: str) -> Iterator[bool]:
         """Yield whether there is room for one more connection, which is counted until the block ends."""
         bounds, both = self._bounds, (token, address)
         if (
@@ -105,7 +105,7 @@ class RemoteTerminals:
             return refusal.response()
         if not web.WebSocketResponse().can_prepare(request):
             return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
-        with self._places.taken(f"token {name}", f"address {address}") as has_room:
+        with self._places.reserve(f"token {name}", f"address {address}") as has_room:
             if not has_room or self._ended:
                 return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
             return await self._serve(request, name, token, address)

@@ -63,7 +63,7 @@ class EmbedderPart:
     """
 
 
-def quantised(vector: Sequence[float]) -> bytes:
+def quantise(vector: Sequence[float]) -> bytes:
     """Return bytes as `Embedder.embed` gives them; only the direction is kept. A vector of zeros stays one."""
     largest = max(map(abs, vector), default=0.0)
     if not largest:
@@ -118,7 +118,7 @@ def prefixes(model: str) -> Prefixes:
     return next((found for part, found in PREFIXES.items() if part in name), Prefixes())
 
 
-def prepared(texts: Sequence[str], before: str = "") -> list[str]:
+def prepare(texts: Sequence[str], before: str = "") -> list[str]:
     """Return the texts as they may be sent: cut, without half characters, and never empty."""
     return [
         before + (text[:MAX_CHARACTERS].encode("utf-8", "replace").decode() if text.strip() else BLANK)

@@ -21,10 +21,10 @@ from goclaw.common.config.servers import SERVERS, place_of
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import record
 from goclaw.common.net import open_client
-from goclaw.common.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
+from goclaw.common.net.client import KEY_REFUSED, PASSING, parse_retry_after, quoted_error, read_whole
 from goclaw.common.net.ollama import OllamaServer, PulledModel, ollama_url, probe
 from goclaw.errors import ConfigError, EmbeddingError
-from goclaw.memory.embedders.base import Embedder, EmbedderPart, in_batches, prefixes, prepared, quantised
+from goclaw.memory.embedders.base import Embedder, EmbedderPart, in_batches, prefixes, prepare, quantise
 
 BATCH_SECONDS = 120.0
 """Time limit for one batch: a server on a slow machine may have to load its model first."""
@@ -101,7 +101,7 @@ class EmbeddingServer:
             return EmbeddingError(f"{self.name} refused the key; {self.refused}")
         message = f"{self.name} answered HTTP {response.status}{quoted_error(body)}"
         if response.status in PASSING:
-            asked = wanted_pause(response.headers)
+            asked = parse_retry_after(response.headers)
             wait = PATIENCE if asked is None else min(asked, MAX_PATIENCE)
             return EmbeddingError(f"{message}; trying again in {wait:g} s", retry_after=wait)
         return EmbeddingError(f"{message}; {self.unknown}" if response.status == NOT_FOUND else message)
@@ -122,7 +122,7 @@ async def as_bytes(name: str, vectors: object, count: int) -> list[bytes]:
 def _as_bytes(vectors: object, count: int) -> list[bytes]:
     if not isinstance(vectors, Sequence) or len(vectors) != count:
         raise ValueError
-    found = [quantised(vector) for vector in vectors]
+    found = [quantise(vector) for vector in vectors]
     if count and (not found[0] or len({len(vector) for vector in found}) != 1):
         raise ValueError
     return found
@@ -152,7 +152,7 @@ class OllamaEmbedder:
         before = self._prefixes.query if query else self._prefixes.document
         found: list[bytes] = []
         for batch in in_batches(texts, OLLAMA_BATCH):
-            body = {"model": self._model, "input": prepared(batch, before), "truncate": True}
+            body = {"model": self._model, "input": prepare(batch, before), "truncate": True}
             answer = await self._server.ask(self._http, body)
             vectors = answer.get("embeddings") if isinstance(answer, dict) else None
             found += await as_bytes(self._server.name, vectors, len(batch))
@@ -160,11 +160,11 @@ class OllamaEmbedder:
 
     async def _check_approval(self) -> None:
         try:
-            await self.look()
+            await self.find_version()
         except ConfigError as error:
             raise EmbeddingError(str(error), retry_after=PATIENCE) from None  # it was there when we began
 
-    async def look(self) -> None:
+    async def find_version(self) -> None:
         """Find the version of the model.
 
         Raises:
@@ -205,7 +205,7 @@ async def open_ollama(spec: str, config: Config, clock: Clock) -> AsyncIterator[
     )
     async with open_client() as http:
         embedder = OllamaEmbedder(model, base_url, server, http, clock)
-        await embedder.look()
+        await embedder.find_version()
         yield embedder
 
 
@@ -242,7 +242,7 @@ class OpenAIEmbedder:
         before = self._prefixes.query if query else self._prefixes.document
         found: list[bytes] = []
         for batch in in_batches(texts, OPENAI_BATCH):
-            body = {"model": self._model, "input": prepared(batch, before)}
+            body = {"model": self._model, "input": prepare(batch, before)}
             vectors = _in_order(self._server.name, await self._server.ask(self._http, body))
             found += await as_bytes(self._server.name, vectors, len(batch))
         return found

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from goclaw.errors import EmbeddingError
-from goclaw.memory.embedders.base import quantised
+from goclaw.memory.embedders.base import quantise
 
 _WORD = re.compile(r"\w+")
 
@@ -54,4 +54,4 @@ class WordsEmbedder:
             # Of another name, a word has another direction: vectors of two models cannot be compared.
             digest = hashlib.sha256(f"{self._name} {meaning}".encode()).digest()
             vector[int.from_bytes(digest[:4], "big") % self._size] += 1.0
-        return quantised(vector)
+        return quantise(vector)

@@ -112,11 +112,11 @@ class IndexFile:
     async def drop_broken(self) -> None:
         """Remove the damaged file that was set aside: it contains words, too."""
 
-        def dropped() -> None:
+        def drop() -> None:
             with _in_words(self.generation):
                 _drop_broken(self._path)
 
-        await asyncio.get_running_loop().run_in_executor(self._writing, dropped)
+        await asyncio.get_running_loop().run_in_executor(self._writing, drop)
 
     async def rebuild(self, error: BrokenIndex) -> None:
         """Set aside the file with the error and continue with an empty one, unless that has been done.
@@ -134,16 +134,16 @@ class IndexFile:
     async def replace(self, path: Path) -> None:
         """Continue with another index file, which no connection has open, in place of this one."""
 
-        def replaced() -> None:
+        def replace_file() -> None:
             _discard_companions(self._path)
             path.replace(self._path)
 
-        await self._change_file(replaced)
+        await self._change_file(replace_file)
 
     async def _change_file(self, change: Callable[[], None], generation: int | None = None) -> None:
         """Run `change` to put another file in place; given a generation, only if that is still the current one."""
 
-        def changed() -> None:
+        def change_file() -> None:
             if generation not in (None, self.generation):
                 return
             with _in_words(self.generation):
@@ -156,7 +156,7 @@ class IndexFile:
         def without_readers() -> None:
             # Readers wait meanwhile, and then open the other file.
             self._close_reader()
-            self._writing.submit(changed).result()
+            self._writing.submit(change_file).result()
 
         await asyncio.get_running_loop().run_in_executor(self._reading, without_readers)
         self.written.set()
@@ -381,7 +381,7 @@ async def _copy_vectors(index: IndexFile, fresh: IndexFile) -> None:
         await fresh.write(partial(text_vectors.announce, name=model.name, spec=model.spec))
         after = b""
         while found := await _query(
-            index, partial(text_vectors.take, model=model.name, after=after, limit=COPIED_AT_ONCE)
+            index, partial(text_vectors.next_vectors, model=model.name, after=after, limit=COPIED_AT_ONCE)
         ):
             await fresh.write(partial(text_vectors.store, model=model.name, vectors=dict(found)))
             after = found[-1][0]

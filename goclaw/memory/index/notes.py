@@ -105,7 +105,7 @@ def touch(connection: sqlite3.Connection, workspace: str, found: Mapping[str, Fi
                 "UPDATE note_documents SET modified = ?, inode = ?, size = ? WHERE id = ?",
                 (version.modified, version.inode, version.size, number),
             )
-            _tell_time(connection, number, version.modified)
+            _set_time(connection, number, version.modified)
 
 
 def remove(connection: sqlite3.Connection, workspace: str, paths: Sequence[str]) -> Sequence[str]:
@@ -162,7 +162,7 @@ def _put(connection: sqlite3.Connection, workspace: str, document: IndexedNote, 
     behind = (place_of(number, end), places_of(number)[1])
     if end < len(document.passages) or _standing_any(connection, *behind):
         return False
-    _tell_time(connection, number, version.modified)
+    _set_time(connection, number, version.modified)
     connection.execute(_FINISH, (document.sha256, *places_of(number), number))
     return True
 
@@ -206,7 +206,7 @@ def _delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
     connection.executemany("DELETE FROM note_units WHERE first = ?", keys)
 
 
-def _tell_time(connection: sqlite3.Connection, number: int, modified: float) -> None:
+def _set_time(connection: sqlite3.Connection, number: int, modified: float) -> None:
     first, last = places_of(number)
     connection.execute(
         "UPDATE note_passages SET told = ? WHERE place BETWEEN ? AND ? AND told != ?", (modified, first, last, modified)

@@ -209,7 +209,7 @@ def _first(span: tuple[int, int]) -> int:
     return span[0]
 
 
-def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the ranges in order, those that touch joined."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(ranges):

@@ -19,8 +19,8 @@ from goclaw.common.core.records import record
 from goclaw.memory.base import Talk, TranscriptQuery
 from goclaw.memory.chunks import split_message
 from goclaw.memory.index import windows
-from goclaw.memory.index.schema import NEWEST_MARK, NO_PLACES, POSITION_BITS, Scope, merged, place_of, places_of
-from goclaw.memory.index.windows import IndexedConversation, Line, begun, conversation_of, line_of
+from goclaw.memory.index.schema import NEWEST_MARK, NO_PLACES, POSITION_BITS, Scope, merge, place_of, places_of
+from goclaw.memory.index.windows import IndexedConversation, Line, conversation_of, line_of, start
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 from goclaw.memory.ranking import REACH
 
@@ -72,7 +72,7 @@ def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow], *, newest: b
 
     `newest`: while a backlog is indexed, add them to the newest messages.
     """
-    known = newest_seen(connection) if newest else seen(connection)
+    known = newest_seen(connection) if newest else highest_row(connection)
     sessions: dict[str, list[IndexedRow]] = {}
     for said in rows:
         if said.row > known:
@@ -90,7 +90,7 @@ def session_of(name: str) -> str:
     return name.removesuffix(NEWEST_MARK)
 
 
-def begin_newest(connection: sqlite3.Connection, row: int, at: float) -> None:
+def index_newest(connection: sqlite3.Connection, row: int, at: float) -> None:
     """Index the messages after a row, of that time, before the backlog up to it."""
     facts = ((_NEWEST, str(row)), (_NEWEST_FROM, repr(at)))
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
@@ -118,7 +118,7 @@ def end_newest(connection: sqlite3.Connection) -> bool:
     return False
 
 
-def seen(connection: sqlite3.Connection) -> int:
+def highest_row(connection: sqlite3.Connection) -> int:
     """Return the highest indexed row."""
     return int(_fact(connection, _SEEN) or 0)
 
@@ -146,7 +146,7 @@ def talks(connection: sqlite3.Connection) -> list[Talk]:
     ]
 
 
-def begin_anew(connection: sqlite3.Connection) -> None:
+def restart(connection: sqlite3.Connection) -> None:
     """Index all rows once more, for another database's transcripts. The caller forgets the old ones."""
     connection.execute("DELETE FROM facts WHERE name IN (?, ?, ?, ?)", (_SEEN, _SEEN_AT, _NEWEST, _NEWEST_FROM))
 
@@ -183,7 +183,7 @@ def _forget(connection: sqlite3.Connection, session: str, before_row: int | None
     ).fetchone()
     _delete(connection, document, (many[0] if many else end + 1 if kept is None else kept) - 1)
     if many:
-        document.keep(connection)
+        document.save(connection)
         return True
     connection.execute(_SPEAKERS_OF_NOTHING)
     if before_row is None or document.last_row < before_row:
@@ -193,12 +193,12 @@ def _forget(connection: sqlite3.Connection, session: str, before_row: int | None
     document.first_row = before_row
     if kept is not None and not session.endswith(NEWEST_MARK):
         windows.mend(connection, document, kept)
-    document.keep(connection)
+    document.save(connection)
     return False
 
 
 def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow], *, windowed: bool) -> None:
-    document = conversation_of(connection, session) or begun(connection, session, rows[0].row, rows[0].at)
+    document = conversation_of(connection, session) or start(connection, session, rows[0].row, rows[0].at)
     lines: list[Line] = []
     for said in rows:
         if said.at < document.last_at:
@@ -211,7 +211,7 @@ def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow
         connection.execute("INSERT OR IGNORE INTO talk_senders VALUES (?, ?)", (document.id, sender))
     if lines and windowed:
         windows.grow(connection, document, lines)
-    document.keep(connection)
+    document.save(connection)
 
 
 def _write(connection: sqlite3.Connection, document: IndexedConversation, said: IndexedRow) -> Iterator[Line]:
@@ -292,12 +292,12 @@ def scope(connection: sqlite3.Connection, wanted: TranscriptQuery, deleted: Mapp
     since, until = (_midnight(wanted.since), _midnight(wanted.until, days=1))
     ranges: list[tuple[int, int]] = []
     passages = words = 0.0
-    known = seen(connection)
+    known = highest_row(connection)
     for session in dict.fromkeys(name for each in wanted.sessions for name in (each, each + NEWEST_MARK)):
         document = conversation_of(connection, session)
         if document is None or not document.passages:
             continue
-        there = list(_told_between(connection, document, since, until))
+        there = list(_places_between(connection, document, since, until))
         row = max(known + 1 if session.endswith(NEWEST_MARK) else 0, deleted.get(session_of(session), 0))
         begin = _first_from(connection, document, row or None)
         if row:
@@ -308,7 +308,7 @@ def scope(connection: sqlite3.Connection, wanted: TranscriptQuery, deleted: Mapp
         words += share * document.words
     if not ranges:
         return NO_PLACES
-    places = merged(ranges)
+    places = merge(ranges)
     only = None if not wanted.speaker else frozenset(_find_places(connection, wanted.speaker, places))
     but = frozenset(_of_turn(connection, wanted.but_turn)) if wanted.but_turn else frozenset[int]()
     return Scope(places, max(1, round(passages)), max(1, round(words)), only, but)
@@ -320,7 +320,7 @@ def _midnight(day: date | None, days: int = 0) -> float | None:
     return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() + days * _DAY
 
 
-def _told_between(
+def _places_between(
     connection: sqlite3.Connection, document: IndexedConversation, since: float | None, until: float | None
 ) -> Iterator[tuple[int, int]]:
     """Return the places of a conversation's messages from one moment on and before another."""
@@ -331,17 +331,17 @@ def _told_between(
             "SELECT place FROM talk_passages WHERE place BETWEEN ? AND ? AND told >= ? AND told < ?",
             (first, last, -math.inf if since is None else since, math.inf if until is None else until),
         )
-        yield from merged((place, place) for (place,) in rows)
+        yield from merge((place, place) for (place,) in rows)
         return
     if since is not None:
-        first = _first_told(connection, document, since)
+        first = _first_place(connection, document, since)
     if until is not None:
-        last = _first_told(connection, document, until) - 1
+        last = _first_place(connection, document, until) - 1
     if first <= last:
         yield first, min(last, places_of(document.id)[1])
 
 
-def _first_told(connection: sqlite3.Connection, document: IndexedConversation, at: float) -> int:
+def _first_place(connection: sqlite3.Connection, document: IndexedConversation, at: float) -> int:
     """Find, by bisection, the first place from which all messages have this time or a later one."""
     low, end = place_of(document.id, 0), place_of(document.id, document.next_position)
     high = end

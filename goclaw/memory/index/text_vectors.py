@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
 from goclaw.common.core.records import record
-from goclaw.memory.index.schema import NEWEST_MARK, POSITION_BITS, Corpus, merged
+from goclaw.memory.index.schema import NEWEST_MARK, POSITION_BITS, Corpus, merge
 
 CORPORA: Sequence[Corpus] = ("note", "talk")
 
@@ -182,7 +182,7 @@ def sweep(connection: sqlite3.Connection, after: bytes, limit: int) -> bytes | N
     return keys[-1] if len(keys) == limit else None
 
 
-def take(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+def next_vectors(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
     """Return the next vectors of a model after a SHA-256, with the SHA-256 of their texts: for another index file."""
     return connection.execute(
         "SELECT sha256, vector FROM vectors WHERE sha256 > ? AND model = (SELECT id FROM models WHERE name = ?)"
@@ -191,14 +191,14 @@ def take(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -
     ).fetchall()
 
 
-def touched(connection: sqlite3.Connection, corpus: Corpus, after: int) -> tuple[list[tuple[int, int]], int]:
+def list_touches(connection: sqlite3.Connection, corpus: Corpus, after: int) -> tuple[list[tuple[int, int]], int]:
     """Return places (first, last) of units with vectors added or removed since step `after`, and the last step."""
     rows = connection.execute(_TOUCHED.format(corpus=corpus), (after,)).fetchall()
-    return merged((first, last) for _, first, last in rows), rows[-1][0] if rows else after
+    return merge((first, last) for _, first, last in rows), rows[-1][0] if rows else after
 
 
 def last_touch(connection: sqlite3.Connection, corpus: Corpus) -> int:
-    """Return the step after which `touched` reports later changes."""
+    """Return the step after which `list_touches` reports later changes."""
     [(number,)] = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (f"{corpus}_touched",)
     )

@@ -48,7 +48,7 @@ class IndexedConversation:
     seam: Seam | None = None
     """Where that window begins."""
 
-    def keep(self, connection: sqlite3.Connection) -> None:
+    def save(self, connection: sqlite3.Connection) -> None:
         """Write the row back."""
         number, *changed, seam = astuple(self)
         connection.execute(_KEEP_DOCUMENT, (*changed, *(seam or _NO_SEAM), number))
@@ -66,7 +66,7 @@ def conversation_of(connection: sqlite3.Connection, session: str) -> IndexedConv
     return document
 
 
-def begun(connection: sqlite3.Connection, session: str, row: int, at: float) -> IndexedConversation:
+def start(connection: sqlite3.Connection, session: str, row: int, at: float) -> IndexedConversation:
     """Return a new row for an unknown session, with its first transcript row."""
     number = connection.execute(_NEW_DOCUMENT, (session, row, row, at)).lastrowid or 0
     return IndexedConversation(number, row, row, at)
@@ -105,7 +105,7 @@ def grow(connection: sqlite3.Connection, document: IndexedConversation, new: Seq
     grown = grow_windows([*before, *new], seam)
     windows = grown.full + grown.open
     if document.open_unit:
-        windows = _kept_open(connection, document, windows)
+        windows = _update_open(connection, document, windows)
     last = document.open_unit if document.open_unit and not windows else 0
     for window in windows:
         last = _add_unit(connection, window)
@@ -113,7 +113,7 @@ def grow(connection: sqlite3.Connection, document: IndexedConversation, new: Seq
     document.seam = grown.seam
 
 
-def _kept_open(connection: sqlite3.Connection, document: IndexedConversation, windows: list[Chunk]) -> list[Chunk]:
+def _update_open(connection: sqlite3.Connection, document: IndexedConversation, windows: list[Chunk]) -> list[Chunk]:
     """Delete the unit of the open window, unless it has not changed; return the windows that are new."""
     row = connection.execute("SELECT first, text FROM talk_units WHERE id = ?", (document.open_unit,)).fetchone()
     if windows and row == (windows[0].start, windows[0].text):

@@ -169,7 +169,7 @@ class DaemonConversations:
                 elsewhere = self._follow_elsewhere(self._feed, await self._feed.end(), seen, wanted)
                 await stack.enter_async_context(background(elsewhere, "conversations elsewhere for MCP clients"))
             await stack.enter_async_context(background(seen.follow(events), "conversations for MCP clients"))
-            await stack.enter_async_context(background(self._look(seen, standing), "status for MCP clients"))
+            await stack.enter_async_context(background(self._poll(seen, standing), "status for MCP clients"))
             yield seen.changes()
 
     async def _follow_elsewhere(
@@ -187,7 +187,7 @@ class DaemonConversations:
             except StateError as error:
                 log.debug("what others store cannot be read: %s", error)
 
-    async def _look(self, seen: "_Seen", before: object) -> None:
+    async def _poll(self, seen: "_Seen", before: object) -> None:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             now = self._standing()

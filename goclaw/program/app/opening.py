@@ -123,7 +123,7 @@ async def _open_ground(
     if files is not None:
         files.on_copy(users.refresh)
     feed = TranscriptFeed(database)
-    database.written, database.deleted = feed.stored, feed.deleted
+    database.written, database.deleted = feed.wake, feed.on_deletion
     access = Access(users, config)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
     registry = Registry([sources], access)
@@ -177,7 +177,7 @@ async def _open_engine(
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
     outage = _watch(foundation, channels)
-    engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.delayed, foundation.owned))
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.on_delay, foundation.owned))
     sessions = build_sessions(
         config,
         foundation.database,
@@ -206,7 +206,7 @@ async def _open_engine(
 def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses writes, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
-    foundation.database.on_trouble(outage.changed)
+    foundation.database.on_trouble(outage.on_trouble_change)
     if salvaged := foundation.database.salvaged:
         foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says what to do next")
     return outage

@@ -7,10 +7,10 @@ import asyncio
 import logging
 from functools import partial
 
-from goclaw.common.config.listening import hindrances, may_be_told, public_address
+from goclaw.common.config.listening import hindrances, may_publish_to, public_address
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
-from goclaw.common.core.supervise import keep_running
+from goclaw.common.core.supervise import run_with_restarts
 from goclaw.program.app.parts import App
 from goclaw.tools.toolkit.registry_parts import PublisherPart, PublishPorts, SyncPart
 from goclaw.tools.toolkit.sources import SETTLED_SECONDS
@@ -21,13 +21,13 @@ SYNC_AFTER_SECONDS = 1.0
 """Seconds after the start: no one waits for a catalogue, and earlier fetched ones are there already."""
 
 
-async def keep_published(app: App) -> None:
+async def publish_forever(app: App) -> None:
     """Update registries about published items, until cancelled. Without the MCP server it only reports why not."""
     config, clock = app.foundation.config, app.foundation.clock
     for place, why in hindrances(config):
         app.foundation.sources.report(place, why)
     named = {name for each in config.publications for name in each.settings.publish_to}
-    registries = sorted(name for name in named if may_be_told(config, name))
+    registries = sorted(name for name in named if may_publish_to(config, name))
     if not registries or not config.mcp.server.enabled:
         return
     await app.foundation.registry.ready()
@@ -41,7 +41,7 @@ async def keep_published(app: App) -> None:
         report=partial(_report, app),
         facts=app.sessions.ports.settings,
     )
-    await keep_running("publishing", partial(part.run, registries, ports, app.foundation.ports.http), clock)
+    await run_with_restarts("publishing", partial(part.run, registries, ports, app.foundation.ports.http), clock)
 
 
 def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
@@ -53,7 +53,7 @@ def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
         app.foundation.alerts.clear(f"publishing {what}")
 
 
-async def keep_registries(app: App) -> None:
+async def sync_registries(app: App) -> None:
     """Keep the catalogues of all registries in sync, until cancelled."""
     foundation = app.foundation
     await foundation.clock.sleep(SYNC_AFTER_SECONDS)
@@ -63,11 +63,11 @@ async def keep_registries(app: App) -> None:
         foundation.config.state_dir,
         http=foundation.ports.http,
         clock=foundation.clock,
-        tell=partial(_tell, app),
+        tell=partial(_report_problem, app),
     )
 
 
-def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
+def _report_problem(app: App, registry: str, problem: str, *, changed: bool) -> None:
     """Report a problem among the faults of tools, and to an admin where a registry changed published content."""
     app.foundation.sources.report(f"registries.{registry}", problem)
     if changed:

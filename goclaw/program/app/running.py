@@ -29,10 +29,10 @@ from goclaw.common.core import catalog
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Actor, Delivery, Notice
-from goclaw.common.core.messages import joined
+from goclaw.common.core.messages import join
 from goclaw.common.core.plugins import load, load_large, load_third_party, third_party
 from goclaw.common.core.redact import mask
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.common.health.samples import Samples
 from goclaw.common.workspace import PathCompleter
 from goclaw.conversation.schedules.configured import follow_configuration
@@ -52,7 +52,7 @@ from goclaw.gateway.servers.socket_file import open_socket
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.program.app.mcp_server import serve_mcp
 from goclaw.program.app.parts import App
-from goclaw.program.app.registries import keep_published, keep_registries
+from goclaw.program.app.registries import publish_forever, sync_registries
 from goclaw.program.app.session_memory import DaemonMemory
 from goclaw.program.app.shared_folders import prune_audits
 from goclaw.program.app.status import details, watch_faults
@@ -95,7 +95,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     nothing listens, no registry is asked and no schedule begins: for a command that opens the state for a moment.
     """
     foundation, lead = app.foundation, app.foundation.owned.ownership.lead
-    foundation.environment.tasks.on_end(partial(tell_of_end, foundation.bus, app.outbox))
+    foundation.environment.tasks.on_end(partial(notify_of_end, foundation.bus, app.outbox))
     schedules = app.sessions.schedules
     await follow_configuration(schedules, foundation.config.schedules)
     logins = open_logins(app)
@@ -117,7 +117,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     await _run_parts(stack, app, gateway, schedules)
     if not alone:
         # A run that began in the moment of a command would be cut off by its end.
-        due = keep_running("schedules", partial(lead, "schedules", schedules.scheduler.run), foundation.clock)
+        due = run_with_restarts("schedules", partial(lead, "schedules", schedules.scheduler.run), foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
         await _listen(stack, app, gateway, schedules, logins)
 
@@ -132,39 +132,39 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     async def once(work: Coroutine[Any, Any, None], name: str) -> None:
         await stack.enter_async_context(background(work, name))
 
-    async def keep(name: str, run: Callable[[], Awaitable[None]]) -> None:
-        await once(keep_running(name, run, clock), name)
+    async def supervise(name: str, run: Callable[[], Awaitable[None]]) -> None:
+        await once(run_with_restarts(name, run, clock), name)
 
     sweeps: Mapping[str, Callable[[], Awaitable[None]]] = {
         "owed summaries": sessions.summary_retries.run,
         "pruning": partial(_prune, app, schedules),
-        "looking whether the version is new": partial(_tell_of_version, app),
+        "looking whether the version is new": partial(_announce_version, app),
         "removing old media": sweep.run,
     }
 
-    await keep("alerts", partial(foundation.alerts.run, app.outbox, app.channels))
+    await supervise("alerts", partial(foundation.alerts.run, app.outbox, app.channels))
     for name, channel in app.channels.items():
-        await keep(name, partial(channel.run, gateway))
+        await supervise(name, partial(channel.run, gateway))
     await once(_tools(app), "loading tools")
     await once(app.models.resolve(), "looking for models")
-    await keep(SWEEPS, partial(foundation.owned.ownership.lead, SWEEPS, partial(_together, sweeps, clock)))
-    await keep("removing long outputs", partial(_remove_outputs, app))
-    await keep("written summaries", sessions.summary_retries.follow)
-    await keep("old audit logs", partial(prune_audits, app))
-    await keep("checkpoints", sessions.maintenance.run)
+    await supervise(SWEEPS, partial(foundation.owned.ownership.lead, SWEEPS, partial(_together, sweeps, clock)))
+    await supervise("removing long outputs", partial(_remove_outputs, app))
+    await supervise("written summaries", sessions.summary_retries.follow)
+    await supervise("old audit logs", partial(prune_audits, app))
+    await supervise("checkpoints", sessions.maintenance.run)
     if app.foundation.sources.files:
         foundation.users.looks.append(app.foundation.sources.files.glance)
-        await keep("loading plugin files", app.foundation.sources.files.run)
-    await keep("looking for stuck turns", app.stuck.run)
-    await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
-    await keep("looking for faults", partial(watch_faults, app))
+        await supervise("loading plugin files", app.foundation.sources.files.run)
+    await supervise("looking for stuck turns", app.stuck.run)
+    await supervise("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
+    await supervise("looking for faults", partial(watch_faults, app))
 
 
 async def _together(parts: Mapping[str, Callable[[], Awaitable[None]]], clock: Clock) -> None:
     """Run parts of one duty, each started again where it fails, until cancelled."""
     async with asyncio.TaskGroup() as group:
         for name, run in parts.items():
-            group.create_task(keep_running(name, run, clock), name=name)
+            group.create_task(run_with_restarts(name, run, clock), name=name)
 
 
 async def _listen(
@@ -192,11 +192,11 @@ async def _listen(
     if config.mcp.server.enabled:
         await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
     if config.registries:
-        await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
+        await stack.enter_async_context(background(sync_registries(app), "catalogues of registries"))
     if config.publications:
-        told = keep_running(
+        told = run_with_restarts(
             "publishing",
-            partial(foundation.owned.ownership.lead, "publishing", partial(keep_published, app)),
+            partial(foundation.owned.ownership.lead, "publishing", partial(publish_forever, app)),
             foundation.clock,
         )
         await stack.enter_async_context(background(told, "publishing"))
@@ -214,8 +214,8 @@ async def _tools(app: App) -> None:
         log.warning("%s", short)
 
 
-async def _tell_of_version(app: App) -> None:
-    """Tell an administrator once about the news of a version at its first run; about the very first one nothing."""
+async def _announce_version(app: App) -> None:
+    """Announce the news of a version to an administrator, at its first run; the very first version has none."""
     settings = app.sessions.ports.settings
     try:
         before = await settings.fact(VERSION_FACT)
@@ -228,7 +228,7 @@ async def _tell_of_version(app: App) -> None:
 
         text = await asyncio.to_thread(our_news, str(before))
         log.info("%s", text)
-        await app.foundation.alerts.tell_once(text, VERSION_FACT, __version__, app.outbox, app.channels)
+        await app.foundation.alerts.notify_once(text, VERSION_FACT, __version__, app.outbox, app.channels)
     except StateError as error:
         log.warning("it could not be noted which version runs: %s", error)
 
@@ -398,7 +398,7 @@ async def _remove_outputs(app: App) -> None:
 
 async def wind_down(app: App, gateway: Gateway) -> None:
     """Let turns and deliveries end for a while."""
-    app.engine.begin_no_more()
+    app.engine.wind_down()
     app.foundation.owned.begin_no_more()
     clock = app.foundation.clock
     began = clock.monotonic()
@@ -412,7 +412,7 @@ async def wind_down(app: App, gateway: Gateway) -> None:
         log.warning("%d deliveries are left for the next start", app.outbox.waiting())
 
 
-async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:
+async def notify_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:
     """Send the notice to where the task was started from; a delivery that the disk refuses is only logged."""
     label = mask(info.label).replace("`", "'")[:_MAX_LABEL]
     text = f"Background task {info.id} (`{label}`) {info.end}."
@@ -445,17 +445,17 @@ class LiveCommands(Mapping[str, Command]):
     def _of_prompts(self) -> dict[str, Command]:
         prompts = {prompt.name: prompt for prompt in reversed(self._sources.prompts())}
         return {
-            name: Command(name, prompt.summary, partial(_say, prompt), anywhere=True)
+            name: Command(name, prompt.summary, partial(_submit, prompt), anywhere=True)
             for name, prompt in prompts.items()
         }
 
 
-async def _say(prompt: LivePrompt, context: CommandContext) -> Reply:
+async def _submit(prompt: LivePrompt, context: CommandContext) -> Reply:
     """Submit the prompt's text as the message of a turn; the server's text in it is marked as foreign."""
     try:
         pieces = await prompt.say(context.arguments)
     except ToolError as error:
         return Reply(str(error))
-    text, foreign = joined(pieces)
+    text, foreign = join(pieces)
     await context.ports.engine.submit(replace(context.inbound, text=text, foreign=foreign))
     return Reply(turn=context.inbound.id)

@@ -32,7 +32,7 @@ def build_schedules(
         quiet,
         ports.clock,
     )
-    scheduler = Scheduler(rows, access, engine.submit, quiet, ports.clock, heartbeat.prepared)
+    scheduler = Scheduler(rows, access, engine.submit, quiet, ports.clock, heartbeat.prepare)
     return Schedules(
         rows,
         scheduler,
@@ -41,7 +41,7 @@ def build_schedules(
         partial(set_timezone, ports.config.users_path, writer=file_writer(ports.config)),
         ports.clock,
         ports.models,
-        lambda actor: [kind.name for kind in agents_for.listed(actor)],
+        lambda actor: [kind.name for kind in agents_for.list_for(actor)],
         ports.settings,
         heartbeat,
         quiet,

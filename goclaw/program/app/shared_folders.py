@@ -9,7 +9,7 @@ from goclaw.common.auth.audit import fact_of
 from goclaw.common.auth.workplaces import folders_of
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.database import StorePart
 from goclaw.durable.store.replicas import FolderProbe
 from goclaw.errors import StateError
@@ -36,7 +36,7 @@ async def compare_folders(foundation: Foundation) -> None:
         foundation.database, folders, foundation.clock
     )
     async with background(_ask_about_folders(foundation, probe), "asking about folders"):
-        await keep_running("answering about folders", probe.run, foundation.clock)
+        await run_with_restarts("answering about folders", probe.run, foundation.clock)
 
 
 async def _ask_about_folders(foundation: Foundation, probe: FolderProbe) -> None:

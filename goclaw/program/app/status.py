@@ -115,7 +115,7 @@ def _of_the_tools(app: App) -> dict[str, str]:
 
 def _of_the_database(app: App) -> dict[str, str]:
     """Return the lines about faults of the database; empty while all is well."""
-    database, delayed = app.foundation.database, app.engine.delayed()
+    database, delayed = app.foundation.database, app.engine.count_waiting_for_disk()
     if database.trouble:
         waiting = f"; {delayed} turns are waiting for it" if delayed else ""
         return {"Database": f"{database.trouble}{waiting}"}

@@ -33,7 +33,7 @@ def open_logins(app: App) -> WebLogins | None:
     return WebLogins(
         foundation.clock,
         foundation.environment.audit,
-        partial(_tell, foundation.bus),
+        partial(_announce, foundation.bus),
         app.sessions.ports.settings,
         gateway=foundation.owned.ownership.replica,
         news=foundation.owned.processes,
@@ -86,7 +86,7 @@ async def page_link(app: App, logins: WebLogins | None, user: str) -> str:
     return f"{logins.address}/#link={code}"
 
 
-def _tell(bus: Bus, request: LoginRequest) -> None:
+def _announce(bus: Bus, request: LoginRequest) -> None:
     """Show the owner, at every terminal, that a page asks to be let in."""
     text = f"A web page asks to sign in: {request}, code {request.code}. `/approve {request.code}` signs it in."
     bus.notice(text, code=request.code)

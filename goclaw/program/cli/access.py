@@ -15,7 +15,7 @@ from goclaw.common.auth.users import Users, login_name
 from goclaw.common.core.clock import RealClock
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.state_files import bring_up_to_date
 
@@ -44,7 +44,9 @@ def add(
     until = None if days is None else now + days * DAY
     secret = add_token(config.tokens_path, name, user, now, until, file_writer(config))
     print(secret)
-    say(f"created {name}, which acts as {user}. It is shown only once: save it in a file that only its user can read")
+    print_message(
+        f"created {name}, which acts as {user}. It is shown only once: save it in a file that only its user can read"
+    )
     of_http = config.http.api or config.http.clients or config.http.openai or config.http.web
     if not (of_http or config.mcp.server.enabled or "registry_server" in config.model_fields_set):
         ways = (
@@ -52,7 +54,9 @@ def add(
             "`http.web: true` (browsers), or "
             "`mcp.server.enabled: true` (MCP)"
         )
-        say(f"the token is of no use until you set {ways} and restart the daemon, or run `goclaw registry serve`")
+        print_message(
+            f"the token is of no use until you set {ways} and restart the daemon, or run `goclaw registry serve`"
+        )
 
 
 @token_app.command("list")

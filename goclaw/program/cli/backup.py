@@ -14,7 +14,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import CONTAINER_SECRETS
 from goclaw.common.core.clock import RealClock
 from goclaw.common.health.resources import amount
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.ops.backup.archive import (
     CONFIG,
@@ -54,7 +54,7 @@ def backup(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     made = back_up(load(context), file.expanduser().absolute(), RealClock(), workspace=workspace, secrets=secrets)
     for note in made.notes:
-        say(f"warning: not in the backup: {note}")
+        print_message(f"warning: not in the backup: {note}")
     without = ", ".join(made.manifest.config_without)
     left_out = [
         *([] if workspace else ["the workspace"]),
@@ -118,7 +118,7 @@ def restore_(
     wanted = RestoreSelection(settings=not keep_settings, workspace=workspace, outside=outside)
     done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
     for note in done.notes:
-        say(f"note: {note}")
+        print_message(f"note: {note}")
     show("\n".join([*_restored_lines(done), f"Start it with `{_start_command(state_dir)}`."]))
 
 

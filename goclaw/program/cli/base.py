@@ -35,7 +35,7 @@ class Options:
     debug: bool = False
 
 
-def say(line: str, priority: int = INFO) -> None:
+def print_message(line: str, priority: int = INFO) -> None:
     """Print one line on standard error, as every message of this program. The journal gets it with `priority`."""
     text = f"goclaw: {printable(mask(line))}"
     print(with_priority(text, priority) if is_journal(sys.stderr) else text, file=sys.stderr)
@@ -60,7 +60,7 @@ def report_crash(kind: type[BaseException], error: BaseException, trace: Traceba
     except (OSError, RuntimeError):
         details = "run it again with --debug for details"
     text = " ".join(str(error).split())
-    say(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}", ERROR)
+    print_message(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}", ERROR)
 
 
 def report(errors: Sequence[BaseException]) -> int:
@@ -68,7 +68,7 @@ def report(errors: Sequence[BaseException]) -> int:
     for error in errors:
         lines = error.problems if isinstance(error, ConfigError) else str(error).splitlines()
         for line in lines[:MAX_LINES]:
-            say(line, ERROR)
+            print_message(line, ERROR)
         if len(lines) > MAX_LINES:
-            say(f"… and {len(lines) - MAX_LINES} more", ERROR)
+            print_message(f"… and {len(lines) - MAX_LINES} more", ERROR)
     return BAD_CONFIGURATION if any(isinstance(error, ConfigError) for error in errors) else FAILED

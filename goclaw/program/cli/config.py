@@ -23,7 +23,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.files import shown_path
 from goclaw.common.workspace import SHARED
 from goclaw.llm.open import check_caching
-from goclaw.program.cli.base import say
+from goclaw.program.cli.base import print_message
 from goclaw.program.cli.options import command_group, load, spelling
 from goclaw.program.cli.rights import person_lines, rights_of
 from goclaw.program.ops.doctor import examine
@@ -40,9 +40,9 @@ def check(context: typer.Context) -> None:
     path = loaded.config.users_path
     users = Users.read(path).all()
     for warning in spelling(loaded, users):
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     for place, why in hindrances(loaded.config):
-        say(f"warning: {place}: {why}")
+        print_message(f"warning: {place}: {why}")
     print(f"{shown_path(loaded.path)}: fine" if loaded.path else "no configuration file; the defaults are in force")
     print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; no users are listed")
     rights = rights_of(loaded, users)
@@ -103,7 +103,7 @@ def doctor(
 
     The model is asked for one tool call, which may cost a little; --offline leaves that out.
     """
-    findings = asyncio.run(examine(load(context), say, offline=offline))
+    findings = asyncio.run(examine(load(context), print_message, offline=offline))
     if as_json:
         print(orjson.dumps([asdict(finding) for finding in findings]).decode())
     else:

@@ -8,7 +8,7 @@ import asyncio
 import gc
 from importlib import import_module
 
-from goclaw.channels.open import begin_channels
+from goclaw.channels.open import start_channels
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.state import awaits_commit, open_state
 from goclaw.common.core.container import daemon_command
@@ -35,7 +35,7 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried:
                 f"the upgrade to this version was undone in the meantime; {daemon_command('start')} starts the "
                 "previous version"
             )
-        async with begin_channels(loaded.config) as begun:
+        async with start_channels(loaded.config) as begun:
             # In a thread, so that what has begun goes on meanwhile.
             await asyncio.to_thread(import_serving)
             from goclaw.program.cli.serving import serve_with

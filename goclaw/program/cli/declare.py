@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from goclaw.common.core.files import shown_path
-from goclaw.program.cli.base import FAILED, say, show
+from goclaw.program.cli.base import FAILED, print_message, show
 from goclaw.program.cli.options import command_group, load
 
 app = command_group("Check a one-file plugin without a daemon.")
@@ -39,8 +39,8 @@ def check(
         ]
         show(orjson.dumps(listed).decode())
     for file, problem in () if json else found:
-        show(problem.shown(shown_path(file)))
+        show(problem.format(shown_path(file)))
     if found:
         raise typer.Exit(FAILED)
     if not json:
-        say(f"{len(files)} {'file' if len(files) == 1 else 'files'} checked, no faults")
+        print_message(f"{len(files)} {'file' if len(files) == 1 else 'files'} checked, no faults")

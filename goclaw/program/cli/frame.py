@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from goclaw import __version__
-from goclaw.program.cli.base import COMPLETING, FAILED, Options, say
+from goclaw.program.cli.base import COMPLETING, FAILED, Options, print_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "gateway": ("goclaw.program.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
@@ -142,7 +142,7 @@ def _usage(error: typer.TyperException) -> int:
         # The help of a group that was called without a command.
         print(text, file=sys.stderr)
     else:
-        say(f"{text} See `goclaw --help`.")
+        print_message(f"{text} See `goclaw --help`.")
     return error.exit_code
 
 

@@ -25,13 +25,13 @@ def run_gateway(given: Options) -> None:
     gc.disable()
     with undocumented(*MANUALS, but=READ), certificates_for_checks():
         from goclaw.common.config.state import awaits_commit
-        from goclaw.program.cli.loading import load_given
-        from goclaw.program.cli.process import started
+        from goclaw.program.cli.loading import load_for
+        from goclaw.program.cli.process import launch_record
 
-        loaded = load_given(given, restoring=True)
+        loaded = load_for(given, restoring=True)
         is_tried = awaits_commit(loaded.config)
         # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
         from goclaw.program.cli.daemon import serve
         from goclaw.program.cli.loop import run_daemon
 
-    run_daemon(serve(loaded, started(loaded, given), is_tried=is_tried))
+    run_daemon(serve(loaded, launch_record(loaded, given), is_tried=is_tried))

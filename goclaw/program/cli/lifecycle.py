@@ -18,7 +18,7 @@ from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command, is_main_program
 from goclaw.errors import StateError
 from goclaw.program.cli import process
-from goclaw.program.cli.base import Options, say, show
+from goclaw.program.cli.base import Options, print_message, show
 from goclaw.program.cli.gateway import run_gateway
 from goclaw.program.cli.loading import restore_plugins
 from goclaw.program.cli.options import command_group, load, options
@@ -45,12 +45,12 @@ def start(context: typer.Context) -> None:
     """
     loaded = load(context)
     if listens(loaded.config):
-        say(f"already running (pid {running_pid(loaded.config)})")
+        print_message(f"already running (pid {running_pid(loaded.config)})")
     else:
         bring_up(loaded, options(context))
-        say(f"running in the background (pid {running_pid(loaded.config)})")
+        print_message(f"running in the background (pid {running_pid(loaded.config)})")
     for line in what_stays(loaded.config):
-        say(line)
+        print_message(line)
 
 
 def bring_up(loaded: Loaded, given: Options) -> None:
@@ -111,9 +111,9 @@ def stop(context: typer.Context) -> None:
     pid = asyncio.run(process.stop(loaded.config))
     if pid is None and (manager := restarting_manager(loaded)):
         manager.control("stop", UNIT_NAME)
-        say("systemd was about to restart it; stopped")
+        print_message("systemd was about to restart it; stopped")
     else:
-        say(f"stopped (pid {pid})" if pid else "not running")
+        print_message(f"stopped (pid {pid})" if pid else "not running")
 
 
 def restarting_manager(loaded: Loaded) -> Manager | None:
@@ -141,7 +141,7 @@ def restart(context: typer.Context) -> None:
         _restart_service(manager, loaded, given)
     else:
         _restart_in_background(config, given)
-    say(f"{'' if pid else 'it was not running; now '}running in the background (pid {running_pid(config)})")
+    print_message(f"{'' if pid else 'it was not running; now '}running in the background (pid {running_pid(config)})")
 
 
 def _restart_service(manager: Manager, loaded: Loaded, given: Options) -> None:
@@ -180,7 +180,7 @@ def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
         )
     for name in before.missing if before else ():
         if name not in os.environ and name not in given.overrides:
-            say(
+            print_message(
                 f"warning: {name} was set when the daemon was started but is not set here; the daemon continues "
                 "without it"
             )
@@ -208,7 +208,7 @@ def status(
         if as_json:
             print(orjson.dumps({"running": False}).decode())
         else:
-            say(f"not running (state folder {config.state_dir}). Start it with `goclaw`.")
+            print_message(f"not running (state folder {config.state_dir}). Start it with `goclaw`.")
         raise typer.Exit(1)
     numbers = asyncio.run(_ask_status(config, session or f"tui:{login_name()}"))
     text = numbers.pop("text")

@@ -9,11 +9,11 @@ from goclaw.common.config.state import UPGRADE_JOURNAL, open_state
 from goclaw.common.core.clock import RealClock
 from goclaw.common.core.plugin_folder import read_record
 from goclaw.errors import StateError
-from goclaw.program.cli.base import Options, say
+from goclaw.program.cli.base import Options, print_message
 from goclaw.program.ops.backup import swap
 
 
-def load_given(given: Options, *, packages: bool = True, restoring: bool = False) -> Loaded:
+def load_for(given: Options, *, packages: bool = True, restoring: bool = False) -> Loaded:
     """Load the configuration for this command line; warnings go to standard error. An interrupted restore is finished,
     and an interrupted upgrade finished or undone.
 
@@ -34,7 +34,7 @@ def load_given(given: Options, *, packages: bool = True, restoring: bool = False
     if restoring and restore_plugins(loaded.config):
         loaded = load_config(given.config, overrides=given.overrides, packages=packages)
     for warning in (*loaded.warnings, *(f"{what}: {why}" for what, why in loaded.packaged.faults.items())):
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     return loaded
 
 
@@ -47,13 +47,13 @@ def restore_plugins(config: Config) -> bool:
         return False
     from goclaw.program.ops.plugins.installing import RESTORE_SECONDS, open_plugins
 
-    say("restoring plugins: they were installed for other packages or another Python, or failed before")
+    print_message("restoring plugins: they were installed for other packages or another Python, or failed before")
     try:
-        with open_plugins(config.state_dir, say, RESTORE_SECONDS) as plugins:
+        with open_plugins(config.state_dir, print_message, RESTORE_SECONDS) as plugins:
             if plugins.record.is_due(RealClock().now()):  # another start may have done it meanwhile
                 plugins.restore()
     except StateError as error:
-        say(f"continuing without plugins: {error}")
+        print_message(f"continuing without plugins: {error}")
         return False
     return True
 
@@ -65,7 +65,7 @@ def _finish_restore(config: Config) -> None:
         except OSError as error:
             words = f"{error.filename}: {error.strerror}"
             raise StateError(f"an interrupted restore cannot be finished: {words}. Fix that and try again") from error
-    say("finished an interrupted restore")
+    print_message("finished an interrupted restore")
 
 
 def _end_upgrade(config: Config) -> None:
@@ -74,7 +74,7 @@ def _end_upgrade(config: Config) -> None:
     recovered = recover(config)
     if recovered is None:
         return
-    say(recovered.sentence)
+    print_message(recovered.sentence)
     if recovered.must_restart:
         # This process has the code of the version that was undone. The same path leads to the other one by now.
         os.execv(sys.executable, [sys.executable, "-P", "-m", "goclaw", *sys.argv[1:]])  # noqa: S606  # no shell

@@ -18,15 +18,15 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from goclaw.clients.tui.log_tail import shown
+from goclaw.clients.tui.log_tail import format_record
 from goclaw.common.auth.audit import audit_path, fact_of, head_of, read_audit
 from goclaw.common.auth.audit_chain import BLANKED, Head
 from goclaw.common.auth.audit_verify import Verified, verify_audit
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import RealClock
-from goclaw.common.health.log_reading import LogLevel, Wanted, last_lines, record_of, wanted_lines
+from goclaw.common.health.log_reading import LogLevel, Wanted, last_lines, line_filter, record_of
 from goclaw.durable.store.open import postgres, stored_fact
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 
 logs_app = command_group()
@@ -50,7 +50,7 @@ def logs(
     ] = LogLevel.DEBUG,
 ) -> None:
     """Show the daemon's log. A terminal gets lines to read, a pipe the JSON of the file."""
-    wanted = wanted_lines(turn.removeprefix("#"), session, level)
+    wanted = line_filter(turn.removeprefix("#"), session, level)
     show_log(load(context, packages=False).config, wanted, lines, follow=follow)
 
 
@@ -62,7 +62,7 @@ def show_log(config: Config, wanted: Wanted, lines: int, *, follow: bool) -> Non
     """
     path = config.state_dir / "logs" / "goclaw.log"
     if not path.exists():
-        say(f"{path}: there is no log yet")
+        print_message(f"{path}: there is no log yet")
         raise typer.Exit(1)
     with closing(_Log(path)) as log:
         found = last_lines(path, log.new(), lines, wanted)
@@ -70,7 +70,7 @@ def show_log(config: Config, wanted: Wanted, lines: int, *, follow: bool) -> Non
         if follow:
             _follow(log, wanted)
         elif not found and lines:
-            say(f"no matching lines in {path}")
+            print_message(f"no matching lines in {path}")
 
 
 class _Log:
@@ -108,7 +108,7 @@ def _print(lines: list[bytes]) -> None:
 
 
 def _log_line(record: dict[str, Any]) -> str:
-    line = shown(record)
+    line = format_record(record)
     parts = (_day(record.get("timestamp")), line.time, f"{line.level:<8}", line.text, f" {line.details}")
     text = " ".join(parts).rstrip()
     return "\n    ".join([text, *line.trace.splitlines()])
@@ -159,7 +159,7 @@ def audit(
     path = audit_path(config)
     since = RealClock().now() - hours * 3600 if hours else 0.0
 
-    def wanted(entry: Mapping[str, Any]) -> bool:
+    def accepts(entry: Mapping[str, Any]) -> bool:
         return (
             actor in ("", entry.get("actor"))
             and action in ("", entry.get("action"))
@@ -171,11 +171,11 @@ def audit(
 
     with _audits(config) as (_, others):
         entries = merge(*(read_audit(each) for each in (path, *others.values())), key=_when)
-        found = deque(filter(wanted, entries), maxlen=lines)
+        found = deque(filter(accepts, entries), maxlen=lines)
     for entry in found:
         show(_audit_line(entry) if sys.stdout.isatty() else orjson.dumps(entry).decode())
     if not found:
-        say(f"no matching lines in {path}")
+        print_message(f"no matching lines in {path}")
 
 
 @audit_app.command()
@@ -208,7 +208,7 @@ def _is_whole(config: Config, path: Path, chain: str) -> bool:
     try:
         found = verify_audit(path, known)
     except OSError as error:
-        say(f"{path}: {error.strerror}")
+        print_message(f"{path}: {error.strerror}")
         raise typer.Exit(1) from None
     for finding in found.findings[:MAX_FINDINGS]:
         show(f"{finding.place}: {finding.text}")

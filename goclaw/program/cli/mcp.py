@@ -26,7 +26,7 @@ from goclaw.common.core.events import AGENT_MARK, Actor, Outline, SessionInfo, T
 from goclaw.errors import ConfigError, GoclawError, ToolError
 from goclaw.gateway.servers.mcp.backend import ENTRY, Changed, McpBackend
 from goclaw.gateway.servers.mcp.uris import STATUS, transcript_uri
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens
 from goclaw.program.cli.tool import open_toolbox
@@ -49,13 +49,13 @@ class _Looked:
     seen: dict[str, ValidatedTools] = field(default_factory=dict)
     listings: dict[str, Listing] = field(default_factory=dict)
 
-    async def listed(self, server: ServerState, listing: Listing) -> None:
+    async def add_listing(self, server: ServerState, listing: Listing) -> None:
         self.listings[server.name] = listing
         self.seen[server.name] = await asyncio.to_thread(
             validated_tools, server.name, server.settings, listing.tools, server.pinned_by
         )
 
-    def changed(self, name: str) -> list[tuple[Definition, tuple[str, ...]]]:
+    def list_changes(self, name: str) -> list[tuple[Definition, tuple[str, ...]]]:
         """Return tools of a server that differ from the approved ones, with the differences."""
         found = [
             (each.definition, self.servers.known.changes(name, each.definition))
@@ -79,7 +79,7 @@ def approve(
     asyncio.run(_approve(load(context).config, server, tools or [], yes=yes))
 
 
-async def _look(config: Config, names: Sequence[str]) -> _Looked:
+async def _probe(config: Config, names: Sequence[str]) -> _Looked:
     clock = RealClock()
     wanted = {name: settings for name, settings in config.mcp.servers.items() if not names or name in names}
     found = {name: each for name, each in (await finders(config, clock)).items() if not names or name in names}
@@ -90,7 +90,7 @@ async def _look(config: Config, names: Sequence[str]) -> _Looked:
         )
     environment = LinkEnvironment(clock, Path(config.state_dir), config.workspace_path)
     looked = _Looked(McpServers(wanted, environment, lambda what, fault: None, found))
-    async with open_servers(looked.servers, looked.listed):
+    async with open_servers(looked.servers, looked.add_listing):
         await looked.servers.settled(SERVER_SECONDS)
         for server in looked.servers.servers.values():
             show(f"{server.name}  {server.state}")
@@ -101,7 +101,7 @@ async def _look(config: Config, names: Sequence[str]) -> _Looked:
 def _show_tools(name: str, looked: _Looked) -> None:
     if name not in looked.seen:
         return
-    changed = {definition.name for definition, _ in looked.changed(name)}
+    changed = {definition.name for definition, _ in looked.list_changes(name)}
     for each in looked.seen[name].offered:
         mark = "  CHANGED since its approval" if each.definition.name in changed else ""
         show(f"  {each.name}  ({each.definition.annotations.risk} risk){mark}")
@@ -114,19 +114,21 @@ def _show_tools(name: str, looked: _Looked) -> None:
 
 async def _list(config: Config) -> None:
     if not config.mcp_servers:
-        say("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
-    await _look(config, ())
+        print_message("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
+    await _probe(config, ())
 
 
 async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bool) -> None:
-    looked = await _look(config, (server,))
+    looked = await _probe(config, (server,))
     if server not in looked.seen:
         raise ToolError(f"nothing approved: {server} did not list its tools (see above)")
     changed = [
-        (definition, lines) for definition, lines in looked.changed(server) if not tools or definition.name in tools
+        (definition, lines)
+        for definition, lines in looked.list_changes(server)
+        if not tools or definition.name in tools
     ]
     if not changed:
-        say(f"nothing approved: no tool of {server} has changed since its approval")
+        print_message(f"nothing approved: no tool of {server} has changed since its approval")
         return
     for definition, lines in changed:
         show(f"\n{definition.name}:")
@@ -140,7 +142,7 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
             raise ConfigError(f"nothing approved: {FILE} in the state folder cannot be read; fix or remove it")
         for definition, _ in changed:
             audit.record(AuditEntry("mcp_tool.approve", full_name(server, definition.name), owner, result="ok"))
-    say(f"approved {len(changed)} definition(s) of {server}; a running daemon notices at its next check")
+    print_message(f"approved {len(changed)} definition(s) of {server}; a running daemon notices at its next check")
 
 
 app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
@@ -239,7 +241,7 @@ class LocalConversations:
         before = None
         while True:
             await self._clock.sleep(POLL_SECONDS)
-            now = await self._look() if wanted() else None
+            now = await self._snapshot() if wanted() else None
             if before is None or now is None:
                 before = now
                 continue
@@ -250,7 +252,7 @@ class LocalConversations:
                     yield Changed(uri, "updated" if uri in before else "created")
             before = now
 
-    async def _look(self) -> dict[str, object]:
+    async def _snapshot(self) -> dict[str, object]:
         """Return a comparable state per URI. Without a daemon only its status can change."""
         if not await asyncio.to_thread(listens, self._config):
             return {STATUS: False}

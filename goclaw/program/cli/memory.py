@@ -12,8 +12,8 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.redact import mask
 from goclaw.common.core.wire import AskMemory, MemoryFrame
 from goclaw.memory.dates import moment
-from goclaw.memory.memory_queries import quoted
-from goclaw.program.cli.base import say, show
+from goclaw.memory.memory_queries import quote_lines
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens_soon
 
@@ -47,13 +47,13 @@ def search(
     show(f"mode: {found['mode']}")
     for hit in found["notes"]:
         show(f"\n{mask(hit['path'])}:{hit['start']}-{hit['end']}  score {hit['score']['score']:.2f}{_weak(hit)}")
-        show("\n".join(line for line in (mask(hit["heading"]), quoted(mask(hit["text"]))) if line))
+        show("\n".join(line for line in (mask(hit["heading"]), quote_lines(mask(hit["text"]))) if line))
     for quote in found["conversations"]:
         show(f"\n{mask(quote['session'])}  score {quote['score']['score']:.2f}{_weak(quote)}")
         for line in quote["lines"]:
-            show(f"#{line['row']} {_when(line['at'])} {mask(line['speaker'])}: {quoted(mask(line['text']))}")
+            show(f"#{line['row']} {_when(line['at'])} {mask(line['speaker'])}: {quote_lines(mask(line['text']))}")
     if "left_out" in found:
-        say(found["left_out"])
+        print_message(found["left_out"])
     if not found["notes"] and not found["conversations"]:
         show("no results; try other or fewer words")
 
@@ -73,16 +73,16 @@ def list_(context: typer.Context, user: User = "", as_json: AsJson = False) -> N
 @app.command()
 def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Print how memory stands: what is searched, how, and which vectors are missing."""
-    _tell(asyncio.run(_ask(load(context).config, AskMemory("status"))), as_json=as_json)
+    _print(asyncio.run(_ask(load(context).config, AskMemory("status"))), as_json=as_json)
 
 
 @app.command()
 def reindex(context: typer.Context, as_json: AsJson = False) -> None:
     """Make the index anew, from the files and the conversations; a daemon does it in the background."""
-    _tell(asyncio.run(_ask(load(context).config, AskMemory("reindex"))), as_json=as_json)
+    _print(asyncio.run(_ask(load(context).config, AskMemory("reindex"))), as_json=as_json)
 
 
-def _tell(standing: dict[str, Any], *, as_json: bool) -> None:
+def _print(standing: dict[str, Any], *, as_json: bool) -> None:
     lines = standing.pop("lines")
     if as_json:
         _print_json(standing)
@@ -95,9 +95,9 @@ async def _ask(config: Config, question: AskMemory) -> dict[str, Any]:
     if await listens_soon(config):
         async with attach(config.socket_path, f"tui:{login_name()}", limit=0) as client:
             return (await client.answer(question, MemoryFrame)).answer
-    from goclaw.program.cli.offline import answered  # with a daemon none of it is needed
+    from goclaw.program.cli.offline import answer  # with a daemon none of it is needed
 
-    return await answered(config, question)
+    return await answer(config, question)
 
 
 def _weak(found: dict[str, Any]) -> str:
@@ -109,6 +109,6 @@ def _when(at: float) -> str:
 
 
 def _print_json(value: Any) -> None:
-    from goclaw.program.cli.transcript_formats import masked  # the formats for people parse Markdown
+    from goclaw.program.cli.transcript_formats import mask_json  # the formats for people parse Markdown
 
-    print(orjson.dumps(masked(orjson.loads(orjson.dumps(value))), option=orjson.OPT_INDENT_2).decode())
+    print(orjson.dumps(mask_json(orjson.loads(orjson.dumps(value))), option=orjson.OPT_INDENT_2).decode())

@@ -29,9 +29,9 @@ from goclaw.llm.base import Loading, ModelPorts
 from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default, reads_text_calls
 from goclaw.llm.probes import LISTING, TRIAL_OUTPUT, TRIAL_SECONDS, all_names, try_call, usable_providers
 from goclaw.llm.served import CallStyle, style_words
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
-from goclaw.program.ops.call_styles import keep_calls
+from goclaw.program.ops.call_styles import store_calls
 
 MAX_SHOWN = 20
 """Names that an error lists."""
@@ -117,7 +117,7 @@ def _try(spec: str, loaded: Loaded, *, unchecked: bool) -> None:
     try:
         calls = asyncio.run(_trial(spec, loaded))
     except GoclawError as error:
-        say(f"chosen, but it does not answer: {error}")
+        print_message(f"chosen, but it does not answer: {error}")
         return
     print(f"{spec} {style_words(calls, reads_text=reads_text_calls(loaded.config, spec))}")
 
@@ -127,12 +127,12 @@ async def _trial(spec: str, loaded: Loaded) -> CallStyle:
         model = open_model(spec, loaded.config, _ports(http))
         if isinstance(model, Loading):
             # Completion of a name needs none of these.
-            from goclaw.program.ops.doctor.providers import prepared
+            from goclaw.program.ops.doctor.providers import prepare
             from goclaw.program.ops.doctor.tools import open_tools
 
-            await prepared(loaded.config, model, (await open_tools(loaded)).usable)
+            await prepare(loaded.config, model, (await open_tools(loaded)).usable)
         trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
-    await keep_calls(loaded.config, spec, trial.calls)
+    await store_calls(loaded.config, spec, trial.calls)
     return trial.calls
 
 
@@ -156,7 +156,7 @@ async def _show(config: Config) -> None:
     if listed.specs:
         show("\n".join(["", "Models of your providers:", *(f"  {spec}" for spec in listed.specs)]))
     for fault in listed.faults:
-        say(fault)
+        print_message(fault)
 
 
 async def _resolve(typed: str, config: Config, *, unchecked: bool) -> str:

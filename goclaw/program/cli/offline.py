@@ -66,7 +66,7 @@ async def open_stored(config: Config, session: str) -> AsyncIterator[StoredConve
             yield StoredConversation(Transcripts(database), TranscriptReader(database), access, session)
 
 
-async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
+async def answer(config: Config, asked: AskMemory) -> dict[str, Any]:
     """Return memory's answer, with the state folder locked meanwhile.
 
     Raises:

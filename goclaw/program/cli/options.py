@@ -12,8 +12,8 @@ from goclaw.common.auth.users import User
 from goclaw.common.config.load import Loaded
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import third_party
-from goclaw.program.cli.base import Options, say
-from goclaw.program.cli.loading import load_given
+from goclaw.program.cli.base import Options, print_message
+from goclaw.program.cli.loading import load_for
 
 if TYPE_CHECKING:
     from goclaw.clients.tui.client import RemoteDaemon
@@ -33,8 +33,8 @@ def options(context: typer.Context) -> Options:
 
 
 def load(context: typer.Context, *, packages: bool = True) -> Loaded:
-    """Load the configuration for this command line; see `loading.load_given`, for its errors, too."""
-    return load_given(options(context), packages=packages)
+    """Load the configuration for this command line; see `loading.load_for`, for its errors, too."""
+    return load_for(options(context), packages=packages)
 
 
 def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
@@ -82,7 +82,7 @@ def reach(url: str, token_file: Path | None, session: str, *, insecure: bool) ->
 
     remote, notes = remote_of(url, token_file, insecure=insecure)
     for warning in notes:
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     return asyncio.run(_resolve_user(remote, session))
 
 

@@ -15,7 +15,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.plugin_folder import LATER, InstalledPlugin, read_record, stamp_of_host
-from goclaw.program.cli.base import FAILED, say, show
+from goclaw.program.cli.base import FAILED, print_message, show
 from goclaw.program.cli.options import command_group, load
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def add(
         added = plugins.add(sources, editable=editable)
     for plugin in added:
         show(f"added {_line(plugin)}")
-    _say_when(config)
+    _print_when(config)
 
 
 @app.command("list")
@@ -60,10 +60,10 @@ def list_(context: typer.Context, json: Annotated[bool, typer.Option("--json", h
         if fault:
             show(f"  {fault}")
     if found.fault:
-        say(found.fault)
+        print_message(found.fault)
         raise typer.Exit(FAILED)
     if not plugins and not json:
-        say("no plugin was added; `goclaw plugin add NAME|PATH|GIT` adds one (docs/plugins.md)")
+        print_message("no plugin was added; `goclaw plugin add NAME|PATH|GIT` adds one (docs/plugins.md)")
 
 
 @app.command()
@@ -74,7 +74,7 @@ def remove(context: typer.Context, names: Annotated[list[str], typer.Argument(me
         gone = plugins.remove(names)
     for plugin in gone:
         show(f"removed {plugin.name} {plugin.version}")
-    _say_when(config)
+    _print_when(config)
 
 
 @app.command()
@@ -92,9 +92,9 @@ def update(
         else:
             show(f"updated {after.name} from {before.version or 'nothing'} to {after.version}")
     if changes:
-        _say_when(config)
+        _print_when(config)
     else:
-        say("no plugin was added")
+        print_message("no plugin was added")
 
 
 @app.command()
@@ -109,7 +109,7 @@ def restore(context: typer.Context) -> None:
     for plugin in found.plugins:
         if not plugin.fault:
             show(f"restored {_line(plugin)}")
-    _say_when(config)
+    _print_when(config)
     if any(plugin.fault for plugin in found.plugins):
         raise typer.Exit(FAILED)
 
@@ -122,16 +122,16 @@ def _config(context: typer.Context) -> Config:
 def _open(config: Config) -> "AbstractContextManager[Plugins]":
     from goclaw.program.ops.plugins.installing import open_plugins  # listing installs nothing
 
-    return open_plugins(config.state_dir, say, busy=BUSY)
+    return open_plugins(config.state_dir, print_message, busy=BUSY)
 
 
 def _line(plugin: InstalledPlugin) -> str:
     return f"{plugin.name} {plugin.version}".strip() + (f": {', '.join(plugin.parts)}" if plugin.parts else "")
 
 
-def _say_when(config: Config) -> None:
+def _print_when(config: Config) -> None:
     """Say when what changed is in force."""
     if running_pid(config):
-        say(f"{daemon_command('restart')} makes the running daemon use it")
+        print_message(f"{daemon_command('restart')} makes the running daemon use it")
     else:
-        say("the next start of the daemon uses it")
+        print_message("the next start of the daemon uses it")

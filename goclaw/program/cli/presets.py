@@ -77,7 +77,7 @@ class Wanted:
     """Keys of the entry that go before those of the preset."""
 
 
-def planned(config: Config, wanted: Sequence[Wanted]) -> Plans:
+def plan_people(config: Config, wanted: Sequence[Wanted]) -> Plans:
     """Return what adding these people would make.
 
     Raises:

@@ -171,7 +171,7 @@ class LaunchRecord:
 _LAUNCH: Codec[LaunchRecord] = Codec(LaunchRecord)
 
 
-def started(loaded: Loaded, given: Options) -> LaunchRecord:
+def launch_record(loaded: Loaded, given: Options) -> LaunchRecord:
     """Return the launch record of this process."""
     secrets = secret_overrides(loaded)
     overrides = {

@@ -18,12 +18,12 @@ from goclaw.common.config.state import private_paths
 from goclaw.common.core.clock import RealClock
 from goclaw.common.core.events import Actor
 from goclaw.common.workspace import PROMPT_FILES, ApprovedFiles, FileChange, Workspace
-from goclaw.common.workspace.approved_files import said
+from goclaw.common.workspace.approved_files import effective_text
 from goclaw.conversation.agent.prompt import found_files
 from goclaw.conversation.questions.prompt_files import diff_lines, record_answer
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import StateError, ToolError
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 
 app = command_group("Show and approve changes to AGENTS.md and the like.")
@@ -42,7 +42,7 @@ def list_(context: typer.Context) -> None:
     for change in changes:
         show(_render(change))
     if not changes:
-        say("all prompt files match their approved text")
+        print_message("all prompt files match their approved text")
 
 
 @app.command()
@@ -64,16 +64,16 @@ async def _differences(config: Config, approved: ApprovedFiles) -> list[FileChan
         try:
             found += await _changes(config, approved, root)
         except StateError as error:
-            say(f"{root}: {error}")
+            print_message(f"{root}: {error}")
     return found
 
 
 async def _changes(config: Config, approved: ApprovedFiles, root: Path) -> list[FileChange]:
     async with Workspace(root, private_paths(config)) as workspace:
         found = await found_files(workspace, PROMPT_FILES)
-    used = await approved.used(root, found)
+    used = await approved.texts_to_use(root, found)
     waiting = {change.name: change for change in used.waiting}
-    texts = {name: (used.texts.get(name, ""), said(found.get(name, b""))) for name in PROMPT_FILES}
+    texts = {name: (used.texts.get(name, ""), effective_text(found.get(name, b""))) for name in PROMPT_FILES}
     return [
         waiting.get(name) or FileChange("", root, name, before, after, "")
         for name, (before, after) in texts.items()
@@ -97,7 +97,7 @@ async def _approve(config: Config, file: str, *, yes: bool) -> None:
             if not await asyncio.to_thread(approved.approve, change.root, change.name, change.before, change.after):
                 raise ToolError(f"{change.name}: another text was approved in the meantime; list it again")
             record_answer(audit.record, owner, change, approve=True)
-    say(f"approved: {', '.join(change.name for change in wanted)}")
+    print_message(f"approved: {', '.join(change.name for change in wanted)}")
 
 
 def _open_files(config: Config) -> ApprovedFiles:

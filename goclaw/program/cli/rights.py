@@ -14,7 +14,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.core.files import shown_path
 from goclaw.common.core.records import record
 from goclaw.common.workspace import SHARED
-from goclaw.program.cli.base import say
+from goclaw.program.cli.base import print_message
 from goclaw.tools.toolkit.effective_rights import EffectiveRights, effective_rights
 from goclaw.tools.toolkit.parts import parts_of
 from goclaw.tools.toolkit.registry import Registry
@@ -43,7 +43,7 @@ async def rights_in(loaded: Loaded, cases: Sequence[Case]) -> Sequence[Mapping[s
         await sources.ready()
         await sources.settled(SETTLED_SECONDS)
         for what, why in sorted(sources.faults.items()):
-            say(f"warning: {what}: {why}; tools of it are missing below")
+            print_message(f"warning: {what}: {why}; tools of it are missing below")
         found = []
         for case in cases:
             access = Access(Users(case.users), case.config)

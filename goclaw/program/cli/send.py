@@ -39,10 +39,10 @@ from goclaw.common.core.wire import (
     Refused,
     SessionsReply,
     Status,
-    happened,
+    event_frame,
 )
 from goclaw.errors import StateError, StoreInUse
-from goclaw.program.cli.base import say
+from goclaw.program.cli.base import print_message
 from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, reach
 from goclaw.program.cli.process import listens_soon
 
@@ -121,14 +121,14 @@ class _Reporter:
     def event(self, event: TurnEvent) -> None:
         """Print an event of the turn that answers."""
         if self.as_json:
-            frame = happened(event)
+            frame = event_frame(event)
             print(orjson.dumps({"name": frame.name, **frame.event}).decode(), flush=True)
         elif isinstance(event, QuestionAsked):
-            self._say(event.question)
+            self._print(event.question)
         elif isinstance(event, MessageStored) and isinstance(event.message, AssistantMessage):
             self._print_text(event.message)
         elif isinstance(event, Notice):
-            say(event.text)
+            print_message(event.text)
 
     def _print_text(self, message: AssistantMessage) -> None:
         """Print the text before a tool call; the last answer is printed when the turn has ended."""
@@ -140,24 +140,24 @@ class _Reporter:
         elif message.calls and self._begun:
             self._begun = f"{self._begun.rstrip()}\n\n"  # as in chats (`turns.turn`)
 
-    def held_up(self, event: QuestionAsked) -> None:
+    def report_wait(self, event: QuestionAsked) -> None:
         """Report that an earlier turn of the session waits for a person, and holds up ours."""
         if not self.as_json:
-            say("waiting for an earlier message of this session")
+            print_message("waiting for an earlier message of this session")
         self.event(event)
 
-    def _say(self, question: Question) -> None:
+    def _print(self, question: Question) -> None:
         """Print the whole question, and how to answer from another terminal."""
-        say(f"waiting for a person: {title_of(question)}")
+        print_message(f"waiting for a person: {title_of(question)}")
         for line in text_of(question).splitlines():
-            say(f"  {line}")
+            print_message(f"  {line}")
         send_and_wait = f"goclaw send --session {shlex.quote(self._session)}"
         if question.kind == "approval":
-            say(f"answer with: {send_and_wait} '/approve {question.id}' (or '/deny {question.id}')")
+            print_message(f"answer with: {send_and_wait} '/approve {question.id}' (or '/deny {question.id}')")
             return
         for line in option_lines(question):
-            say(line)
-        say(f"answer with: {send_and_wait} ANSWER (or '/deny {question.id}')")
+            print_message(line)
+        print_message(f"answer with: {send_and_wait} ANSWER (or '/deny {question.id}')")
 
 
 class _Sending:
@@ -167,7 +167,7 @@ class _Sending:
         self._link = link
         self._report = report
         self._pending = PendingReplies()
-        self._pending.sent(link.submit(text))
+        self._pending.on_send(link.submit(text))
         self._is_new = True
         self._asked: list[QuestionAsked] = []
         """Questions of an earlier turn: printed once it is known that our turn waits for it."""
@@ -179,14 +179,14 @@ class _Sending:
         """Whether the answer came from a turn, and was printed as events."""
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         """Print rows of the replies that were missed; at first, keep open questions of earlier turns."""
         now = attached.now
         if self._is_new:
             self._is_new = False
             self._asked = [QuestionAsked(now.turn, attached.session, question) for question in now.questions]
             return
-        self._patience.begin()
+        self._patience.start()
         if self._began and now.turn in self._pending:
             self._began = False
             self._report.event(StreamRestarted(now.turn, attached.session, "the daemon was restarted"))
@@ -202,14 +202,14 @@ class _Sending:
         """Stop the deadline: no event was missed."""
         self._patience.end()
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         """Handle a frame."""
         match received:
             case Accepted():
-                if ended := self._pending.accepted(received, self._link.taken):
+                if ended := self._pending.on_acceptance(received, self._link.taken):
                     self._end(ended, of_turn=False)
                 while self._pending and self._asked:
-                    self._report.held_up(self._asked.pop(0))
+                    self._report.report_wait(self._asked.pop(0))
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
             case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
@@ -217,14 +217,14 @@ class _Sending:
             case _:
                 self._handle_event(received)
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         """Wait for the daemon to come back; fail if none ever was there."""
         if self._is_new:
             self._fail(StateError(reason))
         else:
-            self._patience.begin()
+            self._patience.start()
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         """Fail: the session is not open to the person."""
         self._fail(StateError(reason))
 
@@ -238,12 +238,12 @@ class _Sending:
         if isinstance(event, Notice) and self._is_command:
             return  # the answer to the command says it
         was_ours = event.turn in self._pending
-        ended = self._pending.happened(event)
+        ended = self._pending.on_event(event)
         if was_ours or event.turn in self._pending:
             self._began = isinstance(event, TextStreamed | ThinkingStreamed)
             self._report.event(event)
         elif isinstance(event, QuestionAsked):
-            self._report.held_up(event)
+            self._report.report_wait(event)
         if ended:
             self._end(ended)
 
@@ -273,7 +273,7 @@ async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]
                 await stack.enter_async_context(open_app(config, with_channels=False, parts=parts_of(packaged)))
             except StoreInUse as error:
                 raise StateError(ELSEWHERE.format(others=error.others)) from error
-            say(BY_ITSELF)
+            print_message(BY_ITSELF)
             yield
 
 

@@ -13,10 +13,10 @@ from goclaw.common.config.load import Loaded
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.files import replace_file
-from goclaw.common.health.log_reading import LogLevel, wanted_lines
+from goclaw.common.health.log_reading import LogLevel, line_filter
 from goclaw.errors import StateError
 from goclaw.program.cli import systemd
-from goclaw.program.cli.base import say
+from goclaw.program.cli.base import print_message
 from goclaw.program.cli.logs import show_log
 from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.cli.process import variables
@@ -55,15 +55,15 @@ def install(context: typer.Context, system: System = False) -> None:
     _warn_of_variables(loaded, manager.variables() if works else frozenset())
     before = manager.installed_unit()
     _write(path, text)
-    say(f"{path}: {'unchanged' if before == text else 'written'}")
+    print_message(f"{path}: {'unchanged' if before == text else 'written'}")
     if works:
         _start(manager, changed=before not in (None, text))
-        say(f"systemd runs the daemon (pid {manager.main_pid()}) and starts it {_start_time(manager)}")
+        print_message(f"systemd runs the daemon (pid {manager.main_pid()}) and starts it {_start_time(manager)}")
     else:
         for line in _lines_without_systemd(manager):
-            say(line)
+            print_message(line)
     if works and manager is Manager.USER and not systemd.lingers():
-        say(f"it stops when you log out; {_linger_hint()} keeps it running")
+        print_message(f"it stops when you log out; {_linger_hint()} keeps it running")
 
 
 @app.command()
@@ -81,7 +81,7 @@ def remove_unit(manager: Manager) -> None:
     path = manager.unit_path
     _refuse_foreign(manager)
     if not path.exists():
-        say(f"not installed ({path})")
+        print_message(f"not installed ({path})")
         return
     works = manager.answers()
     if works:
@@ -96,8 +96,8 @@ def remove_unit(manager: Manager) -> None:
         manager.forget()
     else:
         _remove_enable_link(manager)
-        say(f"systemd cannot be reached from here; a running daemon continues until {daemon_command('stop')}")
-    say(f"{path}: removed. Conversations and configuration are unchanged")
+        print_message(f"systemd cannot be reached from here; a running daemon continues until {daemon_command('stop')}")
+    print_message(f"{path}: removed. Conversations and configuration are unchanged")
 
 
 @app.command()
@@ -106,11 +106,13 @@ def status(system: System = False) -> None:
     manager = _manager(system=system)
     path = manager.unit_path
     if manager.installed_unit() is None:
-        say(f"{path}: {'not written by GoClaw' if path.exists() else 'not installed'}; see `goclaw service install`")
+        print_message(
+            f"{path}: {'not written by GoClaw' if path.exists() else 'not installed'}; see `goclaw service install`"
+        )
         raise typer.Exit(1)
     print(f"Unit: {path}")
     if not manager.answers():
-        say("systemd cannot be reached from here")
+        print_message("systemd cannot be reached from here")
         raise typer.Exit(1)
     found = manager.properties(
         "ActiveState", "SubState", "UnitFileState", "MainPID", "StatusText", "NRestarts", "Result"
@@ -139,7 +141,7 @@ def logs(
     """Show the service's lines in the systemd journal, with what systemd did; without a journal, the daemon's log."""
     command = _manager(system=system).journal
     if not _has_entries(command):
-        show_log(load(context, packages=False).config, wanted_lines("", "", LogLevel.DEBUG), lines, follow=follow)
+        show_log(load(context, packages=False).config, line_filter("", "", LogLevel.DEBUG), lines, follow=follow)
         return
     following = ("--follow",) if follow else ("--no-pager",)
     try:
@@ -159,7 +161,7 @@ def _has_entries(command: tuple[str, ...]) -> bool:
 
 def _manager(*, system: bool) -> Manager:
     """Return the systemd that is meant: the user's unless only the machine's has a unit of ours."""
-    return Manager.SYSTEM if system or systemd.installed() == [Manager.SYSTEM] else Manager.USER
+    return Manager.SYSTEM if system or systemd.list_managers() == [Manager.SYSTEM] else Manager.USER
 
 
 def _start_time(manager: Manager) -> str:
@@ -238,9 +240,11 @@ def _warn_of_variables(loaded: Loaded, known: frozenset[str]) -> None:
     """Name variables that the daemon would get from this shell but not from systemd."""
     unseen = [name for name in variables(loaded, os.environ) if name not in known]
     if unseen:
-        say(f"warning: set in this shell, but invisible to the service: {', '.join(unseen)}")
-        say(f"warning: put secrets in files in {loaded.config.state_dir / 'secrets'} (`goclaw setup` writes them),")
-        say(f"warning: and settings in {loaded.path or loaded.config.state_dir / 'config.yaml'}")
+        print_message(f"warning: set in this shell, but invisible to the service: {', '.join(unseen)}")
+        print_message(
+            f"warning: put secrets in files in {loaded.config.state_dir / 'secrets'} (`goclaw setup` writes them),"
+        )
+        print_message(f"warning: and settings in {loaded.path or loaded.config.state_dir / 'config.yaml'}")
 
 
 def _write(path: Path, text: str) -> None:

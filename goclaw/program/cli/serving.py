@@ -74,10 +74,10 @@ async def _serve(
             begun=begun,
         ) as app,
     ):
-        _say(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.")
+        _print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.")
         with suppress(ConfigError):
             await app.models.agent()
-        _say(app.models.sentence)
+        _print(app.models.sentence)
         # What is there now stays to the end: the collector need never look at it again.
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -86,10 +86,10 @@ async def _serve(
         async with background(_reload_forever(signals.reload, app, reopen_log), "reloading"):
             await signals.stopping.wait()
         await vitals.stopping()
-        _say("Stopping; unfinished work resumes at the next start.")
+        _print("Stopping; unfinished work resumes at the next start.")
 
 
-def _say(words: str) -> None:
+def _print(words: str) -> None:
     """Print words; where the terminal is gone, nothing is printed from then on."""
     try:
         print(words, flush=True)

@@ -19,12 +19,12 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core.events import Outline, SessionInfo
 from goclaw.common.core.files import create_file
 from goclaw.common.core.redact import mask
-from goclaw.durable.store.blobs import is_kept
+from goclaw.durable.store.blobs import has_media
 from goclaw.errors import StateError
 from goclaw.program.cli.base import show as show_text
 from goclaw.program.cli.options import command_group, load
-from goclaw.program.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, masked, when
-from goclaw.program.cli.transcripts import Entry, Kept, entries, known, open_source
+from goclaw.program.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, mask_json, when
+from goclaw.program.cli.transcripts import Entry, Kept, entries, find_outline, open_source
 
 STDOUT = "-"
 
@@ -91,7 +91,7 @@ def list_(context: typer.Context, as_json: Annotated[bool, typer.Option("--json"
     found = asyncio.run(_sessions(load(context).config))
     with _enough_is_enough():
         if as_json:
-            print(orjson.dumps(masked(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
+            print(orjson.dumps(mask_json(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
             return
         width = max((len(info.key) for info in found), default=0)
         for info in found:
@@ -111,7 +111,7 @@ def show(
 ) -> None:
     """Print a conversation: as the model is shown it, or all of it."""
     config = load(context).config
-    form = JsonLinesWriter() if as_json else PlainWriter(_kept_in(config))
+    form = JsonLinesWriter() if as_json else PlainWriter(_media_check(config))
     with _enough_is_enough():
         asyncio.run(_write(config, key, form, _Terminal(), full=full, last=limit))
 
@@ -129,13 +129,15 @@ def export(
     config = load(context).config
     form: Form = JsonLinesWriter()
     if format_ is Format.MARKDOWN:
-        form = MarkdownWriter({user.key: user.name for user in Users.read(config.users_path).all()}, _kept_in(config))
+        form = MarkdownWriter(
+            {user.key: user.name for user in Users.read(config.users_path).all()}, _media_check(config)
+        )
     with _enough_is_enough(), open_target(file) as target:
         asyncio.run(_write(config, key, form, target, full=True))
 
 
-def _kept_in(config: Config) -> Kept:
-    return partial(is_kept, config.state_dir / "blobs")
+def _media_check(config: Config) -> Kept:
+    return partial(has_media, config.state_dir / "blobs")
 
 
 @contextmanager
@@ -166,7 +168,7 @@ async def _sessions(config: Config) -> list[SessionInfo]:
 
 async def _write(config: Config, key: str, form: Form, target: OutputFile, *, full: bool, last: int = 0) -> None:
     async with open_source(config, key) as source:
-        outline = await known(source, key, last)
+        outline = await find_outline(source, key, last)
         target.write(form.head(outline))
         async with aclosing(entries(source, outline, full=full)) as written:
             async for entry in written:

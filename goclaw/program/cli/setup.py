@@ -29,12 +29,12 @@ from goclaw.common.net import open_client
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
 from goclaw.program.cli import setup_steps
-from goclaw.program.cli.base import Options, say
+from goclaw.program.cli.base import Options, print_message
 from goclaw.program.cli.options import command_group, options
-from goclaw.program.cli.presets import Wanted, planned
+from goclaw.program.cli.presets import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.program.cli.setup_people import choose_people, person_of
-from goclaw.program.ops.call_styles import keep_calls
+from goclaw.program.ops.call_styles import store_calls
 
 AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
@@ -98,8 +98,8 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
     fresh = {path: text for path, text in files.items() if not os.path.lexists(path)}
     new_owner = answers.owner is not None and Users.read(place.users).get(answers.owner.key) is None
     owner = [Wanted(answers.owner.key, PRESETS["owner"], answers.owner.name)] if answers.owner and new_owner else []
-    plans = planned(loaded.config, [*owner, *answers.people])
-    _keep_private(place.state)
+    plans = plan_people(loaded.config, [*owner, *answers.people])
+    _make_private(place.state)
     with new_files(fresh):
         if plans.people:
             put_users(place.users, plans.entries, plans.before, file_writer(loaded.config))
@@ -131,7 +131,7 @@ def key_of(model: ModelChoice) -> tuple[str, ...]:
     return ("providers", model.provider, "api_key")
 
 
-def configured(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
+def config_answers(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
     """Return the answers that belong in the configuration file, by key."""
     found: dict[tuple[str, ...], Any] = {}
     if answers.model:
@@ -145,7 +145,7 @@ def configured(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
 
 def additions(answers: SetupAnswers, loaded: Loaded, place: SetupPaths) -> list[str]:
     """Return the lines that an existing configuration lacks, and where in it they belong."""
-    wanted = configured(answers)
+    wanted = config_answers(answers)
     wanted.pop(ROLES, None)  # people are taken only where the roles are there
     if wanted.get(AGENT) == list(loaded.config.models.agent):
         del wanted[AGENT]
@@ -218,7 +218,7 @@ def _make_folders(folder: Path, undo: ExitStack) -> None:
         undo.callback(missing.rmdir)
 
 
-def _keep_private(state: Path) -> None:
+def _make_private(state: Path) -> None:
     """Close a state folder made by hand to other users, as the daemon does."""
     if state.exists():
         make_private(state)
@@ -226,7 +226,7 @@ def _keep_private(state: Path) -> None:
 
 def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str]]:
     """Yield the files that hold the answers. An empty config.yaml is not written."""
-    if wanted := configured(answers):
+    if wanted := config_answers(answers):
         text = "".join(with_value("", ".".join(path), value) for path, value in wanted.items())
         yield place.config, f"{HEAD}{text}"
     if answers.model and answers.model.key:
@@ -302,7 +302,7 @@ def setup(
         asyncio.run(_setup(options(context), given, Dialogue(silent=no_input)))
     except KeyboardInterrupt:
         print()
-        say("stopped; nothing was written")
+        print_message("stopped; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -313,14 +313,14 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     Users.read(place.users)
     is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
     if not dialogue.silent:
-        dialogue.say("Press Enter to skip a question, Ctrl-C to quit. Nothing is written before the end.")
+        dialogue.print("Press Enter to skip a question, Ctrl-C to quit. Nothing is written before the end.")
     async with open_client() as http:
         scene = Scene(dialogue, loaded, http, RealClock())
         answers = await _ask(scene, given, adds_roles=is_new)
     report = write_answers(answers, place, loaded)
     if answers.model:
-        await keep_calls(loaded.config, answers.model.spec, answers.model.calls)
-    dialogue.say(
+        await store_calls(loaded.config, answers.model.spec, answers.model.calls)
+    dialogue.print(
         "\n".join(_last_lines(report, [*caveats(answers, place, _load(said))], _next_command(said, loaded, report)))
     )
 

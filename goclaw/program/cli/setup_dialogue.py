@@ -41,7 +41,7 @@ class Dialogue:
         self._read = b""
         self._ended = self.silent = silent
 
-    def say(self, text: str = "", *, end: str = "\n") -> None:
+    def print(self, text: str = "", *, end: str = "\n") -> None:
         """Print; no secret, and nothing that a terminal would obey."""
         print(printable(mask(text)), end=end, flush=True)
 
@@ -49,7 +49,7 @@ class Dialogue:
         """Read one line, without the spaces around it; empty when it was skipped."""
         if self._ended:
             return ""
-        self.say(f"{question} ", end="")
+        self.print(f"{question} ", end="")
         return await self._answer()
 
     async def ask_hidden(self, question: str) -> str:
@@ -69,7 +69,7 @@ class Dialogue:
             await asyncio.wait([happening, answering], return_when=asyncio.FIRST_COMPLETED)
             if answering.done():
                 return answering.result()
-            self.say()
+            self.print()
             return happening.result()
         finally:
             for task in (happening, answering):
@@ -79,7 +79,7 @@ class Dialogue:
     async def _answer(self) -> str:
         line = await self._line()
         if not os.isatty(self._source):
-            self.say()  # no Enter of a person ended the line of the question
+            self.print()  # no Enter of a person ended the line of the question
         return line.decode(errors="replace").strip()
 
     async def _line(self) -> bytes:
@@ -218,5 +218,5 @@ async def ask_secret(dialogue: Dialogue, question: str) -> str:
         try:
             return checked_secret(typed, "   ✗ what you typed")
         except ConfigError as error:
-            dialogue.say(str(error))
+            dialogue.print(str(error))
     return ""

@@ -6,10 +6,10 @@ exists is not changed here: for a role that it lacks, the command to add it is s
 
 from collections.abc import Sequence
 
-from goclaw.common.auth.presets import PRESETS, preset_named
+from goclaw.common.auth.presets import PRESETS, find_preset
 from goclaw.common.auth.users import Users, key_problem
 from goclaw.errors import ConfigError
-from goclaw.program.cli.presets import Wanted, planned, table
+from goclaw.program.cli.presets import Wanted, plan_people, table
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Scene
 
 FORM = "KEY PRESET NAME, as in `telegram:234567 child Cem`"
@@ -27,7 +27,7 @@ def person_of(text: str) -> Wanted:
         raise ConfigError(f"{key or 'nothing'}: {problem}")
     if not preset:
         raise ConfigError(f"{key}: choose a preset: {', '.join(PRESETS)}; {FORM}")
-    return Wanted(key, preset_named(preset), name.strip())
+    return Wanted(key, find_preset(preset), name.strip())
 
 
 async def choose_people(
@@ -50,16 +50,16 @@ async def choose_people(
         found[person.key] = person
     if scene.dialogue.silent or given:
         return tuple(found.values())
-    scene.dialogue.say("\n4. Other people")
+    scene.dialogue.print("\n4. Other people")
     for preset in PRESETS.values():
-        scene.dialogue.say(f"   {preset.name:7}{preset.about}")
+        scene.dialogue.print(f"   {preset.name:7}{preset.about}")
     while typed := await scene.dialogue.ask(f"   {FORM} [Enter: done]:"):
         try:
             person = person_of(typed)
             _check(scene, person, owner, adds_roles)
             found[person.key] = person
         except ConfigError as error:
-            scene.dialogue.say(f"   ✗ {error}")
+            scene.dialogue.print(f"   ✗ {error}")
     return await _confirm(scene, tuple(found.values())) if found else ()
 
 
@@ -78,8 +78,8 @@ def _check(scene: Scene, person: Wanted, owner: AdminAnswer | None, adds_roles: 
 
 async def _confirm(scene: Scene, people: Sequence[Wanted]) -> Sequence[Wanted]:
     """Show what these people will be able to do; return them unless the person says no."""
-    scene.dialogue.say()
-    for line in await table(scene.loaded, planned(scene.loaded.config, people)):
-        scene.dialogue.say(f"   {line}")
+    scene.dialogue.print()
+    for line in await table(scene.loaded, plan_people(scene.loaded.config, people)):
+        scene.dialogue.print(f"   {line}")
     answer = await scene.dialogue.ask("   Add these people? [Enter: yes, n: nobody]:")
     return () if answer.lower() in ("n", "no") else people

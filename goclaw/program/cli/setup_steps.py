@@ -38,7 +38,7 @@ from goclaw.llm.open import (
 from goclaw.llm.probes import TRIAL_OUTPUT, TRIAL_SECONDS, try_call
 from goclaw.llm.served import CallStyle, style_words
 from goclaw.program.cli.setup_dialogue import AdminAnswer, BotChoice, ModelChoice, Scene, ask_secret
-from goclaw.program.ops.doctor.providers import prepared
+from goclaw.program.ops.doctor.providers import prepare
 from goclaw.program.ops.doctor.tools import open_tools
 
 
@@ -52,11 +52,11 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
     """
     if scene.dialogue.silent and not spec:
         return None
-    scene.dialogue.say("\n1. The model")
+    scene.dialogue.print("\n1. The model")
     if spec:
         given = ModelChoice(spec, key or await _ask_key(scene, spec, only_if_unknown=True))
         return await _try(scene, given)
-    found = await _look_around(scene)
+    found = await _find_models(scene)
     now = scene.loaded.config.models.agent
     skipping = f"keep {now[0]}" if now else "GoClaw chooses" if found.candidates else "none for now"
     numbered = {str(number): each.spec for number, each in enumerate(menu_of(found), 1)}
@@ -66,7 +66,7 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
             if choice:
                 return choice
         except GoclawError as error:
-            scene.dialogue.say(f"   ✗ {error}")
+            scene.dialogue.print(f"   ✗ {error}")
     return None
 
 
@@ -79,7 +79,7 @@ async def _ensure_key(scene: Scene, spec: str) -> ModelChoice | None:
         except ModelError as error:
             if error.kind is not ModelErrorKind.AUTH or key_variable(choice.provider) is None:
                 raise
-            scene.dialogue.say(f"   ✗ {error}")
+            scene.dialogue.print(f"   ✗ {error}")
             key = await ask_secret(scene.dialogue, "   Another key (hidden) [Enter: another model]:")
             if not key:
                 return None
@@ -101,15 +101,15 @@ async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) ->
     return await ask_secret(scene.dialogue, f"   Key for {provider} (hidden) [Enter: {skipping}]:")
 
 
-async def _look_around(scene: Scene) -> FoundModels:
+async def _find_models(scene: Scene) -> FoundModels:
     """Find models that could answer, and print them."""
     config = scene.loaded.config
     ports = _ports(scene)
     found = await find_models(config, ollama_finder(config, ports), find_servers=server_finder(config, ports))
     for number, each in enumerate(menu_of(found), 1):
-        scene.dialogue.say(f"   {number}  {each.spec} ({each.reason})")
+        scene.dialogue.print(f"   {number}  {each.spec} ({each.reason})")
     for line in hints(found, ollama_url(config.providers.get("ollama", ProviderSettings()))):
-        scene.dialogue.say(f"   {line}")
+        scene.dialogue.print(f"   {line}")
     return found
 
 
@@ -151,18 +151,18 @@ async def find_ollama(scene: Scene) -> str:
 
 async def _try(scene: Scene, choice: ModelChoice) -> ModelChoice:
     """Ask the model for one tool call and print its action. Raises GoclawError when no answer comes."""
-    scene.dialogue.say(f"   Asking {choice.spec} …")
+    scene.dialogue.print(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)
     model = open_model(choice.spec, config, _ports(scene))
-    found = await prepared(config, model, (await open_tools(scene.loaded)).usable)
+    found = await prepare(config, model, (await open_tools(scene.loaded)).usable)
     trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
-    scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {trial.said}' if trial.said else ''}")
+    scene.dialogue.print(f"   ✓ {choice.spec} answers{f': {trial.said}' if trial.said else ''}")
     if trial.calls is not CallStyle.UNTRIED:
         mark = "!" if trial.calls is CallStyle.NONE else "✓"
         words = style_words(trial.calls, reads_text=reads_text_calls(config, choice.spec))
-        scene.dialogue.say(f"   {mark} It {words}.")
+        scene.dialogue.print(f"   {mark} It {words}.")
     if not found.fits:
-        scene.dialogue.say("\n".join(f"   {line}" for line in f"! {found.explained()}".splitlines()))
+        scene.dialogue.print("\n".join(f"   {line}" for line in f"! {found.explain()}".splitlines()))
     return replace(choice, calls=trial.calls)
 
 
@@ -199,21 +199,21 @@ async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
     """
     if scene.dialogue.silent and not token:
         return None
-    scene.dialogue.say("\n2. Telegram")
+    scene.dialogue.print("\n2. Telegram")
     if token:
         return await _try_bot(scene, token)
     known = scene.loaded.config.telegram.token
     if known:
-        scene.dialogue.say(f"   You already have a token ({scene.loaded.origin(('telegram', 'token'))}).")
+        scene.dialogue.print(f"   You already have a token ({scene.loaded.origin(('telegram', 'token'))}).")
         question = "   Another token (hidden) [Enter: keep it]:"
     else:
-        scene.dialogue.say("   Create a bot with @BotFather in Telegram (/newbot); it gives you the token.")
+        scene.dialogue.print("   Create a bot with @BotFather in Telegram (/newbot); it gives you the token.")
         question = "   Token (hidden) [Enter: no Telegram]:"
     while typed := await ask_secret(scene.dialogue, question):
         try:
             return await _try_bot(scene, typed)
         except GoclawError as error:
-            scene.dialogue.say(f"   ✗ {error}")
+            scene.dialogue.print(f"   ✗ {error}")
     return await _known_bot(scene) if known else None
 
 
@@ -221,12 +221,12 @@ async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_
     """Return the person who sends the bot this terminal's code, or the one with the typed id; None when skipped."""
     if scene.dialogue.silent or bot is None or _has_admin(scene):
         return None
-    scene.dialogue.say("\n3. You")
+    scene.dialogue.print("\n3. You")
     pid = running_pid(scene.loaded.config)
     known = scene.loaded.config.telegram.token
     if pid and known and bot.token in ("", known.get_secret_value()):
         # Two readers of one bot would take turns being thrown out by Telegram.
-        scene.dialogue.say(
+        scene.dialogue.print(
             f"   GoClaw is running (pid {pid}) and reads this bot's messages: {daemon_command('stop')}, then run "
             "`goclaw setup` again.\n   Or write to the bot, and find your id with `goclaw logs`."
         )
@@ -234,7 +234,7 @@ async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_
     try:
         return await _meet(scene, bot, seconds)
     except ChannelError as error:
-        scene.dialogue.say(f"   ✗ {error}")
+        scene.dialogue.print(f"   ✗ {error}")
         return await _typed_owner(scene)
 
 
@@ -253,7 +253,7 @@ def owner_of(number: str) -> AdminAnswer:
 async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> AdminAnswer | None:
     account = _account(scene, bot.token)
     code = "".join(secrets.choice("0123456789") for _ in range(CODE_DIGITS))
-    scene.dialogue.say(
+    scene.dialogue.print(
         "   The bot answers only listed people. To become its admin, send it this\n   code in a private chat "
         f"(https://t.me/{bot.name[1:]}):\n\n       {code}\n"
     )
@@ -263,16 +263,16 @@ async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> AdminAnswer | N
             while True:
                 met = await scene.dialogue.ask_beside(question, account.meet(code))
                 if not isinstance(met, str):
-                    scene.dialogue.say(f"   ✓ {met.name or 'Somebody'} ({met.key}) sent it.")
+                    scene.dialogue.print(f"   ✓ {met.name or 'Somebody'} ({met.key}) sent it.")
                     return AdminAnswer(met.key, met.name)
                 if not met:
                     return None
                 try:
                     return owner_of(met)
                 except ConfigError as error:
-                    scene.dialogue.say(f"   ✗ {error}")
+                    scene.dialogue.print(f"   ✗ {error}")
     except TimeoutError:
-        scene.dialogue.say(f"\n   ✗ Nobody sent {code} in time. Run `goclaw setup` to try again.")
+        scene.dialogue.print(f"\n   ✗ Nobody sent {code} in time. Run `goclaw setup` to try again.")
         return None
 
 
@@ -281,7 +281,7 @@ async def _typed_owner(scene: Scene) -> AdminAnswer | None:
         try:
             return owner_of(typed)
         except ConfigError as error:
-            scene.dialogue.say(f"   ✗ {error}")
+            scene.dialogue.print(f"   ✗ {error}")
     return None
 
 
@@ -290,14 +290,14 @@ async def _known_bot(scene: Scene) -> BotChoice | None:
     try:
         return await _try_bot(scene, "")
     except GoclawError as error:
-        scene.dialogue.say(f"   ✗ {error}")
+        scene.dialogue.print(f"   ✗ {error}")
         return None
 
 
 async def _try_bot(scene: Scene, token: str) -> BotChoice:
     """Return the bot of `token`, or of the configured one. Raises GoclawError when Telegram knows none."""
     name = await _account(scene, token).name()
-    scene.dialogue.say(f"   ✓ {name} answers")
+    scene.dialogue.print(f"   ✓ {name} answers")
     return BotChoice(name, token)
 
 
@@ -316,7 +316,7 @@ def with_token(config: Config, token: str) -> Config:
 def _has_admin(scene: Scene) -> bool:
     """Return whether a Telegram user has the role already, and print who."""
     if user := has_admin(scene.loaded.config):
-        scene.dialogue.say(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
+        scene.dialogue.print(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
     return user is not None
 
 

@@ -23,7 +23,7 @@ from goclaw.common.config.state import state_path_of
 from goclaw.common.core.files import read_bytes, replace_file, shown_path
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
-from goclaw.program.cli.base import say
+from goclaw.program.cli.base import print_message
 
 ToFile = Annotated[Path | None, typer.Argument(help="The file to write; not given: it is printed.")]
 FromFile = Annotated[Path, typer.Argument(help="The file to read.")]
@@ -54,7 +54,7 @@ def bring_up_to_date(config: Config, *paths: Path) -> None:
             with file_writer(config)(path):
                 pass
     except (StateError, OSError) as error:
-        say(f"warning: this machine's copy may be old: {error}")
+        print_message(f"warning: this machine's copy may be old: {error}")
 
 
 def export_file(config: Config, path: Path, to: Path | None) -> None:
@@ -112,7 +112,7 @@ def edit_file(config: Config, path: Path) -> None:
         raise ConfigError(f"{editor[0]} cannot be started: {error.strerror}; set EDITOR") from None
     content = draft.read_bytes()
     if code or content == (before or b""):
-        say("nothing was changed")
+        print_message("nothing was changed")
     else:
         try:
             _write(config, path, content, expected=before)

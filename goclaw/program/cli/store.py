@@ -22,7 +22,7 @@ from goclaw.program.cli.state_files import (
     remove_file,
     state_file,
 )
-from goclaw.program.ops.store_copy import Place, StoreCopied, copy_store, shown
+from goclaw.program.ops.store_copy import Place, StoreCopied, copy_store, describe
 
 FILE = "sqlite"
 """Stands for the file in the state folder."""
@@ -94,7 +94,7 @@ def _place(given: str, config: Config, option: str) -> Place:
 
 def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
     rows = sum(each.rows for each in done.sums.values())
-    lines = [f"{shown(end)}: {rows:,} rows, with the checksums of {shown(begin)}"]
+    lines = [f"{describe(end)}: {rows:,} rows, with the checksums of {describe(begin)}"]
     lines += [f"  {name}: {each.rows:,}  {each.sha256[:16]}" for name, each in sorted(done.sums.items()) if each.rows]
     if done.files:
         lines.append(f"  files of the state folder, also compared: {done.files:,}")
@@ -103,4 +103,4 @@ def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
     if done.kept:
         lines.append(f"  the previous data are kept in {done.kept}, a SQLite file")
     setting = "Remove `store` from the configuration" if to == FILE else f"Set `store: {to}` in the configuration"
-    return [*lines, f"{setting}, then {daemon_command('start')}. {shown(begin)} is unchanged."]
+    return [*lines, f"{setting}, then {daemon_command('start')}. {describe(begin)} is unchanged."]

@@ -178,15 +178,15 @@ class Manager(StrEnum):
 
 def manager_of(pid: int | None) -> Manager | None:
     """Return the systemd that runs this process for our unit; None where none does."""
-    return next((each for each in installed() if pid and each.main_pid() == pid), None)
+    return next((each for each in list_managers() if pid and each.main_pid() == pid), None)
 
 
 def manager_for(loaded: Loaded) -> Manager | None:
     """Return the systemd with a unit of ours that runs a daemon with this configuration; None where none has one."""
-    return next((each for each in installed() if each.installed_unit() == each.unit_text(loaded)), None)
+    return next((each for each in list_managers() if each.installed_unit() == each.unit_text(loaded)), None)
 
 
-def installed() -> list[Manager]:
+def list_managers() -> list[Manager]:
     """Return each systemd that has a unit of ours."""
     return [each for each in Manager if each.installed_unit() is not None]
 

@@ -285,7 +285,7 @@ class DaemonMemory:
         self._notes = notes
         self._config = config
 
-    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+    async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         answer = await self._ask(AskMemory("heard", limit=limit, wanted=WANTED.to_data(wanted)))
         return HEARD.from_data(answer["heard"])
 

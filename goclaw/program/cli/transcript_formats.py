@@ -67,7 +67,7 @@ class PlainWriter:
 def _row(row: TranscriptRow, kept: Kept) -> str:
     match row.role:
         case "tool_use":
-            return _indent(f"> {row.name} {orjson.dumps(masked(row.input)).decode()}")
+            return _indent(f"> {row.name} {orjson.dumps(mask_json(row.input)).decode()}")
         case "tool_result":
             failed = " failed" if row.is_error else ""
             return _indent(f"< {row.name}{failed}: {row.text}")
@@ -111,25 +111,25 @@ class MarkdownWriter:
             sizes = f"{entry.tokens_before:,} to {entry.tokens_after:,} tokens"
             return (
                 f"\n---\n\n## Summary of what is above, {_second(entry.at)}\n\n"
-                f"source {code(entry.source)}, {sizes}\n\n{said(entry.summary)}\n"
+                f"source {code(entry.source)}, {sizes}\n\n{quote(entry.summary)}\n"
             )
         return f"\n{self._row(entry)}\n"
 
     def _row(self, row: TranscriptRow) -> str:
         match row.role:
             case "tool_use":
-                arguments = orjson.dumps(masked(row.input), option=orjson.OPT_INDENT_2).decode()
-                return f"**calls** {code(row.name)}\n\n{fenced(arguments, 'json')}"
+                arguments = orjson.dumps(mask_json(row.input), option=orjson.OPT_INDENT_2).decode()
+                return f"**calls** {code(row.name)}\n\n{fence_block(arguments, 'json')}"
             case "tool_result":
                 outcome = "**error of**" if row.is_error else "**result of**"
-                return f"{outcome} {code(row.name)}\n\n{fenced(row.text, 'text')}"
+                return f"{outcome} {code(row.name)}\n\n{fence_block(row.text, 'text')}"
             case _:
                 speaker = self._speaker(row.sender) if row.role == "user" else _SPEAKERS.get(row.role, "Assistant")
                 pictures = [
                     f"picture {code(image.blob)} ({code(image.mime)})" if self._kept(image.blob) else NO_LONGER_KEPT
                     for image in row.images
                 ]
-                parts = [f"## {speaker}, {_second(row.at)}", said(row.text), *pictures]
+                parts = [f"## {speaker}, {_second(row.at)}", quote(row.text), *pictures]
                 return "\n\n".join(part for part in parts if part)
 
     def _speaker(self, key: str) -> str:
@@ -137,17 +137,17 @@ class MarkdownWriter:
         return f"{code(key or 'user')} {code(name)}" if name else code(key or "user")
 
 
-def said(text: str) -> str:
+def quote(text: str) -> str:
     """Format a person's words as a quotation, or fenced where they would be rendered."""
     text = clean(text).strip("\n")
     if not text:
         return ""
     if does_more(text):
-        return fenced(text, "markdown")
+        return fence_block(text, "markdown")
     return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
 
 
-def fenced(text: str, info: str) -> str:
+def fence_block(text: str, info: str) -> str:
     """Format a block that ends where we say."""
     text = clean(text)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -208,18 +208,18 @@ class JsonLinesWriter:
     def entry(self, entry: Entry) -> str:
         """Format one entry as a line."""
         kind = "compaction" if isinstance(entry, CompactionRecord) else "message"
-        data = masked(orjson.loads(orjson.dumps(entry)))
+        data = mask_json(orjson.loads(orjson.dumps(entry)))
         return orjson.dumps({"type": kind, **data}).decode() + "\n"
 
 
-def masked(value: Any) -> Any:
+def mask_json(value: Any) -> Any:
     """Return JSON data without secrets, in keys and values."""
     match value:
         case str():
             return mask(value)
         case list():
-            return [masked(item) for item in value]
+            return [mask_json(item) for item in value]
         case dict():
-            return {mask(key): masked(item) for key, item in value.items()}
+            return {mask(key): mask_json(item) for key, item in value.items()}
         case _:
             return value

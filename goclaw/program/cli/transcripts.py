@@ -118,7 +118,7 @@ async def open_source(config: Config, session: str = "") -> AsyncIterator[Conver
             yield await stack.enter_async_context(open_stored(config, session))
 
 
-async def known(source: ConversationSource, session: str, last: int = 0) -> Outline:
+async def find_outline(source: ConversationSource, session: str, last: int = 0) -> Outline:
     """Return the outline of a conversation that exists.
 
     Raises:

@@ -19,10 +19,10 @@ from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
 from goclaw.common.core.container import daemon_command
 from goclaw.errors import StateError
-from goclaw.program.cli.base import Options, say
+from goclaw.program.cli.base import Options, print_message
 from goclaw.program.cli.lifecycle import bring_up
 from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, options, reach
-from goclaw.program.cli.process import listens, started
+from goclaw.program.cli.process import launch_record, listens
 
 home_app = command_group()
 
@@ -35,7 +35,7 @@ def home(context: typer.Context) -> None:
         _run_here(loaded, given)
         return
     if not listens(loaded.config):
-        say("starting the daemon …")
+        print_message("starting the daemon …")
         bring_up(loaded, given)
     talk_here(loaded.config)
 
@@ -66,7 +66,7 @@ def talk_here(
         except KeyboardInterrupt:
             print()
         if sys.stdin.isatty():
-            say(goodbye(session, remote=remote))
+            print_message(goodbye(session, remote=remote))
     else:
         _open_terminal(config, session, mouse=mouse, pick=pick, remote=remote)
 
@@ -103,16 +103,16 @@ def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, rem
     place = DaemonPlace(config.socket_path, log, config.state_dir, remote)
     farewell = asyncio.run(open_terminal(place, session or own_session(), mouse=mouse, pick=pick))
     for text in farewell.unsent:
-        say(f"not sent: {text}")
+        print_message(f"not sent: {text}")
     last = farewell.session or session
-    say(goodbye("" if last == own_session() else last, runs=farewell.connected, remote=remote))
+    print_message(goodbye("" if last == own_session() else last, runs=farewell.connected, remote=remote))
 
 
 def _run_here(loaded: Loaded, given: Options) -> None:
     from goclaw.program.cli.daemon import serve
     from goclaw.program.cli.loop import run_daemon
 
-    run_daemon(serve(loaded, started(loaded, given)))
+    run_daemon(serve(loaded, launch_record(loaded, given)))
 
 
 tui_app = command_group()

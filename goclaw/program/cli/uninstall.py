@@ -16,7 +16,7 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.health.resources import amount
 from goclaw.errors import StateError
 from goclaw.program.cli import process, service, systemd
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.uninstall import (
@@ -27,9 +27,9 @@ from goclaw.program.ops.uninstall import (
     links,
     make_complete,
     remove_data,
+    remove_item,
     size_of,
     startup_lines,
-    take_away,
 )
 from goclaw.program.ops.upgrade.installation import is_environment
 from goclaw.program.ops.upgrade.package import tool_of
@@ -69,18 +69,18 @@ def uninstall(
         _remove_data(loaded, (backup or _backup_place(config)).expanduser().absolute())
     # The environment that this runs from goes last.
     for item in items:
-        take_away(item)
-        say(f"{item.path}: removed")
+        remove_item(item)
+        print_message(f"{item.path}: removed")
     if not data and config.state_dir.is_dir():
-        say(f"your data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
+        print_message(f"your data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
     for line in _by_hand(root):
-        say(line)
+        print_message(line)
 
 
 def _find_items(root: Path | None) -> list[Item]:
     """Return the parts removed here, in the order of their removal."""
     home, prefix = Path.home(), environment()
-    items = [Item("service", each.unit_path, size_of(each.unit_path)) for each in systemd.installed()]
+    items = [Item("service", each.unit_path, size_of(each.unit_path)) for each in systemd.list_managers()]
     items += completions(home)
     if root:
         environments = list(in_checkout(root))
@@ -121,11 +121,11 @@ def _data_lines(config: Config, *, goes: bool) -> list[str]:
 
 
 def _stop(config: Config) -> None:
-    for manager in systemd.installed():
+    for manager in systemd.list_managers():
         service.remove_unit(manager)
     if running_pid(config):
         pid = asyncio.run(process.stop(config))
-        say(f"stopped (pid {pid})")
+        print_message(f"stopped (pid {pid})")
 
 
 def _remove_data(loaded: Loaded, target: Path) -> None:
@@ -136,14 +136,14 @@ def _remove_data(loaded: Loaded, target: Path) -> None:
     except StateError as error:
         raise StateError(f"{error}\nyour data were not removed; choose another place with `--backup FILE`") from error
     for note in made.notes:
-        say(f"warning: not in the backup: {note}")
-    say(f"the last backup is {target} ({amount(made.size)}); it contains tokens and keys, so keep it safe")
+        print_message(f"warning: not in the backup: {note}")
+    print_message(f"the last backup is {target} ({amount(made.size)}); it contains tokens and keys, so keep it safe")
     left = remove_data(config)
     if left:
         names = ", ".join(path.name for path in left)
-        say(f"{config.state_dir}: emptied, except for files that GoClaw did not create: {names}")
+        print_message(f"{config.state_dir}: emptied, except for files that GoClaw did not create: {names}")
     else:
-        say(f"{config.state_dir}: removed")
+        print_message(f"{config.state_dir}: removed")
 
 
 def _backup_place(config: Config) -> Path:

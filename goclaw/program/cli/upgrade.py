@@ -22,7 +22,7 @@ from goclaw.common.core.files import lies_inside
 from goclaw.durable.store.sqlite.backup import NEWEST, schema_of_file
 from goclaw.errors import StateError
 from goclaw.program.cli import process
-from goclaw.program.cli.base import Options, say, show
+from goclaw.program.cli.base import Options, print_message, show
 from goclaw.program.cli.lifecycle import as_before
 from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.cli.process import listens, start_in_background
@@ -70,13 +70,13 @@ def upgrade_(
     if loaded.config.store:
         raise StateError(BESIDE_POSTGRES)
     installation = recognise()
-    say(f"this is {__version__}, {installation.description}; looking for {ref or 'the newest version'} …")
-    release, source = installation.look(ref)
+    print_message(f"this is {__version__}, {installation.description}; looking for {ref or 'the newest version'} …")
+    release, source = installation.find_release(ref)
     if check:
         show("\n".join(_differences(loaded.config, release, source)))
         return
     if release.version == __version__ and not ref:
-        say(f"{__version__} is the newest version; nothing was changed")
+        print_message(f"{__version__} is the newest version; nothing was changed")
         return
     daemon = RunningDaemon(loaded, given, installation.home)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -90,16 +90,16 @@ def upgrade_(
         (backup or _backup_place(loaded.config)).expanduser().absolute(),
         workspace,
         RealClock(),
-        say,
+        print_message,
     )
     done = upgrade(order)
     if done.warning:
-        say(f"warning: {done.warning}")
+        print_message(f"warning: {done.warning}")
     start = daemon_command("start")
     how = f"runs (pid {running_pid(loaded.config)})" if daemon.ran else f"is installed; {start} starts it"
-    say(f"upgraded: GoClaw {release.version} {how}")
+    print_message(f"upgraded: GoClaw {release.version} {how}")
     if order.backup.exists():
-        say(f"to go back to {__version__} and the current data: {way_back(order)}")
+        print_message(f"to go back to {__version__} and the current data: {way_back(order)}")
 
 
 def _backup_place(config: Config) -> Path:

@@ -36,7 +36,7 @@ from goclaw.gateway.servers.routes import RoutePart
 from goclaw.program.app import open_app
 from goclaw.program.cli.base import FAILED, USAGE, Options, report
 from goclaw.program.cli.program import daemon_options
-from goclaw.program.ops.backup.settle import settle
+from goclaw.program.ops.backup.settle import end_open_work
 from goclaw.tools.toolkit.parts import parts_of
 
 SECONDS = 300.0
@@ -107,7 +107,7 @@ def _close_what_is_open(config: Config) -> None:
         return
     migrate(config.database_path)
     now = RealClock().now()
-    settle(config.database_path, now, now)
+    end_open_work(config.database_path, now, now)
     with closing(sqlite3.connect(config.database_path)) as connection, connection:
         connection.execute("UPDATE compactions SET retry_owed = 0")
 

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from goclaw.common.auth.presets import preset_named
+from goclaw.common.auth.presets import find_preset
 from goclaw.common.auth.users import Users, add_user
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.files import shown_path
 from goclaw.durable.store.file_writer import file_writer
-from goclaw.program.cli.base import say, show
+from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load, spelling
-from goclaw.program.cli.presets import Wanted, planned, table, write
+from goclaw.program.cli.presets import Wanted, plan_people, table, write
 from goclaw.program.cli.rights import person_lines, rights_of
 from goclaw.program.cli.state_files import FromFile, ToFile, bring_up_to_date, edit_file, export_file, import_file
 
@@ -29,7 +29,7 @@ def check(context: typer.Context) -> None:
     bring_up_to_date(loaded.config, path)
     users = Users.read(path).all()
     for warning in spelling(loaded, users):
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     if path.exists():
         print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
     else:
@@ -79,7 +79,7 @@ def add_person(
         if role:
             raise typer.BadParameter("a preset includes a role; use either --preset or --role", param_hint="--role")
         changes = {**({"allowedTools": tool} if tool else {}), **({"workspace": workspace} if workspace else {})}
-        _add_by_preset(loaded, Wanted(key, preset_named(preset), name, changes), yes=yes, dry_run=dry_run)
+        _add_by_preset(loaded, Wanted(key, find_preset(preset), name, changes), yes=yes, dry_run=dry_run)
         return
     if yes or dry_run:
         raise typer.BadParameter("needs --preset", param_hint="--yes" if yes else "--dry-run")
@@ -96,7 +96,7 @@ def add_person(
     added = Users.read(path).get(key)
     if added:
         for warning in spelling(loaded, [added]):
-            say(f"warning: {warning}")
+            print_message(f"warning: {warning}")
         print(f"{shown_path(path)}: added")
         show("\n".join(person_lines(added, loaded.config, rights_of(loaded, [added])[key])))
 
@@ -124,12 +124,12 @@ def import_users(context: typer.Context, file: FromFile) -> None:
 
 def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) -> None:
     bring_up_to_date(loaded.config, loaded.config.users_path)
-    plans = planned(loaded.config, [wanted])
+    plans = plan_people(loaded.config, [wanted])
     show("\n".join(asyncio.run(table(loaded, plans))))
     if dry_run:
         return
-    if not (yes or agreed("Write this? [y/N] ")):
-        say("nothing was written; `--yes` writes without asking")
+    if not (yes or confirm("Write this? [y/N] ")):
+        print_message("nothing was written; `--yes` writes without asking")
         raise typer.Exit(1)
     for line in write(loaded, plans):
         print(line)
@@ -141,7 +141,7 @@ def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) 
         )
 
 
-def agreed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Return whether the next line of standard input says yes."""
     try:
         return input(question).strip().lower() in ("y", "yes")

@@ -19,7 +19,7 @@ from goclaw.common.core.container import daemon_command
 from goclaw.common.core.files import replace_file, shown_path
 from goclaw.common.core.wire import LINK_PATH
 from goclaw.errors import StateError
-from goclaw.program.cli.base import say
+from goclaw.program.cli.base import print_message
 from goclaw.program.cli.options import command_group, load
 
 SECONDS = 30.0
@@ -48,12 +48,12 @@ def open_page(
     url = asyncio.run(_link(config, user))
     print(url)
     who = f"as {user}" if user else "with all rights of the owner"
-    say(f"the link signs in one browser {who}, within {LINK_SECONDS:g} s; do not share it")
+    print_message(f"the link signs in one browser {who}, within {LINK_SECONDS:g} s; do not share it")
     if not no_open and has_browser():
         try:
             webbrowser.open(_lead(config.state_dir / LEADS_FILE, url).as_uri())
         except (OSError, webbrowser.Error) as error:
-            say(f"no browser could be opened: {error}; open the link yourself")
+            print_message(f"no browser could be opened: {error}; open the link yourself")
 
 
 async def _link(config: Config, user: str) -> str:

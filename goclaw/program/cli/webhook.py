@@ -20,10 +20,10 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.core.files import read_bytes
 from goclaw.common.core.redact import printable
 from goclaw.errors import ConfigError, StateError
-from goclaw.gateway.servers.webhooks.credentials import GITHUB_ID, IDEMPOTENCY_KEY, signed
+from goclaw.gateway.servers.webhooks.credentials import GITHUB_ID, IDEMPOTENCY_KEY, sign
 from goclaw.gateway.servers.webhooks.receiving import shown_headers, template_of
 from goclaw.gateway.servers.webhooks.template import TemplateFault
-from goclaw.program.cli.base import FAILED, say, show
+from goclaw.program.cli.base import FAILED, print_message, show
 from goclaw.program.cli.options import command_group, load
 
 SECONDS = 30.0
@@ -42,7 +42,7 @@ def list_(context: typer.Context, as_json: Annotated[bool, typer.Option("--json"
         show(json.dumps(found, ensure_ascii=False, indent=2))
         return
     if not config.webhooks:
-        say("no webhook is configured (`webhooks`, docs/webhooks.md)")
+        print_message("no webhook is configured (`webhooks`, docs/webhooks.md)")
     for name, hook in config.webhooks.items():
         facts = _facts(name, hook)
         show(f"{name}  {facts['path']}  {facts['credential']}  {facts['kind']}  as {hook.user}  to {facts['to']}")
@@ -121,7 +121,7 @@ async def _call(config: Config, name: str, raw: bytes, headers: CIMultiDict[str]
     # A new id each time, as a test that does nothing the second time is of little use.
     given[hook.id_header or (GITHUB_ID if hook.hmac == "github" else IDEMPOTENCY_KEY)] = str(uuid.uuid4())
     given.update(headers)
-    given.update(signed(hook, raw, RealClock().now()))
+    given.update(sign(hook, raw, RealClock().now()))
     timeout = aiohttp.ClientTimeout(total=SECONDS)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as http, http.post(url, data=raw, headers=given) as answer:

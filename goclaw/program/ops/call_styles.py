@@ -8,7 +8,7 @@ from goclaw.errors import GoclawError
 from goclaw.llm.served import TEXT_CALLS, CallStyle
 
 
-async def keep_calls(config: Config, spec: str, calls: CallStyle) -> bool:
+async def store_calls(config: Config, spec: str, calls: CallStyle) -> bool:
     """Keep the result of a trial in the database, and make the database if it is missing.
 
     Args:

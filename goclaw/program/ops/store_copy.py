@@ -51,7 +51,7 @@ class StoreCopied:
     """The former content of the target, as a file of SQLite; None: it had none."""
 
 
-def shown(place: Place) -> str:
+def describe(place: Place) -> str:
     """Return a place of the database in words for people."""
     return str(place) if isinstance(place, Path) else place.shown
 
@@ -72,7 +72,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
             there, or one of the two cannot be used. The target is as it was then.
     """
     if source == target:
-        raise StateError(f"{shown(source)} is both the source and the target of the copy")
+        raise StateError(f"{describe(source)} is both the source and the target of the copy")
     with open_state(config), _workplace(config.state_dir) as folder:
         files, chain = 0, ""
         if isinstance(target, Path) and not replace:
@@ -85,7 +85,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
                 database = await stack.enter_async_context(open_database(source, clock, alone=True))
                 files, chain = await _fetch_files(database, config, clock)
             copy = folder / DATABASE
-            sent = await asyncio.to_thread(_take_out, source, copy)
+            sent = await asyncio.to_thread(_export, source, copy)
             if isinstance(source, PostgresPlace):
                 await asyncio.to_thread(_name_audit, copy, chain)
             staged = StagedRestore(clock.now())
@@ -119,7 +119,7 @@ async def _fetch_files(source: Database, config: Config, clock: Clock) -> tuple[
     """
     files = postgres().files(source, config.state_dir, clock)
     await files.begin()
-    await files.media.settle()
+    await files.media.sync()
     await files.audits.fetch()
     return await files.compare(), files.audits.chain
 
@@ -149,7 +149,7 @@ async def _rows(database: Database) -> Mapping[str, int]:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def _take_out(source: Place, copy: Path) -> Mapping[str, TableSum]:
+def _export(source: Place, copy: Path) -> Mapping[str, TableSum]:
     """Write the rows of the source into the new file `copy`, of the newest schema and without a separate log."""
     if isinstance(source, Path):
         copy_database(source, copy)

@@ -102,7 +102,7 @@ def size_of(path: Path) -> int:
     return total
 
 
-def take_away(item: Item) -> None:
+def remove_item(item: Item) -> None:
     """Remove something that was installed.
 
     Raises:

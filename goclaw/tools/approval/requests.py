@@ -37,7 +37,7 @@ DeniedResultTemplate of the Goat design language).
 """
 
 
-def about_refused(tools: Sequence[str]) -> str:
+def describe_refusals(tools: Sequence[str]) -> str:
     """Return the line about tools with calls refused because no person was there to ask; empty: no call was."""
     if not tools:
         return ""

@@ -11,7 +11,7 @@ from goclaw.common.specs import Example, Risk, SideEffect
 from goclaw.errors import InvalidInput
 from goclaw.tools.builtin.command_approval import command_risk
 from goclaw.tools.builtin.exec_run import environment, policy_of
-from goclaw.tools.builtin.text import encoded, last_lines
+from goclaw.tools.builtin.text import encode, last_lines
 from goclaw.tools.execution.sandbox.base import SandboxCommand
 from goclaw.tools.execution.tasks.base import Owner, TaskInfo, TaskWork
 from goclaw.tools.toolkit.base import ToolContext, tool
@@ -201,7 +201,7 @@ async def task_input(
     """Write to the standard input of a background task that was started with `keep_stdin`, or close it."""
     if not text and not close:
         raise InvalidInput('field "text": expected text, or `close`; there is nothing to do')
-    data = encoded(text, "text")
+    data = encode(text, "text")
     await ctx.tasks.write(task_id, owner_of(ctx), data, end=close)
     return TaskInput(task=task_id, size=len(data), closed=close)
 

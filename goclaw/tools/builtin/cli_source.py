@@ -24,7 +24,7 @@ from goclaw.tools.builtin.exec_run import (
     run_command,
     shorten_words,
 )
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.execution.sandbox.layout import find_program
 from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.toolkit.base import CallRisk, Tool, ToolContext, ToolSource, tool
@@ -117,7 +117,7 @@ def _words(settings: CliToolSettings, given: str) -> tuple[str, ...]:
         words = settings.words(given)
     except ValueError as error:
         raise InvalidInput(f'field "args": cannot be split into words: {str(error).lower()}') from None
-    if sum(len(encoded(word, "args")) + 1 for word in words) > MAX_COMMAND:
+    if sum(len(encode(word, "args")) + 1 for word in words) > MAX_COMMAND:
         raise InvalidInput(f'field "args": expected at most {MAX_COMMAND} bytes with the command itself')
     return words
 

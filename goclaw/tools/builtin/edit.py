@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from goclaw.common.core.supervise import goes_on
+from goclaw.common.core.supervise import wait_without_cancelling
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileChanged
 from goclaw.errors import InvalidInput, ToolError
@@ -29,7 +29,7 @@ from goclaw.tools.builtin.file_changes import (
 )
 from goclaw.tools.builtin.listing import FilePath
 from goclaw.tools.builtin.matching import MatchTier
-from goclaw.tools.builtin.replacing import Replaced, Replacement, check, replaced
+from goclaw.tools.builtin.replacing import Replaced, Replacement, check, replace_text
 from goclaw.tools.builtin.text import MAX_BYTES, Text
 from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.results import Result
@@ -56,7 +56,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     check(wanted)
     text = await text_in(ctx, arguments.path)
     fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
-    made = await asyncio.to_thread(replaced, arguments.path, text, text.body, wanted, fuzzy=fuzzy)
+    made = await asyncio.to_thread(replace_text, arguments.path, text, text.body, wanted, fuzzy=fuzzy)
     return await grounds_of(ctx, [Proposed(arguments.path, text.body, made.body)])
 
 
@@ -110,7 +110,7 @@ async def _change(ctx: ToolContext, path: str, wanted: Replacement) -> tuple[Tex
     """Make the replacement in the file; return its text before, and the replacement."""
     text = await text_in(ctx, path)
     fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
-    made = await asyncio.to_thread(replaced, path, text, text.body, wanted, fuzzy=fuzzy)
+    made = await asyncio.to_thread(replace_text, path, text, text.body, wanted, fuzzy=fuzzy)
     content = text.content(made.body)
     written = await ctx.workspace.write_bytes(path, content, unless_changed=text.version)
     await note_change(ctx, written.path, text, content)
@@ -216,7 +216,7 @@ async def _change_all(
 ) -> tuple[list[_File], list[tuple[str, Replaced]]]:
     files, done = await _plan(ctx, path, edits)
     # To its end even when the turn is stopped: half of it would be neither all nor none.
-    await goes_on(asyncio.create_task(_write(ctx, files), name="multi_edit"))
+    await wait_without_cancelling(asyncio.create_task(_write(ctx, files), name="multi_edit"))
     return files, done
 
 
@@ -239,7 +239,7 @@ async def _plan(
             wanted = Replacement(edit.old_string, edit.new_string, edit.replace_all)
             check(wanted)
             file = await _file(ctx, name, files)
-            made = await asyncio.to_thread(replaced, name, file.text, file.body, wanted, fuzzy=fuzzy)
+            made = await asyncio.to_thread(replace_text, name, file.text, file.body, wanted, fuzzy=fuzzy)
         except ToolError as error:
             raise ToolError(f"nothing was changed: edit {number} of {len(edits)}: {error}") from error
         file.body = made.body

@@ -26,7 +26,7 @@ from goclaw.tools.builtin.background_tasks import (
 )
 from goclaw.tools.builtin.command_approval import command_risk, exec_grounds, grounds_of_line
 from goclaw.tools.builtin.exec_run import MAX_COMMAND, environment, run_command, shorten_line
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.execution.sandbox.layout import find_program, shell
 from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.execution.sandbox.shell import STEERING
@@ -123,7 +123,7 @@ async def exec_(
 def _argv(command: str) -> tuple[str, ...]:
     if "\0" in command:
         raise InvalidInput('field "command": expected text without NUL characters, got one')
-    if len(encoded(command, "command")) > MAX_COMMAND:
+    if len(encode(command, "command")) > MAX_COMMAND:
         raise InvalidInput(f'field "command": expected at most {MAX_COMMAND} bytes; write a script and run that')
     return (shell(), "-c", command)
 
@@ -194,7 +194,7 @@ async def bg_exec(
     settings, variables = ctx.config.tools.exec, checked_variables(env or {})
     words = _words(command, args)
     Rules(settings.allowed, settings.blocked).judge(shlex.join(words))
-    given = None if stdin is None else encoded(stdin, "stdin")
+    given = None if stdin is None else encode(stdin, "stdin")
     folder = await ctx.workspace.folder(working_dir or ".")
     contained = ctx.sandbox.tier != "off"
     path, places = environment(settings)["PATH"], ctx.workspace
@@ -228,7 +228,7 @@ def _words(command: str, args: list[str]) -> list[str]:
     for place, word in zip(("command", *(f"args.{number}" for number in range(len(args)))), words, strict=True):
         if "\0" in word:
             raise InvalidInput(f'field "{place}": expected text without NUL characters, got one')
-        encoded(word, place)
+        encode(word, place)
     if command.startswith("-") or command.strip() != command:
         raise InvalidInput('field "command": expected the name or the path of a program, without options or spaces')
     if sum(len(word.encode()) + 1 for word in words) > MAX_COMMAND:
@@ -280,4 +280,4 @@ def _check_variable(name: str, value: str) -> None:
         )
     if "\0" in value:
         raise InvalidInput(f'field "env.{name}": expected text without NUL characters, got one')
-    encoded(value, f"env.{name}")
+    encode(value, f"env.{name}")

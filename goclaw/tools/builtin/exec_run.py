@@ -73,11 +73,11 @@ async def run_command(
     """
     what = SandboxCommand(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})}, repeats=not env)
     policy = replace(await policy_of(ctx), writes=writes)
-    ran = await take_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
+    ran = await collect_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
     return Ran(output=ran.output + explain_refusal(ctx.sandbox, ran.code, ran.output), code=ran.code)
 
 
-async def take_output(
+async def collect_output(
     ctx: ToolContext, running: AbstractAsyncContextManager[Process], seconds: float, shorten: Shorten | None = None
 ) -> Ran:
     """Return the output of a command after its end; raises as `run_command` does."""
@@ -130,13 +130,13 @@ class Capture:
 
     async def add(self, chunk: bytes) -> None:
         """Add output of the command."""
-        await self._keep(await self._screen.write(chunk))
+        await self._append(await self._screen.write(chunk))
 
     async def end(self) -> None:
         """Take in the rows that the command could still have drawn again."""
-        await self._keep(self._screen.rest())
+        await self._append(self._screen.rest())
 
-    async def _keep(self, text: bytes) -> None:
+    async def _append(self, text: bytes) -> None:
         if not text:
             return
         # A character has up to four bytes.
@@ -212,13 +212,13 @@ class Capture:
 async def policy_of(ctx: ToolContext) -> Policy:
     """Return the policy of one call; raises as `policy_for` does."""
 
-    def told(place: str, reached: bool, why: str) -> None:
+    def explain(place: str, reached: bool, why: str) -> None:
         rule = "tools.network"
         ctx.environment.audit(
             AuditEntry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn)
         )
 
-    return await policy_for(ctx.config, ctx.home.root, told, shared=ctx.home.shared)
+    return await policy_for(ctx.config, ctx.home.root, explain, shared=ctx.home.shared)
 
 
 def shorten_line(line: str) -> Shorten:

@@ -117,7 +117,7 @@ def _asking(offer: ExportedTool, takes: type[BaseModel], gives: type[Result] | N
                 check=None if gives is None else lambda answer: _fault(gives, answer),
             )
         )
-        return report.answer if gives is None else _read(gives, report.answer, f"the agent {offer.agent}")
+        return report.answer if gives is None else _parse_result(gives, report.answer, f"the agent {offer.agent}")
 
     return run
 
@@ -137,7 +137,7 @@ def _forwarding(
             raise ToolError(f"the call of {target} could not be worded: {error}") from None
         done = await ctx.forward(Forward(target, handed, offer.agent, offer.export.own_tools))
         _raise(done)
-        return done.content if gives is None else _read(gives, done.content, target)
+        return done.content if gives is None else _parse_result(gives, done.content, target)
 
     return run
 
@@ -197,7 +197,7 @@ def _fault(gives: type[Result], answer: str) -> str:
     return ""
 
 
-def _read(gives: type[Result], text: str, who: str) -> BaseModel:
+def _parse_result(gives: type[Result], text: str, who: str) -> BaseModel:
     try:
         return validate(gives, _object(text))
     except InvalidInput as error:

@@ -13,15 +13,15 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, Field
 
 from goclaw.common.config.schema import Config
-from goclaw.common.core.diffs import unified
+from goclaw.common.core.diffs import unified_diff
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import mask, revealed
+from goclaw.common.core.redact import mask, reveal
 from goclaw.common.specs import Risk
 from goclaw.common.workspace import PROMPT_FILES, again_when_changed
 from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.listing import with_suggestion
-from goclaw.tools.builtin.text import Text, as_code, shown, text_of
+from goclaw.tools.builtin.text import Text, as_code, readable_text, text_of
 from goclaw.tools.toolkit.base import CallRisk, ToolContext
 from goclaw.tools.toolkit.results import FileForm
 
@@ -62,8 +62,8 @@ async def difference(path: str, before: str, after: str) -> Difference:
 
 def _diff_lines(before: str, after: str) -> list[str]:
     # Bytes that are no text fit into no JSON.
-    old, new = shown(before).splitlines(), shown(after).splitlines()
-    return list(unified(old, new, _NAMES, 3))
+    old, new = readable_text(before).splitlines(), readable_text(after).splitlines()
+    return list(unified_diff(old, new, _NAMES, 3))
 
 
 _MAX_REVIEWED_LINES, _MAX_REVIEWED_LINE = 60, 200
@@ -107,14 +107,14 @@ async def now_in(ctx: ToolContext, path: str) -> str:
 
 
 def _shown_diff(proposed: Proposed) -> list[str]:
-    before, after = shown(proposed.before), shown(proposed.after)
+    before, after = readable_text(proposed.before), readable_text(proposed.after)
     if max(len(before), len(after)) > COMPARED:
         return [f"{as_code(proposed.path)}: {len(before):,} characters become {len(after):,}"]
-    changed = unified(before.splitlines(), after.splitlines(), ("now", "then"), 2)
+    changed = unified_diff(before.splitlines(), after.splitlines(), ("now", "then"), 2)
     lines = list(islice(changed, 2, _MAX_REVIEWED_LINES + 3))
     more = ["…"] if len(lines) > _MAX_REVIEWED_LINES else []
     # What cannot be seen is shown as its code, and nothing in the diff may end the fence that it stands in.
-    text = revealed(mask("\n".join([*map(_cut, lines[:_MAX_REVIEWED_LINES]), *more]))).replace(_FENCE, "'''")
+    text = reveal(mask("\n".join([*map(_cut, lines[:_MAX_REVIEWED_LINES]), *more]))).replace(_FENCE, "'''")
     return [f"{as_code(proposed.path)}:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]
 
 

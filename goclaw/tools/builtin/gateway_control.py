@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goclaw.common.config.changing import CHANGEABLE, change, check, check_key
-from goclaw.common.config.document import plain_value, shown
+from goclaw.common.config.document import format_value, plain_value
 from goclaw.common.core.container import daemon_command
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import Grounds
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -99,7 +99,7 @@ async def config(
     if value is None:
         if setting not in CHANGEABLE:
             _check_admin(ctx, "read")
-        return Setting(setting=setting, shown=await asyncio.to_thread(shown, ctx.config, setting))
+        return Setting(setting=setting, shown=await asyncio.to_thread(format_value, ctx.config, setting))
     await asyncio.to_thread(change, _file_to_change(ctx, setting), setting, value)
     return Setting(setting=setting, shown=f"{setting}: {value}", changed=True, needs_restart=True)
 
@@ -114,7 +114,7 @@ def _file_to_change(ctx: ToolContext, setting: str) -> Path:
 
 async def _overview(ctx: ToolContext) -> str:
     session = [f"{name}: {value}" for name, value in (await ctx.settings.of_session()).items()]
-    keys = [shown(ctx.config, key) for key in CHANGEABLE]
+    keys = [format_value(ctx.config, key) for key in CHANGEABLE]
     return "\n".join([*session, *keys, "other keys can only be read: name a key or a section (agents, tools.exec …)"])
 
 
@@ -179,5 +179,5 @@ async def command(
     `/tools [NAME]`, `/queue [MODE]`, `/whoami`, `/help`. Which ones are allowed is the operator's choice; none does
     more than the person may.
     """
-    encoded(command, "command")
+    encode(command, "command")
     return CommandResult(answer=await ctx.command(command))

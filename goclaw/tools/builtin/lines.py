@@ -16,7 +16,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_end
 from goclaw.durable.store.blobs import SAMPLE, is_binary
 from goclaw.errors import ToolError
-from goclaw.tools.builtin.text import as_utf8, decoded, is_wide
+from goclaw.tools.builtin.text import as_utf8, decode_line, is_wide
 
 MAX_LINE = 64 << 10
 """Bytes of one line that are looked at: a minified file must not fill the memory."""
@@ -149,7 +149,7 @@ def _lines(file: BinaryIO, longest: int, left: int, *, first: bool) -> Iterator[
             cut, left = cut + len(more), left - len(more)
             if more.endswith(b"\n"):
                 break
-        text, is_other = decoded(raw.removeprefix(codecs.BOM_UTF8) if first else raw, is_whole=not cut)
+        text, is_other = decode_line(raw.removeprefix(codecs.BOM_UTF8) if first else raw, is_whole=not cut)
         text, first = text.rstrip("\r\n"), False
         if cut:
             text = mask_end(text)

@@ -202,7 +202,7 @@ def _ratio(one: str, other: str) -> float:
     return matcher.ratio() if matcher.quick_ratio() >= LINE_LIKENESS and len(one) < 2_000 else 0.0
 
 
-def reindented(new: str, old: str, there: str) -> str:
+def reindent(new: str, old: str, there: str) -> str:
     """`new` with its lines indented as `there` is, where `old` stands for `there`, line by line."""
     pairs: dict[str, str] = {}
     for one, other in zip(old.split("\n"), there.split("\n"), strict=False):

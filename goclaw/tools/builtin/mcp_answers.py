@@ -14,7 +14,7 @@ from goclaw.durable.store.blobs import image_type
 from goclaw.errors import ToolError
 from goclaw.tools.builtin.read import MAX_PICTURE
 from goclaw.tools.mcp.base import CallResult, Piece
-from goclaw.tools.mcp.untrusted import shown
+from goclaw.tools.mcp.untrusted import shorten
 from goclaw.tools.toolkit.base import ToolContext
 from goclaw.tools.toolkit.results import Result
 
@@ -91,7 +91,7 @@ async def picture_of(piece: Piece, ctx: ToolContext) -> Image | None:
 
 def _text(piece: Piece, *, seen: bool) -> str:
     """Return a piece as text; bytes by their kind and size."""
-    mime, uri = shown(piece.mime or "of no stated kind", 80), shown(piece.uri, 500)
+    mime, uri = shorten(piece.mime or "of no stated kind", 80), shorten(piece.uri, 500)
     size = f"{len(piece.data):,} bytes"
     match piece.kind:
         case "text":
@@ -101,7 +101,7 @@ def _text(piece: Piece, *, seen: bool) -> str:
         case "audio":
             return f"[sound, {mime}, {size}, not played]"
         case "link":
-            return f"[resource {uri}: {shown(piece.text)}]"
+            return f"[resource {uri}: {shorten(piece.text)}]"
         case "resource" if piece.data or not piece.text:
             return f"[resource {uri}: {mime}, {size}{', the picture' if seen else ''}]"
     return f"[resource {uri}]\n{piece.text}"

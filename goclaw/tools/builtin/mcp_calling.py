@@ -21,7 +21,7 @@ from goclaw.llm.token_counts import estimate_request
 from goclaw.tools.builtin.mcp_answers import MAX_PICTURES, origin_of, picture_of
 from goclaw.tools.mcp.base import CallOrigin, Elicitation, Piece, Prompted, SamplingResult
 from goclaw.tools.mcp.servers import ServerState
-from goclaw.tools.mcp.untrusted import quoted, shown
+from goclaw.tools.mcp.untrusted import quote, shorten
 from goclaw.tools.toolkit.base import ToolContext
 from goclaw.tools.toolkit.services import Sample, Sampled
 
@@ -55,7 +55,7 @@ class CallDeadline:
         self._pauses = 0
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Stop the time-out during the block; afterwards it starts again. Blocks may overlap."""
         self._pauses += 1
         self._limit.reschedule(None)
@@ -124,7 +124,7 @@ class _Calling:
         async with background(run(), f"a question of the MCP server {self._server.name}") as task:
             self._going_on.add(task)
             try:
-                with self._patience.paused():
+                with self._patience.pause():
                     await asyncio.wait({task})
             finally:
                 self._going_on.discard(task)
@@ -137,7 +137,7 @@ class _Calling:
         now = self._ctx.clock.monotonic()
         if now - self._told_at >= PROGRESS_PAUSE:
             self._told_at = now
-            self._ctx.progress(shown(text, 150))
+            self._ctx.progress(shorten(text, 150))
 
     async def ask(self, asked: Elicitation) -> Mapping[str, Any] | None:
         """Put a form to the person, a question for each field."""
@@ -157,12 +157,12 @@ class _Calling:
         return found
 
     async def _ask_for_address(self, asked: Elicitation) -> Mapping[str, Any] | None:
-        words = f"It wants you to open this address: {quoted(asked.url, MAX_QUESTION)}\n\nDid you?"
+        words = f"It wants you to open this address: {quote(asked.url, MAX_QUESTION)}\n\nDid you?"
         return {} if await self._question(asked, words, ("yes", "no")) == "yes" else None
 
     async def _field(self, asked: Elicitation, name: str, field: Mapping[str, Any], *, required: bool) -> Any:
-        title = quoted(str(field.get("title") or name), 80)
-        about = quoted(str(field.get("description", "")), 500)
+        title = quote(str(field.get("title") or name), 80)
+        about = quote(str(field.get("description", "")), 500)
         options = _options(field)
         words = f"{title}{'' if required else ' (may be left out: /deny)'}" + (f": {about}" if about else "")
         for _ in range(MAX_TRIES):
@@ -180,7 +180,7 @@ class _Calling:
         if self._asked > MAX_QUESTIONS:
             raise ToolError(f"a call may ask at most {MAX_QUESTIONS} questions")
         server = self._server.name
-        said = quoted(asked.message, MAX_QUESTION)
+        said = quote(asked.message, MAX_QUESTION)
         text = (
             f"The MCP server {server} asks, in its own words: “{said}”\n\n{words}\n\nYour answer goes to that server. "
             "Never answer with a password."
@@ -204,11 +204,11 @@ def _options(field: Mapping[str, Any]) -> dict[str, Any]:
         return {"yes": True, "no": False}
     titled = field.get("oneOf") or field.get("anyOf")
     if isinstance(titled, Sequence) and all(isinstance(each, Mapping) and "const" in each for each in titled):
-        return {quoted(str(each.get("title") or each["const"]), 100): each["const"] for each in titled[:20]}
+        return {quote(str(each.get("title") or each["const"]), 100): each["const"] for each in titled[:20]}
     values = field.get("enum")
     if isinstance(values, Sequence) and not isinstance(values, str):
         names = field.get("enumNames") or values
-        return {quoted(str(name), 100): value for name, value in zip(names, values, strict=False)}
+        return {quote(str(name), 100): value for name, value in zip(names, values, strict=False)}
     return {}
 
 
@@ -232,7 +232,7 @@ def _value(answer: str, field: Mapping[str, Any], options: Mapping[str, Any]) ->
             case "array":
                 return [part.strip() for part in answer.split(",") if part.strip()]
     except ValueError:
-        raise InvalidInput(f"expected a number, got {shown(answer, 40)!r}") from None
+        raise InvalidInput(f"expected a number, got {shorten(answer, 40)!r}") from None
     return answer
 
 
@@ -256,7 +256,7 @@ class Sampling:
             if settings.ask and not await self._confirm(wanted):
                 self._audit("denied", wanted, "the person did not approve")
                 return None
-            self._ctx.progress(f"{self._server.name} asks the model: {shown(_last(wanted), 80)}")
+            self._ctx.progress(f"{self._server.name} asks the model: {shorten(_last(wanted), 80)}")
             done = await self._ctx.sample(wanted)
         except ToolError as error:
             self._audit("refused", None, str(error))
@@ -271,7 +271,7 @@ class Sampling:
             raise ToolError(f"this server may not ask the model ({key})")
         if self._asked >= settings.per_call:
             raise ToolError(f"the model is asked at most {settings.per_call} times during a call ({key}.per_call)")
-        if not self._server.sampled.take(self._ctx.turn, settings.per_turn):
+        if not self._server.sampled.count(self._ctx.turn, settings.per_turn):
             raise ToolError(f"the model is asked at most {settings.per_turn} times during a turn ({key}.per_turn)")
         self._asked += 1
         return settings
@@ -323,13 +323,13 @@ class Sampling:
         found = await picture_of(piece, self._ctx)
         if found is None:
             raise ToolError(
-                f"the model cannot be shown a picture of {len(piece.data):,} bytes ({shown(piece.mime, 80)})"
+                f"the model cannot be shown a picture of {len(piece.data):,} bytes ({shorten(piece.mime, 80)})"
             )
         return found
 
     async def _confirm(self, wanted: Sample) -> bool:
         name = self._server.name
-        said = " … ".join(quoted(text, MAX_SHOWN_PROMPT // 2) for text in _sides(wanted))
+        said = " … ".join(quote(text, MAX_SHOWN_PROMPT // 2) for text in _sides(wanted))
         pictures = sum(len(message.images) for message in wanted.messages if isinstance(message, UserMessage))
         text = (
             f"The MCP server {name} wants to ask the model, in its own words: “{said}”\n\n"
@@ -343,7 +343,7 @@ class Sampling:
 
     def _audit(self, result: str, wanted: Sample | None, detail: str) -> None:
         ctx, name = self._ctx, self._server.name
-        about = f"{detail}: {shown(_last(wanted), 200)}" if wanted else detail
+        about = f"{detail}: {shorten(_last(wanted), 200)}" if wanted else detail
         rule = f"mcp.servers.{name}.sampling"
         ctx.environment.audit(
             AuditEntry(ACTION, name, ctx.actor, ctx.session, result == "ok", rule, result, about, turn=ctx.turn)

@@ -99,7 +99,7 @@ class McpSource:
         entry = self._by_server[server.name]
         entry.made = found
         entry.prompts, odd = workshop.prompts(server, listing.prompts)
-        self._tell(server, entry, {**listing.left_out, **faults, **odd})
+        self._report_server(server, entry, {**listing.left_out, **faults, **odd})
         self._tools = (*self._own, *(tool for each in self._by_server.values() for _, _, tool in each.made.values()))
 
     def _make_tools(
@@ -140,7 +140,7 @@ class McpSource:
                     why = f"{', '.join(odd)} differ at {server.name}"
                     yield f"tools.pinned.{name}: {tool}", f"is not part of the set: {why}"
 
-    def _tell(self, server: ServerState, entry: _ServerTools, faults: dict[str, str]) -> None:
+    def _report_server(self, server: ServerState, entry: _ServerTools, faults: dict[str, str]) -> None:
         place = server.place
         named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MAX_FAULTS]}
         if (more := len(faults) - MAX_FAULTS) > 0:

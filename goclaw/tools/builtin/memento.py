@@ -17,7 +17,7 @@ from goclaw.memory.user_memory import (
     place_of,
 )
 from goclaw.tools.builtin.memory_values import Shared, needs_memory, place
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -141,7 +141,7 @@ async def memento(
         return MementoResult(action=action, name=plain)
     if content is None:
         raise InvalidInput(f'field "content": expected string for {action}, got nothing')
-    encoded(content, "content")
+    encode(content, "content")
     size, created = await kept.write(plain, content, add=action == "append")
     return MementoResult(action=action, name=plain, size=size, created=created)
 

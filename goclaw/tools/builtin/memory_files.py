@@ -18,7 +18,7 @@ from goclaw.memory.base import MemoryFile, NoteHit, owner_of
 from goclaw.memory.chunks import lines_of
 from goclaw.memory.dates import moment
 from goclaw.memory.file_indexer import MAX_FILE
-from goclaw.memory.memory_queries import quoted
+from goclaw.memory.memory_queries import quote_lines
 from goclaw.memory.user_memory import KeyValueFile, place_of
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
 from goclaw.tools.toolkit.results import BoundedResult, Result
@@ -101,7 +101,7 @@ def _hit_text(hit: NoteHit) -> str:
     changed = moment(hit.modified)
     weak = "  weak match" if hit.score.weak else ""
     place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score.score:.2f}  {changed:%Y-%m-%d %H:%M} UTC{weak}"
-    return "\n".join(line for line in (place, hit.heading, quoted(hit.text)) if line)
+    return "\n".join(line for line in (place, hit.heading, quote_lines(hit.text)) if line)
 
 
 def _shorten(query: str) -> str:
@@ -230,11 +230,11 @@ async def memory_get(
     if name not in listed:
         raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
     # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
-    read = partial(_read, path=name, first=first, lines=lines)
+    read = partial(_read_passage, path=name, first=first, lines=lines)
     return await ctx.home.seen_by(owner_of(name)).use(name, read)
 
 
-def _read(opened: Opened, path: str, first: int, lines: int) -> Passage:
+def _read_passage(opened: Opened, path: str, first: int, lines: int) -> Passage:
     # In the thread that reads: splitting megabytes into lines would block the event loop.
     return _passage(path, opened.file.read(MAX_FILE).decode("utf-8-sig", errors="replace"), first, lines)
 

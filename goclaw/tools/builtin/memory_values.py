@@ -16,7 +16,7 @@ from goclaw.memory.user_memory import (
     nearest_key,
     place_of,
 )
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -160,8 +160,8 @@ async def memory_write(
     For what is looked up by its exact name (a preference, an id, a counter). What is longer or is to be found by its
     meaning belongs into a memory file or a memento. Never keep passwords, keys or tokens.
     """
-    encoded(key, "key")
-    encoded(value, "value")
+    encode(key, "key")
+    encode(value, "value")
     name = checked_key(key)
     return KeptValue(key=name, replaced=await KeyValueFile(place(ctx, shared=shared)).put(name, value))
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Question, Todo
 from goclaw.common.specs import Annotations, Example, SideEffect
-from goclaw.tools.builtin.text import encoded
+from goclaw.tools.builtin.text import encode
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -124,7 +124,7 @@ async def exit_plan_mode(
     Only in plan mode, and only when the plan is whole: what is unclear ask first, with ask_user. Nothing that the plan
     wants may be done before the answer.
     """
-    encoded(plan, "plan")
+    encode(plan, "plan")
     if (mode := ctx.mode()) != "plan":
         return PlanResult(approved=False, mode=mode, was_planning=False)
     answer = await ctx.ask(_question(plan))

@@ -8,8 +8,8 @@ from itertools import islice
 
 from goclaw.common.core.records import record
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.matching import MAX_PLACES, MAX_REPLACED, Match, MatchTier, TextSpan, find, reindented
-from goclaw.tools.builtin.text import MAX_BYTES, Text, encoded, shown
+from goclaw.tools.builtin.matching import MAX_PLACES, MAX_REPLACED, Match, MatchTier, TextSpan, find, reindent
+from goclaw.tools.builtin.text import MAX_BYTES, Text, encode, readable_text
 
 _PREVIEW_CONTEXT = 2
 """Lines shown before and after a change."""
@@ -62,11 +62,11 @@ def check(wanted: Replacement) -> None:
         raise InvalidInput(f"old_string cannot be empty ({instead})")
     if wanted.old == wanted.new:
         raise InvalidInput("old_string and new_string are the same: nothing to change")
-    encoded(wanted.old, "old_string")
-    encoded(wanted.new, "new_string")
+    encode(wanted.old, "old_string")
+    encode(wanted.new, "new_string")
 
 
-def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bool) -> Replaced:
+def replace_text(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bool) -> Replaced:
     """`body`, which the file `text` has or will have, with the replacement made.
 
     Raises:
@@ -111,7 +111,7 @@ def _new(usual: str, there: str, wanted: Replacement, tier: MatchTier) -> str:
     new = wanted.new if tier is MatchTier.FUZZY else usual
     if tier is MatchTier.FUZZY:
         old, plain = (part.replace("\r\n", "\n") for part in (wanted.old, there))
-        new = reindented(new.replace("\r\n", "\n"), old, plain)
+        new = reindent(new.replace("\r\n", "\n"), old, plain)
         if "\r\n" in usual and not there.count("\n"):
             new = new.replace("\n", "\r\n")
     ends = there.count("\n")
@@ -168,7 +168,7 @@ def preview(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[s
     lines = [*_preview_lines(before, after, _side_by_side(wanted), rest[0].new.start if rest else len(after))]
     if (more := len(spans) - sum(change.places for change in wanted)) > 0:
         lines.append(f"     …\t({more} more places)")
-    return shown("\n".join(lines))
+    return readable_text("\n".join(lines))
 
 
 def _changes(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> Iterator[_Change]:

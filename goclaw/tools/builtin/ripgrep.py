@@ -172,13 +172,13 @@ async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
     arguments = [*_options(query), *_exclude(query.wanted), "--", start]
     largest = f"--max-filesize={query.largest}"
 
-    async def oversized() -> list[str]:
+    async def list_large_files() -> list[str]:
         listed, _ = await _walk([program, "--files", *arguments], root, readable, query.seconds)
         return await asyncio.to_thread(_find_too_large, listed, root, query.largest)
 
     # Beside the search: ripgrep passes over what is too large, and says so nowhere but in its debug log.
     (answer, complete), too_large = await asyncio.gather(
-        _walk([program, "--count", largest, *arguments], root, readable, query.seconds), oversized()
+        _walk([program, "--count", largest, *arguments], root, readable, query.seconds), list_large_files()
     )
     counts = await asyncio.to_thread(_parse_counts, answer)
 
@@ -200,7 +200,7 @@ async def _only(path: str, data: bytes) -> AsyncIterator[tuple[str, bytes]]:
     yield path, data
 
 
-async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches:
+async def search_file(query: Query, descriptor: int, path: str) -> LineMatches:
     """Every matching line of an open text, which ripgrep reads by itself. Raises ToolError, as `search_folder` does."""
     argv = [_program(), *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
     async with _running(argv, descriptor) as process:
@@ -441,7 +441,7 @@ async def search_large(query: Query, workspace: Workspace, path: str) -> LineMat
     if descriptor is None:
         return known_hits({}, complete=True)
     try:
-        return await look_in_file(query, descriptor, path)
+        return await search_file(query, descriptor, path)
     finally:
         os.close(descriptor)
 

@@ -34,7 +34,7 @@ from goclaw.tools.builtin.ripgrep import (
     search_text,
     searchable,
 )
-from goclaw.tools.builtin.text import decoded
+from goclaw.tools.builtin.text import decode_line
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
 from goclaw.tools.toolkit.results import BoundedResult
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -195,7 +195,7 @@ class _Finder:
         skipped = (
             await self._ctx.workspace.visible(hits.oversized[:_MAX_SKIPPED], query.wanted) if stat.is_folder else []
         )
-        order = await asyncio.to_thread(ordered, hits.counts, self._ctx.config.state_dir.expanduser())
+        order = await asyncio.to_thread(sort_paths, hits.counts, self._ctx.config.state_dir.expanduser())
         files, looked_at = await self._select(order, hits, query.wanted if stat.is_folder else None)
         returned = sum(line.matches for file in files for line in file.lines)
         total = sum(file.matches for file in files)
@@ -322,10 +322,10 @@ def _texts(path: str, wanted: Sequence[int], largest: int, opened: Opened) -> Ma
 
 def _part(line: bytes, column: int) -> str:
     """Return a line, or of a long one the part around the match."""
-    text, _ = decoded(line)
+    text, _ = decode_line(line)
     if len(text) <= _WIDTH:
         return text
-    at = len(decoded(line[: column - 1])[0])
+    at = len(decode_line(line[: column - 1])[0])
     start = max(0, min(at - _WIDTH // 4, len(text) - _WIDTH))
     return f"{'…' if start else ''}{text[start : start + _WIDTH]}{'…' if start + _WIDTH < len(text) else ''}"
 
@@ -335,7 +335,7 @@ PRIORITY_FILE = "search_priority.json"
 _MAX_PRIORITY_BYTES = 1 << 20
 
 
-def ordered(counts: Mapping[str, int], state: Path) -> list[str]:
+def sort_paths(counts: Mapping[str, int], state: Path) -> list[str]:
     """Return the paths in display order, from the number of matches in each; blocks."""
     places = _tiers(state)
     return sorted(counts, key=lambda path: (_rank_of(path, places), -counts[path], path))

@@ -4,7 +4,7 @@ import codecs
 import re
 
 from goclaw.common.core.records import record
-from goclaw.common.core.redact import revealed
+from goclaw.common.core.redact import reveal
 from goclaw.common.workspace import FileStamp, Opened
 from goclaw.errors import InvalidInput, ToolError
 
@@ -21,7 +21,7 @@ MAX_BYTES = 20 << 20
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-def encoded(text: str, field: str) -> bytes:
+def encode(text: str, field: str) -> bytes:
     """UTF-8.
 
     Raises:
@@ -140,7 +140,7 @@ def is_latin(data: bytes) -> bool:
     return True
 
 
-def decoded(raw: bytes, *, is_whole: bool = True) -> tuple[str, bool]:
+def decode_line(raw: bytes, *, is_whole: bool = True) -> tuple[str, bool]:
     """Decode a line of a text, and tell whether it is Latin-1; bytes of neither that nor UTF-8 become U+FFFD.
 
     `is_whole`: it does not end within a character.
@@ -171,14 +171,14 @@ def last_lines(text: str, most: int, *, from_a_line: bool = True) -> str:
     return text[end or start :]
 
 
-def shown(text: str) -> str:
+def readable_text(text: str) -> str:
     """`text` as a model may read it: bytes that are no text are U+FFFD."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def as_code(name: str) -> str:
     """Return a name as Markdown code: a person decides on it, so all of it is shown and none of it is markup."""
-    plain = revealed(name)
+    plain = reveal(name)
     fence = "`"
     while fence in plain:
         fence += "`"

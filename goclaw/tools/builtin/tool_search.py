@@ -5,7 +5,7 @@ its description, its arguments and examples) and by how few tools have it. A wor
 English meanings, as far as its stem is known: people's wishes arrive in their own language, and tools are described
 in English.
 
-`registry.unwrapped` replaces a call of `tool_call` by the call that it names, before anything is decided; the tool
+`registry.unwrap` replaces a call of `tool_call` by the call that it names, before anything is decided; the tool
 itself is reached only by a call that names no tool the person may use.
 """
 

@@ -15,7 +15,7 @@ from goclaw.common.specs import Example, SideEffect
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.base import QUOTES, Quote, Talk, TranscriptLine, TranscriptQuery
 from goclaw.memory.dates import moment
-from goclaw.memory.memory_queries import quoted
+from goclaw.memory.memory_queries import quote_lines
 from goclaw.tools.builtin.memory_files import needs_search
 from goclaw.tools.toolkit.base import ToolContext, offered, tool
 from goclaw.tools.toolkit.results import Result
@@ -146,7 +146,7 @@ async def transcript_search(
         until=date.fromisoformat(until) if until else None,
         but_turn=ctx.turn,
     )
-    heard = await ctx.memory.heard(wanted, limit or QUOTES)
+    heard = await ctx.memory.search_transcripts(wanted, limit or QUOTES)
     return Quotes(query=query, mode=heard.mode, quotes=tuple(heard.quotes), more=heard.more, missing=heard.missing)
 
 
@@ -196,7 +196,7 @@ def _quote(quote: Quote) -> str:
 
 def _line(line: TranscriptLine, row: int) -> str:
     mark = ">" if line.row == row else " "
-    return f"{mark} #{line.row} {moment(line.at):%H:%M} {line.speaker}: {quoted(line.text)}"
+    return f"{mark} #{line.row} {moment(line.at):%H:%M} {line.speaker}: {quote_lines(line.text)}"
 
 
 def _shorten(text: str) -> str:

@@ -16,10 +16,10 @@ from pathlib import Path
 from goclaw.common.core.records import record
 from goclaw.common.workspace import USERS, Workspace
 from goclaw.errors import SandboxUnavailable, ToolError
-from goclaw.tools.builtin.exec_run import Ran, environment, policy_of, take_output
+from goclaw.tools.builtin.exec_run import Ran, collect_output, environment, policy_of
 from goclaw.tools.execution.sandbox.base import SandboxCommand
 from goclaw.tools.execution.sandbox.layout import shell
-from goclaw.tools.execution.sandbox.select import OFF, settle
+from goclaw.tools.execution.sandbox.select import OFF, wait_for_tier
 from goclaw.tools.toolkit.agent_tasks import KeptWorktree
 from goclaw.tools.toolkit.base import ToolContext
 
@@ -59,13 +59,13 @@ class Worktree:
     ctx: ToolContext
 
     @asynccontextmanager
-    async def opened(self, agent: str) -> AsyncIterator[Workspace]:
+    async def open(self, agent: str) -> AsyncIterator[Workspace]:
         """Open the worktree of the agent with this id: as a crash has left it, else made from the last commit.
 
         Raises:
             ToolError: it cannot be made; nothing of it is left.
         """
-        await settle(self.ctx.sandbox)
+        await wait_for_tier(self.ctx.sandbox)
         if self.ctx.sandbox.tier == OFF:
             raise ToolError("a worktree is made in the sandbox only, and tools.exec.sandbox is off; leave out worktree")
         await self._find_or_make(agent)
@@ -213,7 +213,7 @@ class Worktree:
             (shell(), "-c", 'exec "$@"', "sh", *argv), home, {**environment(ctx.config.tools.exec), **(env or {})}
         )
         policy = replace(await policy_of(ctx), network="none", proxy=None)
-        ran = await take_output(ctx, ctx.sandbox.run(command, policy), _SECONDS)
+        ran = await collect_output(ctx, ctx.sandbox.run(command, policy), _SECONDS)
         if ran.code == _NO_PROGRAM:
             raise ToolError(
                 f"a worktree needs {argv[0]}, which is not there for commands: install it, or leave out worktree"

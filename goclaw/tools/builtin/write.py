@@ -14,7 +14,7 @@ from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.file_changes import Proposed, grounds_of, note_change, now_in, review_risk
 from goclaw.tools.builtin.listing import FilePath
-from goclaw.tools.builtin.text import Text, encoded, text_of
+from goclaw.tools.builtin.text import Text, encode, text_of
 from goclaw.tools.toolkit.base import ToolContext, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -42,7 +42,7 @@ class WriteResult(Result):
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    encoded(arguments.content, "content")
+    encode(arguments.content, "content")
     return await grounds_of(ctx, [Proposed(arguments.path, await now_in(ctx, arguments.path), arguments.content)])
 
 
@@ -70,7 +70,7 @@ async def write(
     create_dirs: Annotated[bool, Field(description="Make parent folders that are missing.")] = True,
 ) -> WriteResult:
     """Write content to a file. Replaces a file that exists; makes parent folders that are missing."""
-    data, kept = encoded(content, "content"), ""
+    data, kept = encode(content, "content"), ""
     if old := await _load_text(ctx, path):
         data, kept = await asyncio.to_thread(old.rewritten, content)
     try:

@@ -12,8 +12,8 @@ from goclaw.common.config.exports import ExportSettings
 from goclaw.common.config.mcp import PinnedSetSettings, pin_tag
 from goclaw.common.config.values import ToolProfile
 from goclaw.common.core.records import record
-from goclaw.tools.declare.options import ExportOption, Option, collected, refuse_leftovers
-from goclaw.tools.declare.registries import told_of
+from goclaw.tools.declare.options import ExportOption, Option, collect, refuse_leftovers
+from goclaw.tools.declare.registries import registry_parts
 from goclaw.tools.declare.tools import ToolDeclaration
 from goclaw.tools.declare.tools import toolset as made_toolset
 from goclaw.tools.mcp.validation import full_name
@@ -74,7 +74,7 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
         ValueError: something is said twice, stands elsewhere, or does not hold together.
     """
     refuse_leftovers(words, (Use, Export, RunPolicySettings, AgentOption), name, "agent")
-    said = collected([word for word in words if isinstance(word, AgentOption)], name)
+    said = collect([word for word in words if isinstance(word, AgentOption)], name)
     quickstart = not said.pop("disable_agent_docs", False)
     policies = [word for word in words if isinstance(word, RunPolicySettings)]
     if len(policies) > 1:
@@ -177,8 +177,8 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
     refuse_leftovers([what], (ToolsetPart, str), "export", "export")
     name = what if isinstance(what, str) else what.name
     refuse_leftovers(parts, (ToolDeclaration, ExportOption), name, "export")
-    said = collected([part for part in parts if isinstance(part, ExportOption)], name)
-    told = told_of(said, name)
+    said = collect([part for part in parts if isinstance(part, ExportOption)], name)
+    told = registry_parts(said, name)
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]
     done: Sequence[Tool] = [part.built(said.get("tags", ())) for part in declared if part.does]
     existing = what.members if isinstance(what, ToolsetPart) else ()

@@ -20,7 +20,7 @@ from goclaw.common.config.mcp import McpServerSettings
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.common.specs import SideEffect
-from goclaw.tools.declare.options import Option, collected, refuse_leftovers
+from goclaw.tools.declare.options import Option, collect, refuse_leftovers
 from goclaw.tools.declare.tools import ToolDeclaration, tool
 from goclaw.tools.declare.tools import passthrough as forwarded
 from goclaw.tools.declare.tools import toolset as made_toolset
@@ -69,7 +69,7 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
     """
     kinds = (ServerOption, ToolDeclaration, Resource, DeclaredPrompt, Notification, Subscribed)
     refuse_leftovers(words, kinds, name, "mcp_server")
-    said = collected([word for word in words if isinstance(word, ServerOption)], name)
+    said = collect([word for word in words if isinstance(word, ServerOption)], name)
     resources = {word.name: word for word in words if isinstance(word, Resource)}
     for word in words:
         if isinstance(word, Subscribed):

@@ -180,7 +180,7 @@ def _outermost(form: str, present: str) -> str:
     return form if outer is None or outer in (present, _WITHIN.get(present)) else outer
 
 
-def collected(options: Iterable[Option], where: str) -> dict[str, Any]:
+def collect(options: Iterable[Option], where: str) -> dict[str, Any]:
     """Return the values by their words; repeatable ones as tuples.
 
     Raises:

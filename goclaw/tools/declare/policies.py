@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from goclaw.common.config.agents import MissingFields, RunPolicySettings
-from goclaw.tools.declare.options import Option, collected, refuse_leftovers
+from goclaw.tools.declare.options import Option, collect, refuse_leftovers
 
 Time = str | float
 """`2m`, `45s`, `1h30m`, or seconds."""
@@ -143,4 +143,4 @@ def on_missing_fields(action: MissingFields) -> PolicyOption:
 
 def _collect(options: Sequence[Option], kind: type[Option], form: str) -> dict[str, Any]:
     refuse_leftovers(options, kind, form, form)
-    return collected(options, form)
+    return collect(options, form)

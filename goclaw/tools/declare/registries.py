@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from goclaw.common.config.registries import FromRegistrySettings, RegistryName, RegistrySettings
 from goclaw.common.core.records import record
-from goclaw.tools.declare.options import Option, PublishOption, RegistryOption, collected, refuse_leftovers
+from goclaw.tools.declare.options import Option, PublishOption, RegistryOption, collect, refuse_leftovers
 from goclaw.tools.toolkit.parts import RegistryPart
 
 _NAME: TypeAdapter[str] = TypeAdapter(RegistryName)
@@ -43,7 +43,7 @@ def registry(name: str, *options: RegistryOption) -> RegistryPart:
         ValueError: it has no `url`, or something of it cannot be, or stands elsewhere.
     """
     refuse_leftovers(options, RegistryOption, name, "registry")
-    return RegistryPart(_NAME.validate_python(name), RegistrySettings.model_validate(collected(options, name)))
+    return RegistryPart(_NAME.validate_python(name), RegistrySettings.model_validate(collect(options, name)))
 
 
 def url(endpoint: str) -> RegistryOption:
@@ -84,7 +84,7 @@ def cache_ttl(time: Time) -> RegistryOption:
 def federation(*options: FederationOption) -> RegistryOption:
     """Set the entries taken over from another registry."""
     refuse_leftovers(options, FederationOption, "federation", "federation")
-    found: dict[str, Any] = collected(options, "federation")
+    found: dict[str, Any] = collect(options, "federation")
     return RegistryOption("federation", found)
 
 
@@ -119,7 +119,7 @@ def publish_to(*registries: RegistryPart) -> PublishOption:
     return PublishOption("publish_to", registries)
 
 
-def told_of(said: dict[str, Any], where: str) -> tuple[RegistryPart, ...]:
+def registry_parts(said: dict[str, Any], where: str) -> tuple[RegistryPart, ...]:
     """Return the registries among the options, named as in the configuration.
 
     Raises:

@@ -19,12 +19,12 @@ from goclaw.common.core.selection import BUILT_IN
 from goclaw.common.specs import Confirmation, Risk, SideEffect
 from goclaw.errors import ToolError
 from goclaw.tools.approval.requests import DENIED
-from goclaw.tools.declare.options import ToolOption, ToolsetOption, collected, refuse_leftovers
-from goclaw.tools.declare.registries import FromRegistry, told_of
+from goclaw.tools.declare.options import ToolOption, ToolsetOption, collect, refuse_leftovers
+from goclaw.tools.declare.registries import FromRegistry, registry_parts
 from goclaw.tools.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.tools.toolkit.base import Tool, ToolContext
 from goclaw.tools.toolkit.base import tool as declared_tool
-from goclaw.tools.toolkit.binding import Errors, Method, Service, bind, misfit, mistyped
+from goclaw.tools.toolkit.binding import Errors, Method, Service, bind, find_mismatch, misfit
 from goclaw.tools.toolkit.binding import passthrough as forwarded
 from goclaw.tools.toolkit.parts import ToolsetPart
 from goclaw.tools.toolkit.results import in_words
@@ -154,7 +154,7 @@ class ToolDeclaration:
             )
         takes = with_injected(model_from(said.get("args", ()), self.name), said.get("inject", ()), self.name)
         kinds = {name: each.annotation for name, each in takes.model_fields.items()}
-        fault = misfit(does.method, kinds, of_service=does.service is not None) or mistyped(does.method, kinds)
+        fault = misfit(does.method, kinds, of_service=does.service is not None) or find_mismatch(does.method, kinds)
         if fault and does.to_call is None:
             raise ValueError(
                 f"{self.name}: args does not fit the method: {fault}; change one of them, or say to_call=…"
@@ -187,7 +187,7 @@ def tool(name: str, description: str, *options: ToolOption) -> ToolDeclaration:
         ValueError: an option is duplicate or misplaced, or two exclude each other.
     """
     refuse_leftovers(options, ToolOption, name, "tool")
-    said = collected(options, name)
+    said = collect(options, name)
     if "bind_to" in said and "passthrough" in said:
         raise ValueError(f"{name}: bind_to and passthrough exclude each other")
     if "prompt" in said and ("bind_to" in said or "passthrough" in said):
@@ -209,11 +209,11 @@ def toolset(
     if name in {each.name for each in BUILT_IN}:
         raise ValueError(f"{name}: is the name of a built-in set, whose tools an agent would get; choose another one")
     origin = next((part for part in (first, *parts) if isinstance(part, FromRegistry)), None)
-    said = collected([part for part in parts if isinstance(part, ToolsetOption)], name)
+    said = collect([part for part in parts if isinstance(part, ToolsetOption)], name)
     if origin is not None:
         return _of_registry(name, origin, parts, said)
     labels: tuple[str, ...] = said.get("tags", ())
-    told = told_of(said, name)
+    told = registry_parts(said, name)
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]
     given = tuple(part for part in parts if isinstance(part, Tool))
     server: str = said.get("from_mcp", "")

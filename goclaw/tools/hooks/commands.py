@@ -111,7 +111,7 @@ class CommandHook:
             process = await stack.enter_async_context(await self._start(command, event, workspace.shared))
             given.close()
             said = bytearray()
-            async with background(_keep_beginning(chunks(errors), said), "what a hook says") as saying:
+            async with background(_read_beginning(chunks(errors), said), "what a hook says") as saying:
                 output = await _read_output(process)
                 code = await process.wait()
                 await process.kill()  # what it left behind holds its standard error
@@ -136,12 +136,12 @@ class CommandHook:
         if self.uncontained is not None:
             return self.uncontained.run(command, Policy(workspace, limits=Limits()))
 
-        def told(place: str, reached: bool, why: str) -> None:
+        def explain(place: str, reached: bool, why: str) -> None:
             rule = "tools.network"
             self.environment.audit(AuditEntry("exec.connect", place, event.actor, event.session, reached, rule, why))
 
         readable = _elsewhere(command.argv, workspace)
-        policy = await policy_for(config, workspace, told, readable, shared=shared)
+        policy = await policy_for(config, workspace, explain, readable, shared=shared)
         return self.environment.sandbox.run(command, policy)
 
     def _variables(self) -> Mapping[str, str]:
@@ -209,7 +209,7 @@ async def _read_output(process: Process) -> bytes | None:
     return output
 
 
-async def _keep_beginning(said: AsyncIterator[bytes], kept: bytearray) -> None:
+async def _read_beginning(said: AsyncIterator[bytes], kept: bytearray) -> None:
     async for chunk in said:
         kept += chunk[: MAX_SAID - len(kept)]
 

@@ -15,7 +15,7 @@ from typing import Any
 from goclaw.common.core.files import Writer, lock_folder, replace_file
 from goclaw.errors import StateError
 from goclaw.tools.mcp.base import Definition
-from goclaw.tools.mcp.untrusted import quoted
+from goclaw.tools.mcp.untrusted import quote
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class ApprovedTools:
 
     def changes(self, server: str, definition: Definition) -> tuple[str, ...]:
         """Return the differences from the approved definition, a line each; empty: none, or the tool is new."""
-        self._look()
+        self._refresh()
         if self._is_unreadable:
             return (f"{FILE} cannot be read, so the approved definitions are unknown",)
         of_server = self._known.get(server, {})
@@ -57,11 +57,11 @@ class ApprovedTools:
 
     async def meet(self, server: str, definitions: Sequence[Definition]) -> None:
         """Store the definitions of unknown tools."""
-        self._look()
+        self._refresh()
         known = self._known.get(server, {})
         new = [each for each in definitions if each.name not in known][: max(MAX_KNOWN - len(known), 0)]
         if new and not self._is_unreadable:
-            await self._keep(server, {each.name: _plain(each) for each in new})
+            await self._remember(server, {each.name: _plain(each) for each in new})
 
     async def agree(self, server: str, definitions: Sequence[Definition], by: str, at: float) -> bool:
         """Approve definitions; if they cannot be written, until the process ends.
@@ -75,14 +75,14 @@ class ApprovedTools:
             by: the actor key of the user who agreed, already checked to be an admin.
             at: when, in epoch seconds.
         """
-        self._look()
+        self._refresh()
         if self._is_unreadable:
             return False
         agreed = {"by": by, "at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")}
-        await self._keep(server, {each.name: {**_plain(each), _AGREED: agreed} for each in definitions})
+        await self._remember(server, {each.name: {**_plain(each), _AGREED: agreed} for each in definitions})
         return True
 
-    async def _keep(self, server: str, plain: Mapping[str, Any]) -> None:
+    async def _remember(self, server: str, plain: Mapping[str, Any]) -> None:
         self._known.setdefault(server, {}).update(plain)
         try:
             await asyncio.to_thread(self._write, server, plain)
@@ -91,19 +91,19 @@ class ApprovedTools:
 
     def _write(self, server: str, plain: Mapping[str, Any]) -> None:
         with self._writer(self._file):
-            known = self._read()
+            known = self._load()
             known.setdefault(server, {}).update(plain)
             replace_file(self._file, json.dumps(known, indent=1, ensure_ascii=False, sort_keys=True))
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         try:
             found = self._file.stat()
         except OSError:
             return
         if (stamp := (found.st_mtime_ns, found.st_ino)) != self._read_at:
-            self._known, self._read_at = self._read(), stamp
+            self._known, self._read_at = self._load(), stamp
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _load(self) -> dict[str, dict[str, Any]]:
         self._is_unreadable = False
         try:
             read = json.loads(self._file.read_text("utf-8"))
@@ -135,12 +135,10 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any], name: str = "")
         if isinstance(before, dict) and isinstance(after, dict):
             yield from _differences(before, after, place)
         else:
-            yield f"{quoted(place, 80)}: was {_short(before)}, is {_short(after)}"
+            yield f"{quote(place, 80)}: was {_short(before)}, is {_short(after)}"
 
 
 def _short(value: Any) -> str:
     return (
-        "nothing"
-        if value is None
-        else f"“{quoted(value if isinstance(value, str) else json.dumps(value), MAX_CHANGE)}”"
+        "nothing" if value is None else f"“{quote(value if isinstance(value, str) else json.dumps(value), MAX_CHANGE)}”"
     )

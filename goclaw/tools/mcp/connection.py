@@ -48,7 +48,7 @@ from goclaw.tools.mcp.base import (
 )
 from goclaw.tools.mcp.salvage import OUTPUT_SCHEMA, UNREADABLE, Salvage, brief
 from goclaw.tools.mcp.transports import ServerProcess, open_address, open_program
-from goclaw.tools.mcp.untrusted import shown
+from goclaw.tools.mcp.untrusted import shorten
 
 MAX_PAGES = 100
 """Pages of one list."""
@@ -116,12 +116,12 @@ class LibraryLink:
         return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more, left_out)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: CallOrigin) -> CallResult:
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             part = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             caller.progress(f"{part}: {message}" if message else part)
 
         with self.in_words(name), self._for(caller):
-            found = await self._open.call_tool(name, dict(arguments), progress_callback=told)
+            found = await self._open.call_tool(name, dict(arguments), progress_callback=on_progress)
         return CallResult(tuple(map(_piece, found.content)), found.structured_content, bool(found.is_error))
 
     async def resources(self) -> list[ResourceLine]:
@@ -169,7 +169,7 @@ class LibraryLink:
         try:
             yield
         except (*_LIBRARYS, ExceptionGroup) as error:
-            raise self._translate(error, shown(what, 100)) from None
+            raise self._translate(error, shorten(what, 100)) from None
 
     def _translate(self, error: Exception, what: str) -> Exception:
         who = f"the MCP server {self._name}"
@@ -177,16 +177,16 @@ class LibraryLink:
             error = error.exceptions[0]
         if isinstance(error, MCPError):
             if error.data == UNREADABLE:
-                return ToolError(f"{who} gave something that is no answer to {what}: {shown(error.message)}")
+                return ToolError(f"{who} gave something that is no answer to {what}: {shorten(error.message)}")
             if error.data == OUR_REFUSAL:
                 return ToolError(f"{who} was refused what it asked for while it was at {what}: {error.message}")
             if error.code != types.CONNECTION_CLOSED and error.message != _TERMINATED:
-                return ToolError(f"{who} refuses {what}: {shown(error.message)}")
+                return ToolError(f"{who} refuses {what}: {shorten(error.message)}")
             self.broken.set()
             words = self.last_words()
             return ToolError(f"{who} ended while it was at {what}{f': {words}' if words else ''}")
         if isinstance(error, httpx2.TransportError):
-            return ToolError(f"{who} cannot be reached: {shown(str(error)) or type(error).__name__}")
+            return ToolError(f"{who} cannot be reached: {shorten(str(error)) or type(error).__name__}")
         if isinstance(error, _LIBRARYS):
             return ToolError(f"{who} gave something that is no answer to {what}: {_brief(error)}")
         return error
@@ -268,7 +268,7 @@ class LibraryLink:
             answer = await caller.complete(prompted_of(params))
         except ToolError as error:
             return refusal(str(error))
-        return created(answer) if answer else refusal(NOT_AGREED, USER_REJECTED)
+        return sampling_result(answer) if answer else refusal(NOT_AGREED, USER_REJECTED)
 
     def _whose(self) -> CallOrigin | None:
         """Return the caller that a server's request is for; None if unknown. Before 2026 a request names no call: then
@@ -304,7 +304,7 @@ async def _enter(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
                 await stack.enter_async_context(client)
         link.client = client
         info = client.server_info
-        who = f"{shown(info.name, 60)} {shown(info.version, 30)}" if info else "it does not say its name"
+        who = f"{shorten(info.name, 60)} {shorten(info.version, 30)}" if info else "it does not say its name"
         link.about = f"{who}, protocol {client.protocol_version}"
         async with background(link.watch(), "changes at an MCP server"):
             try:
@@ -319,12 +319,12 @@ async def _follow(program: ServerProcess, link: LibraryLink) -> None:
 
 
 def _brief(error: Exception) -> str:
-    return brief(error) if isinstance(error, ValidationError) else shown(str(error))
+    return brief(error) if isinstance(error, ValidationError) else shorten(str(error))
 
 
 def _definition(tool: types.Tool) -> Definition:
     said = tool.annotations or types.ToolAnnotations()
-    title = shown(tool.title or said.title or "", 80)
+    title = shorten(tool.title or said.title or "", 80)
     hints = Annotations(title, said.read_only_hint, said.destructive_hint, said.idempotent_hint, said.open_world_hint)
     return Definition(tool.name, tool.description or "", tool.input_schema, (tool.meta or {}).get(OUTPUT_SCHEMA), hints)
 
@@ -425,7 +425,7 @@ def _decode(text: str) -> bytes:
         raise ToolError("the data of a picture are no base64") from None
 
 
-def created(answer: SamplingResult) -> types.CreateMessageResult:
+def sampling_result(answer: SamplingResult) -> types.CreateMessageResult:
     """Return the model's answer in the server's form."""
     content = types.TextContent(type="text", text=answer.text)
     return types.CreateMessageResult(

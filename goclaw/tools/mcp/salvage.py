@@ -20,7 +20,7 @@ from mcp_types import methods
 from pydantic import ValidationError
 
 from goclaw.common.core.records import BoundedDict
-from goclaw.tools.mcp.untrusted import shown
+from goclaw.tools.mcp.untrusted import shorten
 
 ENTRIES = {
     "tools/list": "tools",
@@ -122,7 +122,7 @@ class Salvage:
         if why:
             name = entry.get("name") if isinstance(entry, dict) else None
             place = len(self.left_out.setdefault(method, {})) + 1
-            named = shown(str(name or f"entry {place} without a name"), 60)
+            named = shorten(str(name or f"entry {place} without a name"), 60)
             self.left_out[method][named] = why.removeprefix(f"{field}.0.")
         return not why
 
@@ -136,7 +136,7 @@ class Salvage:
         except ValidationError as error:
             return brief(error)
         except (KeyError, ValueError) as error:
-            return shown(str(error))
+            return shorten(str(error))
         return ""
 
 
@@ -218,7 +218,7 @@ def _reply_in(error: ValidationError) -> SessionMessage | None:
             except ValidationError as second:
                 return None if _is_broken_json(second) else _reply_in(second)
         if isinstance(raw, dict) and isinstance(raw.get("id"), int | str) and raw.keys() & {"result", "error"}:
-            said = shown(json.dumps(raw.get("result", raw.get("error")), ensure_ascii=False))
+            said = shorten(json.dumps(raw.get("result", raw.get("error")), ensure_ascii=False))
             data = types.ErrorData(code=types.PARSE_ERROR, message=said, data=UNREADABLE)
             return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=raw["id"], error=data))
     return None
@@ -244,4 +244,4 @@ def _as_text(method: str, part: Any) -> Mapping[str, Any]:
 def brief(error: ValidationError) -> str:
     """Return the first fault of an answer in one line: the place, and the error there."""
     first = error.errors(include_url=False, include_input=False)[0]
-    return shown(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    return shorten(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")

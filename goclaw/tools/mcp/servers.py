@@ -29,7 +29,7 @@ from goclaw.tools.mcp.base import (
     McpLink,
     PromptDefinition,
 )
-from goclaw.tools.mcp.untrusted import CONFIGURATION, SamplingCounts, shown
+from goclaw.tools.mcp.untrusted import CONFIGURATION, SamplingCounts, shorten
 
 log = logging.getLogger(__name__)
 
@@ -121,10 +121,10 @@ class McpServers:
         client = await asyncio.to_thread(load_large, catalog.MCP["client"], McpClient)
         async with asyncio.TaskGroup() as group:
             for server in self.servers.values():
-                group.create_task(self._keep(server, client, listed), name=f"MCP server {server.name}")
+                group.create_task(self._maintain(server, client, listed), name=f"MCP server {server.name}")
                 await self._environment.clock.sleep(START_PAUSE)
 
-    async def _keep(self, server: ServerState, client: McpClient, listed: Listed) -> None:
+    async def _maintain(self, server: ServerState, client: McpClient, listed: Listed) -> None:
         clock, backoff = self._environment.clock, Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             began = clock.monotonic()
@@ -232,7 +232,7 @@ def _words(error: BaseException) -> str:
         return "it did not answer in time"
     if isinstance(error, EOFError | ConnectionError):
         return "it closed the connection"
-    words = shown(str(error))
+    words = shorten(str(error))
     if isinstance(error, GoclawError):
         return words
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -32,12 +32,12 @@ from mcp.shared.message import SessionMessage
 from goclaw.common.config.mcp import McpClientSettings
 from goclaw.common.config.state import make_private
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import background, see_through
+from goclaw.common.core.supervise import background, finish_despite_cancel
 from goclaw.common.net import UrlGuard, check_reachable
 from goclaw.errors import ToolError
 from goclaw.tools.mcp.base import LinkEnvironment
 from goclaw.tools.mcp.salvage import whole_characters
-from goclaw.tools.mcp.untrusted import ANSWER_WEIGHT, MAX_MESSAGE, UNASKED_WEIGHT, Throttle, shown
+from goclaw.tools.mcp.untrusted import ANSWER_WEIGHT, MAX_MESSAGE, UNASKED_WEIGHT, Throttle, shorten
 
 CONNECT_SECONDS = 15.0
 CONNECTIONS = 100
@@ -70,7 +70,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         size, line = 0, bytearray()
         async for piece in self._inner:
             if self._throttle and (ends := piece.count(b"\n\n") + piece.count(b"\n\r\n")):
-                await self._throttle.take(ends * UNASKED_WEIGHT)
+                await self._throttle.acquire(ends * UNASKED_WEIGHT)
                 size = 0
             size += len(piece)
             if size > MAX_MESSAGE:
@@ -162,7 +162,7 @@ class ServerProcess:
     def last_words(self) -> str:
         """Return why it ended, as far as it said so."""
         lines = [line for line in self.said.decode(errors="replace").splitlines() if line.strip()]
-        return self.fault or shown(" ".join(lines[-3:]))
+        return self.fault or shorten(" ".join(lines[-3:]))
 
 
 def environment(settings: McpClientSettings) -> Mapping[str, str]:
@@ -186,13 +186,13 @@ async def open_program(
         async with (
             background(_listen(process, incoming, program, Throttle(around.clock)), "an MCP server's messages"),
             background(_speak(process, outgoing, program), "messages for an MCP server"),
-            background(_keep_last_words(process, program), "an MCP server's errors"),
+            background(_record_last_words(process, program), "an MCP server's errors"),
         ):
             yield read_stream, write_stream
     finally:
         for stream in (incoming, read_stream, write_stream, outgoing):
             stream.close()
-        await see_through(_end(process), "ending an MCP server")
+        await finish_despite_cancel(_end(process), "ending an MCP server")
 
 
 async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Process:
@@ -200,7 +200,7 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
     command = settings.command or ""
     path = await asyncio.to_thread(shutil.which, command, path=variables.get("PATH"))
     if path is None:
-        raise ToolError(f"there is no program {shown(command)} on the PATH of the daemon")
+        raise ToolError(f"there is no program {shorten(command)} on the PATH of the daemon")
     try:
         folder = settings.cwd or await asyncio.to_thread(_own_folder, around.state)
         return await asyncio.create_subprocess_exec(
@@ -235,7 +235,7 @@ async def _listen(
         while True:
             line = await output.readuntil(b"\n")
             message = await asyncio.to_thread(_parse, line) if len(line) > _LARGE else _parse(line)
-            await throttle.take(ANSWER_WEIGHT if _answers(message) else UNASKED_WEIGHT)
+            await throttle.acquire(ANSWER_WEIGHT if _answers(message) else UNASKED_WEIGHT)
             await incoming.send(message)
     except asyncio.LimitOverrunError:
         program.fault = f"it sent a message of more than {MAX_MESSAGE >> 20} MB"
@@ -271,7 +271,7 @@ async def _speak(
         program.ended.set()
 
 
-async def _keep_last_words(process: Process, program: ServerProcess) -> None:
+async def _record_last_words(process: Process, program: ServerProcess) -> None:
     errors = cast("asyncio.StreamReader", process.stderr)
     while piece := await errors.read(_LARGE):
         program.said = (program.said + piece)[-_LAST_WORDS:]

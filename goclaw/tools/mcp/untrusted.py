@@ -6,7 +6,7 @@ connection ends; others are unaffected.
 
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.records import BoundedDict
-from goclaw.common.core.redact import mask, printable, revealed
+from goclaw.common.core.redact import mask, printable, reveal
 
 CONFIGURATION = "the configuration"
 """The source of pinned definitions, unless a registry is."""
@@ -17,21 +17,21 @@ _PRESENTATION = str.maketrans(dict.fromkeys((0xFE0F, 0x200D)))
 _MARKS = str.maketrans({"<": "‹", ">": "›", "“": '"', "”": '"'})
 
 
-def shown(text: str, most: int = MAX_CHARACTERS) -> str:
+def shorten(text: str, most: int = MAX_CHARACTERS) -> str:
     """Return `text` in one paragraph of at most this length, with hidden characters as their codes."""
     text = printable(text[: 4 * most]).translate(_PRESENTATION)
-    text = mask(revealed(" ".join(text.split())))
+    text = mask(reveal(" ".join(text.split())))
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def quoted(text: str, most: int) -> str:
+def quote(text: str, most: int) -> str:
     """Return the same for a text within marks: without anything that could end or imitate them."""
-    return shown(text, most).translate(_MARKS)
+    return shorten(text, most).translate(_MARKS)
 
 
 def hides(text: str) -> bool:
     """Return whether it has hidden characters."""
-    return revealed(text) != text
+    return reveal(text) != text
 
 
 MAX_MESSAGE = 4 << 20
@@ -55,7 +55,7 @@ class Throttle:
         self._since = clock.monotonic()
         self._taken = 0
 
-    async def take(self, weight: int) -> None:
+    async def acquire(self, weight: int) -> None:
         """Wait until there is room for more."""
         self._taken += weight
         if self._taken <= self._most:
@@ -72,7 +72,7 @@ class SamplingCounts:
     def __init__(self) -> None:
         self._turns: BoundedDict[str, int] = BoundedDict(MAX_TURNS)
 
-    def take(self, turn: str, most: int) -> bool:
+    def count(self, turn: str, most: int) -> bool:
         """Count a request; return False if the limit is reached."""
         count = self._turns.get(turn, 0)
         self._turns[turn] = min(count + 1, most)

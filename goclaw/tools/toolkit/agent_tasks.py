@@ -43,7 +43,7 @@ class KeptWorktree:
 class WorkPlace(Protocol):
     """Where an agent works, if not in the person's workspace."""
 
-    def opened(self, agent: str) -> AbstractAsyncContextManager[Workspace]:
+    def open(self, agent: str) -> AbstractAsyncContextManager[Workspace]:
         """Open the worktree of the agent with this id, made or, after a crash, found. Raises ToolError."""
         ...
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from goclaw.llm.base import INVALID_JSON
-from goclaw.llm.lenient_json import Unreadable, read
-from goclaw.tools.toolkit.arguments import JSON_TYPES, parsed, with_own_names
+from goclaw.llm.lenient_json import Unreadable, parse
+from goclaw.tools.toolkit.arguments import JSON_TYPES, parse_arguments, with_own_names
 
 ROUNDS = 3
 """Rounds of repairs: a list in a text may hold objects in texts."""
@@ -31,7 +31,7 @@ _FILLERS = frozenset({"file", "tool", "command", "function", "call", "run", "do"
 """Words that models add to a tool's name: `write_file`."""
 
 
-def fitted(model: type[BaseModel], given: Any) -> Any:
+def repair(model: type[BaseModel], given: Any) -> Any:
     """Return the arguments with mere errors of form corrected; `given` itself where nothing is or can be corrected."""
     if not isinstance(given, dict) or INVALID_JSON in given or not _may_be_wrong(model, given):
         return given
@@ -51,7 +51,7 @@ def fits(model: type[BaseModel], given: Any, injected: Collection[str] = ()) -> 
     if not isinstance(given, dict) or INVALID_JSON in given or given.keys() & set(injected):
         return False
     try:
-        parsed(model, fitted(model, with_own_names(model, given)))
+        parse_arguments(model, repair(model, with_own_names(model, given)))
     except ValidationError as error:
         errors = error.errors(include_url=False)
         return all(each["type"] == "missing" and each["loc"][0] in injected for each in errors)
@@ -107,7 +107,7 @@ def _types(annotation: Any) -> Iterator[Any]:
 def _errors(model: type[BaseModel], given: Any) -> list[ErrorDetails]:
     """Return the errors of the arguments, except missing ones."""
     try:
-        parsed(model, given)
+        parse_arguments(model, given)
     except ValidationError as error:
         return [each for each in error.errors(include_url=False) if each["type"] != "missing"]
     return []
@@ -153,7 +153,7 @@ def _readings(value: Any, kind: str) -> Iterator[Any]:
         yield None
     elif kind in ("number", "array", "object"):
         try:
-            found = read(text)
+            found = parse(text)
         except Unreadable:
             return
         if isinstance(found, {"number": float, "array": list, "object": dict}[kind]):

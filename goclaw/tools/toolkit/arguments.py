@@ -86,7 +86,7 @@ def validate(
     try:
         if injected:
             given = _add_injections(model, given, injected, filled or {})
-        return parsed(model, given)
+        return parse_arguments(model, given)
     except ValidationError as error:
         _refuse_fillings(model, error, injected)
         shape = Shape(model.model_json_schema(), injected)
@@ -99,7 +99,7 @@ def validate(
 def faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[str]:
     """Return the errors of the arguments present in `given`, a line for each field; missing ones may still arrive."""
     try:
-        parsed(model, dict(given))
+        parse_arguments(model, dict(given))
     except ValidationError as error:
         found = _lines(Shape(model.model_json_schema()), error, dict(given))
         return [line for path, line in found if path and path[0] in given]
@@ -152,7 +152,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(part)
 
 
-def parsed(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
+def parse_arguments(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
     """Validate strictly, in nested models too; a date, an enum or a tuple is read from its JSON form.
 
     A number without a fraction is an integer, however it is written (JSON Schema, 4.2.3).

@@ -136,7 +136,7 @@ def misfit(method: Method, names: Collection[str], *, of_service: bool = False) 
     return ""
 
 
-def mistyped(method: Method, kinds: Mapping[str, Any]) -> str:
+def find_mismatch(method: Method, kinds: Mapping[str, Any]) -> str:
     """Return the first mismatch of plain types between arguments and method, in words; empty: none is known.
 
     Args:

@@ -39,13 +39,13 @@ from goclaw.errors import (
 from goclaw.llm.tool_calls import trimmed_schema
 from goclaw.tools.approval.policy import decide
 from goclaw.tools.approval.requests import Approval, CallDenied, Grounds, build_request, exact_grounds, make_denial
-from goclaw.tools.execution.sandbox.select import settle
+from goclaw.tools.execution.sandbox.select import wait_for_tier
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.tools.templates import engine_ready, hint
 from goclaw.tools.toolkit.argument_repair import near_names
 from goclaw.tools.toolkit.arguments import validate, with_own_names
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
-from goclaw.tools.toolkit.registry import Registry, unwrapped
+from goclaw.tools.toolkit.registry import Registry, unwrap
 from goclaw.tools.toolkit.results import Result, WrongResult, file_of
 from goclaw.tools.toolkit.scheduling import Scheduler, access_of, resolved
 from goclaw.tools.toolkit.scope import CallOptions, CallScope, Invocation, Judgement, Refusal, Stage, Watch
@@ -95,8 +95,8 @@ class Dispatcher:
 
     async def call(self, call: ToolCall, scope: CallScope, options: CallOptions | None = None) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
-        said, call = unwrapped(call).name, self.registry.meant(call)
-        if self.registry.named(call.name) is None:
+        said, call = unwrap(call).name, self.registry.meant(call)
+        if self.registry.lookup(call.name) is None:
             call = self.registry.meant(call, scope.actor)  # a near name, of a tool that the actor may use
         began = self._environment.clock.monotonic()
         watch = Watch(scope, options or CallOptions(), self.registry, Judgement(said), call, began)
@@ -137,7 +137,7 @@ class Dispatcher:
         whole = with_schemas(content, outcome.missed) if watch.options.explains and outcome.missed else content
         content = await self._after(whole, failed, watch)
         if not failed and not outcome.refusal and as_declared and content == whole:
-            watch.give()
+            watch.publish()
         return await self._finish(content, failed, watch)
 
     def _must_wait(self, error: StateError, call: ToolCall, watch: Watch) -> bool:
@@ -273,7 +273,7 @@ class Dispatcher:
             UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be distinguished.
         """
         call, judgement = watch.call, watch.judgement
-        tool = self.registry.named(call.name)
+        tool = self.registry.lookup(call.name)
         judgement.listed = tool.spec if tool else None
         if tool:  # rules, hooks and people know one name of each argument
             call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
@@ -370,7 +370,7 @@ class Dispatcher:
         risk = _risk(invocation, context)
         if not self._must_ask(tool, risk, watch):
             return None
-        await settle(context.sandbox)
+        await wait_for_tier(context.sandbox)
         grounds = await _find_grounds(invocation, watch.call, context)
         asked = build_request(tool.spec, arguments, watch.call, risk, context, grounds)
         if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
@@ -397,7 +397,7 @@ class Dispatcher:
         if self._find_tool(watch) is not tool:
             raise UnknownTool(watch.judgement.said)
         changed, watch.call = watch.call.input != call.input, call
-        await settle(context.sandbox)  # after a restart nothing is proven yet
+        await wait_for_tier(context.sandbox)  # after a restart nothing is proven yet
         risk = _risk(invocation, context)
         self._must_ask(tool, risk, watch)
         grounds = await _find_grounds(invocation, call, context)

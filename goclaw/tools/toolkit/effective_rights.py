@@ -81,7 +81,7 @@ def effective_rights(registry: Registry, access: Access, actor: Actor, user: Use
         user: the person's entry of users.json, if any.
     """
     specs = sorted(registry.visible_to(actor), key=lambda spec: spec.name)
-    answers = {spec.name: _answer(registry.named(spec.name), spec, access, actor) for spec in specs}
+    answers = {spec.name: _answer(registry.lookup(spec.name), spec, access, actor) for spec in specs}
 
     def those(answer: CallAnswer) -> tuple[str, ...]:
         return tuple(name for name, found in answers.items() if found == answer)

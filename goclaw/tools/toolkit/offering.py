@@ -1,7 +1,7 @@
 """The choice of tools in a request: a core in full, and an index of the others, which `tool_search` finds.
 
 A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two that give
-it all others: `tool_search` and `tool_call` (`registry.unwrapped` makes the call it names of the latter). Tools stand
+it all others: `tool_search` and `tool_call` (`registry.unwrap` makes the call it names of the latter). Tools stand
 before everything else in a provider's cache, so they stay the same from a context's beginning to its end: tools that
 come and go (plan mode, servers of MCP) are in the index.
 """
@@ -15,7 +15,7 @@ from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.records import record
-from goclaw.common.core.selection import SET, TAG, parsed
+from goclaw.common.core.selection import SET, TAG, parse
 from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.llm.base import is_small
 
@@ -108,7 +108,7 @@ class Offerings:
     def _make(
         self, usable: Sequence[ToolSpec], lasting: Sequence[ToolSpec], profile: Profile, own: Sequence[str] | None
     ) -> Offering:
-        core = named(own) or (SMALL_CORE if profile == "core" else CORE)
+        core = picked_names(own) or (SMALL_CORE if profile == "core" else CORE)
         itself = [spec for name in _ITSELF for spec in usable if spec.name == name]
         others = [spec for spec in usable if spec.name not in _ITSELF]
         indexed = [spec for spec in lasting if spec.name not in core.union(_ITSELF)]
@@ -156,9 +156,9 @@ def _type(schema: Mapping[str, Any]) -> Any:
     return next(each["type"] for each in schema.get("anyOf", [schema]) if each["type"] != "null")
 
 
-def named(selection: Sequence[str] | None) -> frozenset[str]:
+def picked_names(selection: Sequence[str] | None) -> frozenset[str]:
     """Return the tools that a selection picks by name, under their own names."""
-    wanted, _ = parsed(tuple(selection or ()))
+    wanted, _ = parse(tuple(selection or ()))
     return frozenset(ALIASES.get(part, part) for part in wanted if not part.startswith((TAG, SET)))
 
 

@@ -20,9 +20,9 @@ from goclaw.common.config.packaged import (
     Packaged,
     PackagedKey,
     PackagedPart,
+    dump_set_values,
     file_title,
-    given,
-    may_have_said,
+    possible_keys,
 )
 from goclaw.common.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.common.config.schema import Config
@@ -127,7 +127,9 @@ class PackageParts:
 
     def _entries(self) -> Iterator[PackagedKey]:
         for title, agent in self.agents.items():
-            yield PackagedKey(("agents", "kinds", agent.name), given(agent.settings), f"agent {agent.name} of {title}")
+            yield PackagedKey(
+                ("agents", "kinds", agent.name), dump_set_values(agent.settings), f"agent {agent.name} of {title}"
+            )
             if not agent.quickstart:
                 yield PackagedKey(("agents", "quickstart"), False, f"disable_agent_docs of {title}")
         for title, toolset in self.sets:
@@ -136,7 +138,7 @@ class PackageParts:
             )
         for title, registry in self.registries:
             path = ("registries", registry.name)
-            yield PackagedKey(path, given(registry.settings), f"registry {registry.name} of {title}")
+            yield PackagedKey(path, dump_set_values(registry.settings), f"registry {registry.name} of {title}")
         for title, server in self.servers.items():
             # Only the operator opens the server to clients, so `enabled` is not among them.
             yield from (
@@ -147,13 +149,13 @@ class PackageParts:
 def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yield a toolset's configuration keys. One from a registry, or of pinned tools, has none in `tools.sets`."""
     if toolset.origin:
-        yield ("tools", "from_registry", toolset.name), given(toolset.origin)
+        yield ("tools", "from_registry", toolset.name), dump_set_values(toolset.origin)
     elif toolset.pinned:
-        yield ("tools", "pinned", toolset.name), given(toolset.pinned)
+        yield ("tools", "pinned", toolset.name), dump_set_values(toolset.pinned)
     else:
         yield ("tools", "sets", toolset.name), toolset.members
     if toolset.publish:
-        yield ("tools", "publish", toolset.name), given(toolset.publish)
+        yield ("tools", "publish", toolset.name), dump_set_values(toolset.publish)
 
 
 def parts_of(packaged: Packaged) -> PackageParts:
@@ -181,7 +183,7 @@ def read(files: Sequence[Path], config: Config) -> Packaged:
             found = load(catalog.PLUGIN_FILES, FilesPart).load(path, config)
         except GoclawError as error:
             faults[file_title(path)] = str(error)
-            absent.extend(_perhaps_said(path))
+            absent.extend(_possible_keys(path))
             continue
         of_files[file_title(path)] = found
         for part in found.declared:
@@ -192,12 +194,12 @@ def read(files: Sequence[Path], config: Config) -> Packaged:
     return replace(parts.packaged, absent=tuple(absent))
 
 
-def _perhaps_said(path: Path) -> Iterator[tuple[str, ...]]:
+def _possible_keys(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield the keys that a file which cannot be used may have said a part of: for each word in quotes."""
     with suppress(OSError):
         for name in set(_QUOTED.findall(path.read_text("utf-8", "replace"))):
-            yield from may_have_said("agents", name)
-            yield from may_have_said("toolsets", name)
+            yield from possible_keys("agents", name)
+            yield from possible_keys("toolsets", name)
 
 
 def _servers() -> Iterator[tuple[str, Declared]]:
@@ -216,7 +218,7 @@ def _load_all(
             found[plugin.title] = _load(plugin, kind)
         except (Exception, SystemExit) as error:
             faults[plugin.title] = fault_of(error)
-            absent.extend(may_have_said(section, plugin.name))
+            absent.extend(possible_keys(section, plugin.name))
     return found
 
 

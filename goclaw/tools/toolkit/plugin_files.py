@@ -84,8 +84,8 @@ class PluginFiles:
             self._changed.clear()
             await self._work()
 
-    async def look(self, *, at_once: bool = False) -> None:
-        """Look, and load changed files. `at_once`: files that are seen for the first time count as whole."""
+    async def scan(self, *, at_once: bool = False) -> None:
+        """Scan the folder, and load changed files. `at_once`: files that are seen for the first time count as whole."""
         self._note(at_once=at_once)
         self._changed.clear()
         await self._work(first=at_once)
@@ -179,7 +179,7 @@ async def _in_daemon_thread(call: Callable[[], T], name: str) -> T:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
+    def set_outcome(result: T | None, error: BaseException | None) -> None:
         if future.done():
             return
         if error is not None:
@@ -193,7 +193,7 @@ async def _in_daemon_thread(call: Callable[[], T], name: str) -> T:
         except GoclawError as fault:
             result, error = None, fault
         with suppress(RuntimeError):  # the loop is closed: nothing waits any more
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(set_outcome, result, error)
 
     Thread(target=work, name=name[-100:], daemon=True).start()
     return await future

@@ -52,7 +52,7 @@ class Problem:
     column: int
     message: str
 
-    def shown(self, path: Path | str) -> str:
+    def format(self, path: Path | str) -> str:
         """Return it with its place: `garden.py:3:5: message`."""
         return f"{path}:{self.line}:{self.column}: {self.message}"
 
@@ -101,23 +101,23 @@ def load_file(path: Path, config: Config) -> FileParts:
     Raises:
         FileFault: it cannot be used; its former declarations stay as they were.
     """
-    if refusal := refused(path, config):
+    if refusal := refusal_of(path, config):
         raise FileFault(refusal)
     try:
-        source = _read(path)
+        source = _load_source(path)
         before = _IN_FORCE.get(path)
         if before and before.content == source.text:
             return before.parts
         module = _module(path)
         sys.modules[module.__name__] = module
         try:
-            exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refused` says whose
+            exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refusal_of` says whose
             parts = _parts(vars(module), source)
         except BaseException:
             del sys.modules[module.__name__]
             raise
     except (Exception, SystemExit) as error:
-        raise FileFault(_problem(error, path).shown(path.name)) from error
+        raise FileFault(_problem(error, path).format(path.name)) from error
     _IN_FORCE[path] = _Loaded(source.text, parts, module.__name__)
     if before:
         sys.modules.pop(before.module, None)
@@ -126,9 +126,9 @@ def load_file(path: Path, config: Config) -> FileParts:
 
 def check_file(path: Path, config: Config) -> list[Problem]:
     """Execute a file statement by statement; return every fault, in the order of the file. None: it can be used."""
-    problems = [Problem(1, 1, refusal)] if (refusal := refused(path, config)) else []
+    problems = [Problem(1, 1, refusal)] if (refusal := refusal_of(path, config)) else []
     try:
-        source = _read(path)
+        source = _load_source(path)
     except (Exception, SystemExit) as error:
         return [*problems, _problem(error, path)]
     module = _module(path)
@@ -140,7 +140,7 @@ def check_file(path: Path, config: Config) -> list[Problem]:
     return sorted([*problems, *found], key=lambda each: (each.line, each.column))
 
 
-def refused(path: Path, config: Config) -> str:
+def refusal_of(path: Path, config: Config) -> str:
     """Return why a file is not executed, whatever is in it: others, or the agent, may change it. Empty: it may be."""
     real = Path(os.path.realpath(path))
     folders = {real.parent, path.absolute().parent}
@@ -172,7 +172,7 @@ def _workspaces(config: Config) -> Iterator[Path]:
         yield from {place.root for place in places_of(config, Users.read(config.users_path).all()).values()}
 
 
-def _read(path: Path) -> _Source:
+def _load_source(path: Path) -> _Source:
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:

@@ -24,7 +24,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.plugins import load
 from goclaw.common.specs import TOOL_CALL, ToolSpec
-from goclaw.tools.toolkit.argument_repair import fits, fitted, near_names
+from goclaw.tools.toolkit.argument_repair import fits, near_names, repair
 from goclaw.tools.toolkit.base import LateSource, Tool, ToolSource
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Registry:
 
     def spec(self, name: str) -> ToolSpec | None:
         """Return the spec of a tool, regardless of rights."""
-        tool = self.named(name)
+        tool = self.lookup(name)
         return tool.spec if tool else None
 
     def specs(self) -> list[ToolSpec]:
@@ -93,14 +93,14 @@ class Registry:
         Mere errors of form in its name or arguments are corrected (`argument_repair`). With an actor only
         tools that the actor may use are resolved; without one, no name that is only near to a tool's.
         """
-        inner = unwrapped(call)
+        inner = unwrap(call)
         tool = self.find(inner.name, actor) if actor else self._find(inner.name)
         if tool is None and actor:
             tool = self._near(inner, actor)
         if tool is None:
             return call
         named = meant(inner, tool.spec.name)
-        read = fitted(tool.arguments, named.input)
+        read = repair(tool.arguments, named.input)
         if read is not named.input or (tool.spec.name != inner.name and inner.name not in self.access.aliases):
             log.info("a call of %s was wrong in form, and is read", tool.spec.name)
         return named if read is named.input else replace(named, input=read)
@@ -121,12 +121,12 @@ class Registry:
 
     def _find(self, name: str) -> Tool | None:
         """Return the tool of that name, else the one with it as an alias."""
-        tool = self.named(name)
+        tool = self.lookup(name)
         if tool is None and name in self.access.aliases:
-            tool = self.named(self.access.aliases[name])
+            tool = self.lookup(self.access.aliases[name])
         return tool
 
-    def named(self, name: str) -> Tool | None:
+    def lookup(self, name: str) -> Tool | None:
         """Return the tool of that name, regardless of rights; the first source that has one counts."""
         listed = [source.tools() for source in self._sources]
         if not same(listed, self._listed) or not _is_fixed(listed):
@@ -191,7 +191,7 @@ def meant(call: ToolCall, tool: str) -> ToolCall:
     return replace(call, name=tool, input=translate(dict(call.input)))
 
 
-def unwrapped(call: ToolCall) -> ToolCall:
+def unwrap(call: ToolCall) -> ToolCall:
     """Return the call inside a call of `tool_call`; any other call, or one that names no tool, as it is."""
     while call.name == TOOL_CALL:
         name, arguments = call.input.get("name"), call.input.get("arguments")

@@ -206,7 +206,7 @@ class Watch:
         if not self.options.hidden:
             self.scope.services.emit(event)
 
-    def give(self) -> None:
+    def publish(self) -> None:
         """Hand the value of the result over to programs."""
         if self.tool and not self.options.hidden:
             self.scope.services.gave(self.tool.spec, self.tool.result, self.outcome.value)

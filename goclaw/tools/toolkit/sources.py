@@ -125,11 +125,11 @@ class Sources:
                 if isinstance(named.source, LateSource) and not named.foreign:
                     await named.source.ready()
             self._ready = True
-            self._look()
+            self._refresh()
 
     def tools(self) -> Sequence[Tool]:
         """Return all tools; the same tuple while every source lists the same."""
-        self._look()
+        self._refresh()
         return self._tools
 
     async def settled(self, seconds: float) -> None:
@@ -145,7 +145,7 @@ class Sources:
 
     def origin(self, name: str) -> str:
         """Return the source of the tool with this name."""
-        self._look()
+        self._refresh()
         return self._origins.get(name, "")
 
     def report(self, what: str, fault: str) -> None:
@@ -157,7 +157,7 @@ class Sources:
             self._faults[what] = fault
             log.warning("%s: %s", what, fault)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Ask every source for its current list."""
         listed = [tuple(self._ask(named) if named.foreign else named.source.tools()) for named in self._named]
         if same(listed, self._listed):
@@ -217,7 +217,7 @@ async def open_sources(config: Config, clock: Clock, parts: PackageParts | None 
         for plugin in plugins("tool_sources"):
             await _open_foreign(stack, sources, plugin, ports)
         sources.files = PluginFiles(config, clock, put=sources.put, drop=sources.drop, report=sources.report)
-        await sources.files.look(at_once=True)
+        await sources.files.scan(at_once=True)
         yield sources
 
 

@@ -119,7 +119,7 @@ class ToolListing:
         return ListedTool(tool, self._sources.origin(name), self._registry.availability(tool)) if tool else None
 
 
-def grouped(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:
+def group_by_toolset(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:
     """Yield the tools by toolset, each in its first toolset."""
     sets, left = Toolsets(), list(listed)
     for each in BUILT_IN:
@@ -138,7 +138,7 @@ def _tags(shown: ListedTool) -> frozenset[str]:
 def overview(listed: Sequence[ListedTool]) -> str:
     """Return a line for each tool, by toolset."""
     blocks = []
-    for title, inside in grouped(listed):
+    for title, inside in group_by_toolset(listed):
         lines = [f"- `{shown.name}` ({_harm(shown.tool)}): {shown.brief}{in_brackets(shown)}" for shown in inside]
         blocks.append("\n".join([f"**{title.capitalize()}**", "", *lines]))
     return "\n\n".join(blocks)
@@ -161,7 +161,7 @@ def fault_lines(faults: Mapping[str, str]) -> list[str]:
 
 def tools_page(listed: Sequence[ListedTool]) -> str:
     """Return the page docs/tools.md."""
-    groups = list(grouped(listed))
+    groups = list(group_by_toolset(listed))
     lines = [_INTRODUCTION, "| tool | what it does | risk |", "|---|---|---|"]
     for _, inside in groups:
         lines += [f"| [{it.name}](#{it.name}) | {it.brief.replace('|', '/')} | {risk(it.tool)} |" for it in inside]
@@ -314,7 +314,7 @@ def _cell(text: str) -> str:
 def quickstart_page(listed: Sequence[ListedTool]) -> str:
     """Return the whole file, with its mark."""
     lines = [_QUICKSTART_HEAD]
-    for title, inside in grouped(listed):
+    for title, inside in group_by_toolset(listed):
         lines += [f"## {title.capitalize()}", ""]
         for shown in inside:
             lines.append(f"- `{_signature(shown)}`: {shown.brief} Risk: {risk(shown.tool)}.")
@@ -341,7 +341,7 @@ async def write_quickstart(workspace: Workspace, listed: Sequence[ListedTool]) -
     if await workspace.has_link(QUICKSTART):
         return False
     if not await workspace.exists(QUICKSTART):
-        await workspace.keep_bytes(QUICKSTART, wanted.encode())  # replaces nothing, whatever appears meanwhile
+        await workspace.add_bytes(QUICKSTART, wanted.encode())  # replaces nothing, whatever appears meanwhile
         return True
     try:
         found, version = await workspace.use(

@@ -235,7 +235,7 @@ class Matrix:
     async def _pay(self) -> None:
         self.world.clock.advance(3600)
         async with asyncio.timeout(PATIENCE):
-            await self.core.sessions.summary_retries.pay()
+            await self.core.sessions.summary_retries.retry_due()
 
     async def _fill(self) -> None:
         """Give every chat a conversation that is long enough."""

@@ -33,8 +33,8 @@ class Process:
         """Take the sessions of turns, and read what is known of their previews; one that is alone has all of them."""
         for session in map(session_of, turns):
             if isinstance(self.database, PostgresDatabase):
-                self.fences[session] = await self.database.take(session)
-                await self.ids.take(session)
+                self.fences[session] = await self.database.acquire(session)
+                await self.ids.read_notes(session)
 
     async def intend(self, turn: str, text: str = "") -> bool:
         return await self.ids.intend(turn, session_of(turn), text)

@@ -71,7 +71,7 @@ def test_the_operator_is_told_once_until_it_opens() -> None:
 def test_nobody_is_told_of_a_stranger_who_blocks_the_bot() -> None:
     desk = Desk()
     reach = BlockedChats(desk, SteppedClock())
-    reach.blocked(5)
+    reach.mark(5)
     assert desk.told == []
     with pytest.raises(DeliveryError):
         reach.ensure(5)

@@ -51,11 +51,11 @@ async def test_in_groups_that_are_not_listed_nothing_is_heard_and_the_log_says_w
 async def test_an_admin_who_puts_the_bot_into_a_group_is_told_how_to_list_it() -> None:
     told = Told()
     unlisted = UnlistedGroups(is_boss, told, SteppedClock())
-    unlisted.joined(-200, CARL)
+    unlisted.report_join(-200, CARL)
     assert told.open == {}, "whoever knows the bot's name could flood the admins otherwise"
-    unlisted.joined(-200, BOSS)
+    unlisted.report_join(-200, BOSS)
     assert "add -200 to telegram.groups" in told.open["telegram:group:-200"]
-    unlisted.left(-200)
+    unlisted.forget(-200)
     assert told.open == {}
 
 
@@ -77,10 +77,10 @@ def test_a_group_is_named_once_a_minute_and_what_is_remembered_is_bounded(caplog
     clock = SteppedClock()
     unlisted = UnlistedGroups(is_boss, Told(), clock)
     for _ in range(3):
-        unlisted.heard(-1)
+        unlisted.log_message(-1)
     clock.advance(60)
-    unlisted.heard(-1)
+    unlisted.log_message(-1)
     assert caplog.text.count("add -1 to telegram.groups") == 2
     for chat in range(5_000):
-        unlisted.heard(-chat)
+        unlisted.log_message(-chat)
     assert len(unlisted._said) <= 1_000

@@ -64,10 +64,10 @@ async def test_a_migration_is_known_to_the_process_that_hears_of_the_new_chat_fi
     place: PostgresPlace, tmp_path: Path
 ) -> None:
     async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
-        await two.moved.look(-5)
+        await two.moved.refresh(-5)
         await one.moved.remember(-5, -1005)
         await one.moved.remember(-1005, -1006)
-        await two.moved.look(-1006)
+        await two.moved.refresh(-1006)
         assert (two.moved.origin(-1006), two.moved.current(-5)) == (-5, -1006)
 
 
@@ -75,9 +75,9 @@ async def test_a_chat_that_was_heard_of_before_its_migration_is_known_after_it(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
     async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
-        await two.moved.look(-1005, is_message=False)
+        await two.moved.refresh(-1005, is_message=False)
         await one.moved.remember(-5, -1005)
-        await two.moved.look(-1005)
+        await two.moved.refresh(-1005)
         assert two.moved.origin(-1005) == -5
 
 
@@ -87,4 +87,4 @@ async def test_a_process_that_is_alone_asks_for_no_chat(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(ChannelRows, "fact", asked)
     async with process(None, tmp_path) as one:
-        await one.moved.look(-1005)
+        await one.moved.refresh(-1005)

@@ -38,7 +38,7 @@ def test_troubles_that_take_turns_are_logged_once_each_until_polls_are_answered(
                 health.trouble(Unanswered("ServerDisconnectedError"), 1)
                 health.trouble(Unsent("ClientConnectorError"), 1)
                 health.silent()
-            health.polled()
+            health.record_poll()
     assert sum(record.levelno == logging.WARNING for record in caplog.records) == 9
     assert sum("answers again" in record.message for record in caplog.records) == 3
 
@@ -50,5 +50,5 @@ def test_only_a_conflict_that_lasts_is_told_to_the_operator() -> None:
     assert desk.told == {}, "the last poll of an old run ends by itself"
     health.trouble(Conflict(POLLER_CONFLICT), LASTING_SECONDS)
     assert CONFLICT in desk.told[CONFLICT_ALERT]
-    health.polled()
+    health.record_poll()
     assert desk.told == {}

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from goclaw.channels.base import Channel, ChannelPorts
-from goclaw.channels.telegram.first_poll import FirstPoll, begin
+from goclaw.channels.telegram.first_poll import FirstPoll, start
 from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import Clock, RealClock
@@ -45,7 +45,7 @@ async def test_what_its_answer_holds_waits_for_the_channel_and_is_asked_for_once
     async with FakeTelegram() as telegram:
         said = await telegram.world.say("hello")
         config, gateway = config_for(telegram, tmp_path), RecordingGateway()
-        async with begin(config) as begun:
+        async with start(config) as begun:
             assert isinstance(begun, FirstPoll)
             await begun.answer
             assert telegram.world.confirmed == [], "nothing is acknowledged before it is durable"
@@ -62,7 +62,7 @@ async def test_a_first_poll_that_fails_is_repeated_as_any_other(tmp_path: Path) 
         await telegram.world.say("hello")
         config, gateway = config_for(telegram, tmp_path), RecordingGateway()
         async with (
-            begin(config) as begun,
+            start(config) as begun,
             opened(config, begun, HastyClock()) as channel,
             background(channel.run(gateway), "channel"),
         ):
@@ -72,7 +72,7 @@ async def test_a_first_poll_that_fails_is_repeated_as_any_other(tmp_path: Path) 
 async def test_nothing_is_left_of_it_when_the_daemon_does_not_come_to_open_the_channel(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         config = config_for(telegram, tmp_path)
-        async with begin(config) as begun:
+        async with start(config) as begun:
             assert isinstance(begun, FirstPoll)
         assert begun.answer.done()
         assert begun.session.closed
@@ -83,7 +83,7 @@ async def test_nothing_is_left_of_it_when_the_daemon_does_not_come_to_open_the_c
 async def test_the_bot_is_held_from_the_first_poll_to_the_end_of_the_channel(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         config, gateway = config_for(telegram, tmp_path), RecordingGateway()
-        async with begin(config) as begun:
+        async with start(config) as begun:
             async with opened(config, begun) as channel:
                 async with background(channel.run(gateway), "channel"):
                     await telegram.wait_called("getUpdates", 2)
@@ -97,7 +97,7 @@ async def test_beside_another_poller_it_waits_as_the_channel_does(tmp_path: Path
     async with FakeTelegram() as telegram:
         config, gateway = config_for(telegram, tmp_path), RecordingGateway()
         with only_poller(telegram.token, telegram.base_url, tmp_path):
-            async with begin(config) as begun:
+            async with start(config) as begun:
                 assert begun is None
                 async with opened(config, begun) as channel, background(channel.run(gateway), "channel"):
                     await eventually(lambda: "another GoClaw" in channel.health())
@@ -107,7 +107,7 @@ async def test_beside_another_poller_it_waits_as_the_channel_does(tmp_path: Path
 @pytest.mark.parametrize("settings", [{"token": None}, {"mode": "webhook", "webhook": {"url": "https://bot.example"}}])
 async def test_without_a_poll_loop_there_is_no_first_poll(settings: dict[str, Any], tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
-        async with begin(config_for(telegram, tmp_path, **settings)) as begun:
+        async with start(config_for(telegram, tmp_path, **settings)) as begun:
             assert begun is None
             await asyncio.sleep(0)
         assert telegram.called("getUpdates") == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.telegram.connection import STANDING_BY
-from goclaw.channels.telegram.first_poll import begin
+from goclaw.channels.telegram.first_poll import start
 from goclaw.common.config.schema import Config
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import SteppedClock
@@ -96,7 +96,7 @@ async def test_no_process_on_postgres_polls_before_it_has_the_duty(tmp_path: Pat
     async with FakeTelegram() as telegram:
         values = {"token": telegram.token, "base_url": telegram.base_url}
         config = Config.model_validate({"telegram": values, "state_dir": tmp_path, "store": "postgresql://h/db"})
-        async with begin(config) as begun:
+        async with start(config) as begun:
             assert begun is None
         assert telegram.calls == []
 

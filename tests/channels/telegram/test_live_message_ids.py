@@ -39,7 +39,7 @@ async def test_a_message_that_was_about_to_be_sent_may_stand_there(store: Postgr
         await after.intend("t1", "said")
         await after.intend("t1")
         assert after.ids.is_lost("t1") and after.ids.message_of("t1") is None
-        assert after.ids.may_say("t1", "said") and not after.ids.may_say("t1", "more")
+        assert after.ids.may_match("t1", "said") and not after.ids.may_match("t1", "more")
         await after.remember("t1", 7)
         assert not after.ids.is_lost("t1")
 
@@ -55,8 +55,8 @@ async def test_a_store_that_takes_nothing_costs_nothing_now(
         with monkeypatch.context() as patch:
             patch.setattr(ChannelRows, "note_preview", refuse)
             await one.remember("t1", 1)
-            assert one.ids.message_of("t1") == 1 and not await one.ids.keep("t1")
-        assert await one.ids.keep("t1")
+            assert one.ids.message_of("t1") == 1 and not await one.ids.store("t1")
+        assert await one.ids.store("t1")
     async with process(store, tmp_path) as after:
         await after.take("t1")
         assert after.ids.message_of("t1") == 1
@@ -79,7 +79,7 @@ async def test_a_process_knows_nothing_of_the_previews_of_another_one_before_it_
         await one.take("t1", "t2")
         await one.intend("t1", "half of it")
         await two.take("t1")
-        assert two.ids.is_lost("t1") and two.ids.may_say("t1", "half of it")
+        assert two.ids.is_lost("t1") and two.ids.may_match("t1", "half of it")
         await one.take("t1")
         await one.remember("t1", 77)
         await one.remember("t2", 78)
@@ -113,7 +113,7 @@ async def test_a_process_that_was_paused_does_not_replace_what_the_next_owner_kn
         # It goes on where it was paused: in the middle of the same turn.
         assert not await one.intend("t1", "what it was about to say")
         await one.remember("t1", 77)
-        assert not await one.ids.keep("t1")
+        assert not await one.ids.store("t1")
         with pytest.raises(OwnershipLost):
             await one.ids.hand_over("t1", "t1:interim")
     async with process(place, tmp_path / "three") as three:

@@ -29,7 +29,7 @@ class Owners(dict[str, Fence]):
 
     async def add(self, replica: Replica) -> None:
         """Have a process take the session."""
-        self[replica.schema.replica] = await replica.schema.take(SESSION)
+        self[replica.schema.replica] = await replica.schema.acquire(SESSION)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ async def test_a_process_that_is_not_the_owner_shows_nothing(
 
 @pytest.mark.promise("P-telegram-live")
 @pytest.mark.parametrize(
-    ("owner_of", "name"), [(previews, "rendered"), (LiveMessageIds, "intend"), (aiohttp.TCPConnector, "connect")]
+    ("owner_of", "name"), [(previews, "render_off_loop"), (LiveMessageIds, "intend"), (aiohttp.TCPConnector, "connect")]
 )
 async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more(
     place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch, owner_of: Any, name: str

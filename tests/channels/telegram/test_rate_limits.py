@@ -49,7 +49,7 @@ async def test_all_chats_together_take_thirty_a_second() -> None:
 async def test_a_wish_to_wait_holds_one_chat_only() -> None:
     clock = SteppedClock()
     limiter = RateLimiter(TelegramSettings(), clock)
-    limiter.hold(5, 40)
+    limiter.pause(5, 40)
     assert await fill(limiter, clock, 6, 1) == [0]
     assert await fill(limiter, clock, 5, 1) == [40]
 
@@ -59,7 +59,7 @@ async def test_previews_leave_room_for_the_answer() -> None:
     limiter = RateLimiter(TelegramSettings(), clock)
     assert [limiter.spare(-5) for _ in range(4)] == [True, True, False, False]
     assert await fill(limiter, clock, -5, 1) == [0]
-    limiter.hold(-6, 5)
+    limiter.pause(-6, 5)
     assert not limiter.spare(-6)
 
 
@@ -98,7 +98,7 @@ async def test_the_burst_is_configured() -> None:
 async def test_a_wish_to_something_for_show_never_holds_an_answer() -> None:
     clock = SteppedClock()
     limiter = RateLimiter(TelegramSettings(), clock)
-    limiter.hold_shows(5, 200)
+    limiter.pause_shows(5, 200)
     assert not limiter.may_show(5) and not limiter.spare(5) and limiter.may_show(6)
     assert await fill(limiter, clock, 5, 1) == [0]
     clock.advance(200)
@@ -112,8 +112,8 @@ async def test_what_counts_as_no_message_waits_for_a_wish_only() -> None:
         await limiter.pace(5)
     async with asyncio.timeout(10):
         await limiter.cool(5)
-        limiter.hold(5, 40)
-        limiter.hold(5, 10)
+        limiter.pause(5, 40)
+        limiter.pause(5, 10)
         cooling = asyncio.create_task(limiter.cool(5))
         await asyncio.sleep(0)
         clock.advance(39)

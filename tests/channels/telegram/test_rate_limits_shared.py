@@ -103,9 +103,9 @@ async def test_all_processes_honour_a_request_to_wait_that_one_of_them_got(
     ):
         await eventually(lambda: two.channel.capabilities.sends_at_once(_to(5)), SECONDS)
         heard = list[str]()
-        two.processes.hear("test", heard.append)
+        two.processes.subscribe("test", heard.append)
         while not heard:  # what is told before both listen is lost
-            await one.processes.tell("test", "hello")
+            await one.processes.broadcast("test", "hello")
             await real.sleep(0.1)
         telegram.fail("sendMessage", status=429, retry_after=60, chat=5)
         with pytest.raises(DeliveryError, match="to wait 60 s"):
@@ -123,7 +123,7 @@ async def test_a_part_that_shrinks_counts_what_was_sent_before() -> None:
     window = SlidingWindow(LIMIT, 1.0, lambda: part)
     for _ in range(LIMIT):
         assert window.wait(clock.monotonic()) == 0
-        window.take(clock.monotonic())
+        window.count(clock.monotonic())
         clock.advance(0.01)
     part = 1 / 3
     wait = window.wait(clock.monotonic())
@@ -142,7 +142,7 @@ async def test_all_parts_together_are_no_more_than_the_limit(replicas: int) -> N
     for _ in range(seconds * 100):
         for limiter in limiters:
             while limiter.wait(1) <= 0:
-                limiter._take(1)
+                limiter._count(1)
                 times.append(clock.monotonic())
         clock.advance(0.01)
     assert len(times) <= LIMIT * seconds + replicas

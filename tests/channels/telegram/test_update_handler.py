@@ -10,7 +10,7 @@ import pytest
 from goclaw.channels.telegram.update_handler import DOUBT_SECONDS
 from goclaw.common.core.clock import RealClock, SteppedClock
 from goclaw.common.core.events import AcceptKind, Address, TextStreamed, TurnStarted
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.errors import DeliveryError, DiskError, DiskFault
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram import methods
@@ -54,7 +54,7 @@ async def test_what_waits_for_a_message_that_cannot_be_kept_is_not_taken_before_
     async with open_stage(running=False) as stage:
         gate = stage.gateway.gates["m1"] = asyncio.Event()
         stage.gateway.late_errors["m1"] = DiskError("the disk is full", DiskFault.FULL)
-        listening = keep_running("telegram", partial(stage.channel.run, stage.gateway), RealClock())
+        listening = run_with_restarts("telegram", partial(stage.channel.run, stage.gateway), RealClock())
         async with background(listening, "telegram"):
             for number in range(1, 4):
                 await stage.telegram.world.say(f"m{number}")

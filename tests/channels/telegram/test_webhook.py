@@ -13,7 +13,7 @@ import pytest
 from goclaw.channels.base import Channel, ChannelPorts, Routes
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS
 from goclaw.channels.telegram.poll_lock import only_poller
-from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
+from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, load_secret
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import Clock, RealClock, SteppedClock
 from goclaw.common.core.supervise import background
@@ -214,14 +214,14 @@ async def test_without_a_secret_one_is_made_and_kept_for_nobody_else(tmp_path: P
     kept = tmp_path / "secrets" / "telegram__webhook__secret"
     assert kept.read_text() == said and len(said) >= 32
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert kept_secret(tmp_path) == said
+    assert load_secret(tmp_path) == said
 
 
 def test_an_empty_secret_is_none(tmp_path: Path) -> None:
-    kept_secret(tmp_path)
+    load_secret(tmp_path)
     (tmp_path / "secrets" / "telegram__webhook__secret").write_text("")
     with pytest.raises(StateError, match="is empty"):
-        kept_secret(tmp_path)
+        load_secret(tmp_path)
 
 
 async def test_a_proxy_may_change_the_path(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram.webhook import is_kept, kept_secret
+from goclaw.channels.telegram.webhook import is_generated_secret, load_secret
 from goclaw.common.config.state import WEBHOOK_SECRET
 from goclaw.common.config.values import PostgresPlace
 from goclaw.durable.store.open import open_database
@@ -15,7 +15,7 @@ from goclaw.durable.store.postgres.documents import writer_of
 def secret(place: PostgresPlace, folder: Path) -> str:
     """The secret of the process with this state folder."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    return kept_secret(folder, writer_of(place, folder))
+    return load_secret(folder, writer_of(place, folder))
 
 
 def kept(folder: Path) -> str:
@@ -29,7 +29,7 @@ async def test_of_first_starts_at_the_same_time_all_get_one_secret(place: Postgr
         made = await asyncio.gather(*(asyncio.to_thread(secret, place, each) for each in (one, two, one, two)))
     [found] = set(made)
     assert len(found) >= 32 and {kept(one), kept(two)} == {found}
-    assert is_kept(found, one) and not is_kept("of the operator", one)
+    assert is_generated_secret(found, one) and not is_generated_secret("of the operator", one)
     assert (two / "secrets" / WEBHOOK_SECRET).stat().st_mode & 0o777 == 0o600
     assert secret(place, tmp_path / "three") == found
 

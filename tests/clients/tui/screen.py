@@ -127,9 +127,9 @@ class Screen:
         session = app._link.session
         app._incoming._greeted, app._switching._home = False, ""
         for each in (f"{session}-aside", session):
-            await app._switching._go(each)
+            await app._switching._switch(each)
             await self.pilot.pause()
-        app._prompt.take()
+        app._prompt.pop_text()
         while app._layout:
             app.action_layout()
         if app._conversation._cards.are_open:

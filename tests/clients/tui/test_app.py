@@ -274,7 +274,7 @@ async def test_a_look_in_the_middle_of_a_change_is_put_right(daemon: FakeGateway
     async with stage.terminal() as screen:
         view = screen.terminal.query_one(FollowedScroll)
         view.set_reactive(FollowedScroll.scroll_y, view.max_scroll_y - 3)  # a panel took room, the layout comes later
-        view._look()
+        view._check()
         seen = [view.end_in_view]
         assert seen == [False]
         async with asyncio.timeout(PATIENCE):

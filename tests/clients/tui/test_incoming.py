@@ -174,19 +174,19 @@ async def test_a_key_lets_in_the_page_that_asks_and_never_one_that_slips_in(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
     async with stage.unseen() as client:
-        assert await client.incoming.let_in() == NO_PAGE
+        assert await client.incoming.admit_page() == NO_PAGE
         daemon.bus.notice("A web page asks to sign in: Firefox on Linux at 127.0.0.1.", code="AAAA-2222")
         await client.until(f"Firefox on Linux at 127.0.0.1. {PAGE_KEY}")
-        assert await client.incoming.let_in() == JUST_CAME
+        assert await client.incoming.admit_page() == JUST_CAME
         clock.advance(1)
         daemon.bus.notice("Another one asks.", code="BBBB-3333")
         await client.until("Another one asks.")
         clock.advance(1)
-        assert await client.incoming.let_in() == MANY_PAGES and daemon.heard == []
+        assert await client.incoming.admit_page() == MANY_PAGES and daemon.heard == []
         clock.advance(PAGE_SECONDS - 1.5)
-        assert await client.incoming.let_in() == ""
+        assert await client.incoming.admit_page() == ""
         async with asyncio.timeout(PATIENCE):
             while not daemon.heard:
                 await before_the_next_look()
         assert [inbound.text for inbound in daemon.heard] == ["/approve BBBB-3333"]
-        assert await client.incoming.let_in() == NO_PAGE, "once"
+        assert await client.incoming.admit_page() == NO_PAGE, "once"

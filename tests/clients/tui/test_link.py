@@ -27,7 +27,7 @@ class Notes:
         self.refusals: list[str] = []
         self._changed = asyncio.Event()
 
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+    async def on_attach(self, attached: Attached, *, resumed: bool) -> None:
         self.rows += [row.row for row in attached.history]
         self.resumed.append(resumed)
         self._changed.set()
@@ -36,17 +36,17 @@ class Notes:
         self.gone_on += 1
         self._changed.set()
 
-    async def received(self, received: Received) -> None:
+    async def on_frame(self, received: Received) -> None:
         if isinstance(received, MessageStored):
             self.rows.append(received.row)
         elif isinstance(received, Accepted):
             self.accepted.append(received.id)
         self._changed.set()
 
-    async def lost(self, reason: str) -> None:
+    async def on_disconnect(self, reason: str) -> None:
         self._changed.set()
 
-    async def refused(self, reason: str) -> None:
+    async def on_refusal(self, reason: str) -> None:
         self.refusals.append(reason)
         self._changed.set()
 
@@ -95,9 +95,9 @@ async def test_exactly_what_the_daemon_refuses_is_given_up(tmp_path: Path) -> No
     link = Link(tmp_path / "s", SESSION, limit=10)
     link.submit("one")
     refused = link.submit("too many").removeprefix(turn_of(""))
-    assert link.refused("somebody else's") is None
-    assert link.refused(refused) == "too many"
-    assert link.refused(refused) is None
+    assert link.drop_message("somebody else's") is None
+    assert link.drop_message(refused) == "too many"
+    assert link.drop_message(refused) is None
     assert link.unsent() == ["one"]
 
 

@@ -21,7 +21,7 @@ TURN = turn_of("1")
 def sent(*ids: str) -> PendingReplies:
     outstanding = PendingReplies()
     for message_id in ids or ("1",):
-        outstanding.sent(turn_of(message_id))
+        outstanding.on_send(turn_of(message_id))
     return outstanding
 
 
@@ -47,28 +47,28 @@ def row(message: Message, turn: str = TURN, joined: str = "") -> MessageStored:
 )
 def test_what_is_answered_at_once_ends_at_once(answer: Accepted, went_well: bool) -> None:
     outstanding = sent()
-    assert outstanding.accepted(answer, "hi") == Ended(TURN, answer.acceptance.text, went_well)
-    assert not outstanding and outstanding.accepted(answer, "hi") is None
+    assert outstanding.on_acceptance(answer, "hi") == Ended(TURN, answer.acceptance.text, went_well)
+    assert not outstanding and outstanding.on_acceptance(answer, "hi") is None
 
 
 @pytest.mark.parametrize("kind", [AcceptKind.TURN, AcceptKind.DUPLICATE])
 def test_a_turn_ends_with_its_end(kind: AcceptKind) -> None:
     outstanding = sent()
-    assert outstanding.accepted(accepted(kind, turn=TURN), "hi") is None
-    assert outstanding.happened(TurnFinished("another", "s", Outcome.ANSWERED, "no")) is None
+    assert outstanding.on_acceptance(accepted(kind, turn=TURN), "hi") is None
+    assert outstanding.on_event(TurnFinished("another", "s", Outcome.ANSWERED, "no")) is None
     finished = TurnFinished(TURN, "s", Outcome.LIMITED, "I stopped.")
-    assert outstanding.happened(finished) == Ended(TURN, "I stopped.", True)
-    assert outstanding.happened(finished) is None and not outstanding
+    assert outstanding.on_event(finished) == Ended(TURN, "I stopped.", True)
+    assert outstanding.on_event(finished) is None and not outstanding
 
 
 def test_a_command_that_was_carried_out_before_a_restart_says_that_its_answer_is_lost() -> None:
-    assert sent().accepted(accepted(AcceptKind.DUPLICATE, turn=TURN), "/status") == Ended(TURN, TAKEN, False)
+    assert sent().on_acceptance(accepted(AcceptKind.DUPLICATE, turn=TURN), "/status") == Ended(TURN, TAKEN, False)
 
 
 def test_messages_that_join_a_turn_are_answered_by_it_together() -> None:
     outstanding = sent("1", "2")
-    outstanding.happened(row(UserMessage("two"), joined=turn_of("2")))
-    assert outstanding.happened(TurnFinished(TURN, "s", Outcome.ANSWERED, "both")) == Ended(TURN, "both", True)
+    outstanding.on_event(row(UserMessage("two"), joined=turn_of("2")))
+    assert outstanding.on_event(TurnFinished(TURN, "s", Outcome.ANSWERED, "both")) == Ended(TURN, "both", True)
     assert not outstanding
 
 
@@ -91,4 +91,4 @@ def test_after_a_restart_the_transcript_says_what_became_of_them() -> None:
 def test_a_turn_that_is_still_being_ended_is_waited_for() -> None:
     outstanding = sent()
     assert outstanding.caught_up([row(AssistantMessage("Done."))], SessionNow(turn=TURN)) == []
-    assert outstanding.happened(TurnFinished(TURN, "s", Outcome.ANSWERED, "Done.")) == Ended(TURN, "Done.", True)
+    assert outstanding.on_event(TurnFinished(TURN, "s", Outcome.ANSWERED, "Done.")) == Ended(TURN, "Done.", True)

@@ -73,8 +73,8 @@ async def test_another_session_takes_the_place_of_this_one(daemon: FakeGateway, 
 async def test_two_changes_at_once_lead_to_the_second_session(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.unseen() as client:
         await client.until("Hello me")
-        client.switching.go(OTHER)
-        client.switching.go("telegram:5")  # before the link to the first one has begun
+        client.switching.switch(OTHER)
+        client.switching.switch("telegram:5")  # before the link to the first one has begun
         await client.until("You are now in the session telegram:5")
         await client.send("said there")
         assert await heard(daemon, 1) == [("telegram:5", "said there")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.clients.tui.text import Decided, decided, option_lines, text_of, time_left, ways_to_answer
+from goclaw.clients.tui.text import Decided, describe_decision, option_lines, text_of, time_left, ways_to_answer
 from goclaw.common.core.events import ALLOW, DENY, Question, QuestionAnswered
 
 ME = "tui:me"
@@ -28,7 +28,7 @@ THEIRS = Question("q5", "question", "telegram:5", "Name", "Which?")
     ],
 )
 def test_what_was_decided_and_by_whom(question: Question, answer: str, by: str, expected: Decided) -> None:
-    assert decided(question, QuestionAnswered("t", "s", question.id, answer, by), ME, now=1_800.0) == expected
+    assert describe_decision(question, QuestionAnswered("t", "s", question.id, answer, by), ME, now=1_800.0) == expected
 
 
 @pytest.mark.parametrize(

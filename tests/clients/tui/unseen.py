@@ -49,11 +49,11 @@ class Column:
     async def put_on_top(self, entries: Sequence[Widget]) -> None:
         self.entries[:0] = entries
 
-    async def take(self, entries: Sequence[Widget]) -> None:
+    async def remove_entries(self, entries: Sequence[Widget]) -> None:
         for entry in entries:
             self.entries.remove(entry)
             if isinstance(entry, Growing):
-                entry.take_fed()
+                entry.finish_painting()
 
     def move(self, entry: Widget, before: Widget) -> None:
         self.entries.remove(entry)
@@ -62,13 +62,13 @@ class Column:
     def jump(self) -> None:
         self.end_in_view = True
 
-    def look_soon(self) -> None:
+    def check_soon(self) -> None:
         pass
 
-    def want_older(self) -> None:
+    def request_older(self) -> None:
         self.wants_older = True
 
-    def look_at_questions(self) -> None:
+    def watch_questions(self) -> None:
         pass
 
 
@@ -173,8 +173,8 @@ class Unseen:
         if self.approving.confirms(text):
             return ""
         turn = self.link.submit(text)
-        await self.conversation.say(turn, text)
-        self.incoming.say_doing()
+        await self.conversation.add_pending(turn, text)
+        self.incoming.show_activity()
         return turn
 
     def type(self, text: str) -> None:
@@ -184,12 +184,12 @@ class Unseen:
             self.prompt.put(self.prompt.text + letter)
             if may_decide:
                 self.host.run_worker(self.approving.decide_soon, name="decide")
-        self.incoming.say_doing()
+        self.incoming.show_activity()
 
     def look(self, in_view: InView = ALL) -> None:
         """Notice that so much of every open question is in view."""
-        self.questions.look({card.question.id: in_view for card in self.questions.open})
-        self.incoming.say_doing()
+        self.questions.note_visible({card.question.id: in_view for card in self.questions.open})
+        self.incoming.show_activity()
 
     def card(self, name: str) -> QuestionCard:
         """The open card of a question."""
@@ -226,5 +226,5 @@ async def open_unseen(place: DaemonPlace, session: str, clock: Clock) -> AsyncIt
     try:
         yield client
     finally:
-        await client.view.take(list(client.view.entries))
+        await client.view.remove_entries(list(client.view.entries))
         await host.end()

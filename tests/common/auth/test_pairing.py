@@ -18,7 +18,7 @@ from goclaw.common.auth.pairing import (
     TRIES,
     Pairing,
     PairingRefused,
-    shown,
+    format_request,
 )
 from goclaw.common.auth.users import Users
 from goclaw.common.config.schema import Config, PairingSettings
@@ -318,7 +318,7 @@ async def test_a_broken_users_file_refuses_and_the_code_stays_good(desk: Desk) -
 async def test_a_display_name_is_shown_as_one_and_counts_for_nothing(desk: Desk, name: str) -> None:
     await desk.pairing.request_code(knocking(name=name))
     (asking,) = await desk.pairing.list()
-    line = shown(asking, desk.clock.now())
+    line = format_request(asking, desk.clock.now())
     assert line.isprintable() and len(line) < 140 and f"telegram:{CARL}, claims the name " in line
     await desk.pairing.approve(ADMIN, asking.code)
     assert list(desk.entries()) == [ADMIN.key, f"telegram:{CARL}"]

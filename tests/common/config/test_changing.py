@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from goclaw.common.config.changing import CHANGEABLE, change, check, set_key, with_value
-from goclaw.common.config.document import HIDDEN, example, plain_value, shown
+from goclaw.common.config.document import HIDDEN, example, format_value, plain_value
 from goclaw.common.config.load import load_config
 from goclaw.common.config.schema import Config
 from goclaw.errors import ToolError
@@ -146,16 +146,16 @@ def test_no_secret_is_ever_shown() -> None:
         }
     )
     for section in Config.model_fields:
-        text = shown(config, section)
+        text = format_value(config, section)
         for secret in ("telegram-secret-abc", "sk-ant-api03-hidden", "env-secret", "feather"):
             assert secret not in text
-    assert shown(config, "telegram.token") == f"telegram.token: {HIDDEN}"
-    assert shown(config, "providers.anthropic.max_context") == "providers.anthropic.max_context: 4096"
-    assert shown(config, "tools.exec.env").splitlines() == [
+    assert format_value(config, "telegram.token") == f"telegram.token: {HIDDEN}"
+    assert format_value(config, "providers.anthropic.max_context") == "providers.anthropic.max_context: 4096"
+    assert format_value(config, "tools.exec.env").splitlines() == [
         f"tools.exec.env.MY_TOKEN: {HIDDEN}",
         'tools.exec.env.LANG: "C"',
     ]
-    assert HIDDEN in shown(config, "channels.pigeon.pass")
+    assert HIDDEN in format_value(config, "channels.pigeon.pass")
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_no_secret_is_ever_shown() -> None:
 )
 def test_a_key_that_is_none_is_said_to_be_none(key: str, said: str) -> None:
     with pytest.raises(ToolError, match=said):
-        shown(Config(), key)
+        format_value(Config(), key)

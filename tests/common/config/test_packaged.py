@@ -56,7 +56,7 @@ def test_one_key_of_the_operator_changes_that_key_only(tmp_path: Path) -> None:
 
 
 def test_an_agent_of_a_package_leaves_the_built_in_kind_and_one_of_the_operator_replaces_it(tmp_path: Path) -> None:
-    assert Kinds(load(tmp_path).config).named("").name == "general"
+    assert Kinds(load(tmp_path).config).find("").name == "general"
     changed = load(tmp_path, "agents: {kinds: {chat: {description: Mine.}}}").config.agents.kinds
     assert set(changed) == {"chat", "general"}, "chat is still the package's"
     own = load(tmp_path, "agents: {kinds: {reader: {tools: [read]}}}").config.agents.kinds

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from goclaw.common.config.schema import Config
-from goclaw.common.core.selection import BUILT_IN, Toolsets, cycle, malformed
+from goclaw.common.core.selection import BUILT_IN, Toolsets, cycle, find_fault
 
 TAGS = {
     "read": frozenset({"filesystem", "read"}),
@@ -89,7 +89,7 @@ def test_tags_are_not_looked_up_where_names_decide() -> None:
 
 @pytest.mark.parametrize("part", ["", "-", "tag:", "-set:", " read", "read ", "--read", "- read"])
 def test_what_is_no_selection_is_refused(part: str) -> None:
-    assert f"`{part}` should be a tool's name" in str(malformed(["read", part]))
+    assert f"`{part}` should be a tool's name" in str(find_fault(["read", part]))
     with pytest.raises(ValidationError, match="should be a tool's name"):
         Config.model_validate({"tools": {"disabled": ["read", part]}})
 

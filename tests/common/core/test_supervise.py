@@ -11,9 +11,9 @@ from goclaw.common.core.supervise import (
     background,
     cancellable,
     ends_within,
-    goes_on,
-    keep_running,
-    see_through,
+    finish_despite_cancel,
+    run_with_restarts,
+    wait_without_cancelling,
 )
 from goclaw.errors import DiskError, DiskFault
 
@@ -35,7 +35,7 @@ class Failing:
 
 async def supervised(part: Failing, clock: SteppedClock) -> list[float]:
     """Let it run to its end; returns the pauses between its starts."""
-    task = asyncio.ensure_future(keep_running("part", part.run, clock))
+    task = asyncio.ensure_future(run_with_restarts("part", part.run, clock))
     async with asyncio.timeout(10):
         while not task.done():
             await asyncio.sleep(0)
@@ -73,7 +73,7 @@ async def test_what_returns_is_left_alone(clock: SteppedClock) -> None:
 
 
 async def test_cancelling_ends_it(clock: SteppedClock) -> None:
-    task = asyncio.ensure_future(keep_running("part", Failing(clock, 100).run, clock))
+    task = asyncio.ensure_future(run_with_restarts("part", Failing(clock, 100).run, clock))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -92,7 +92,7 @@ async def test_what_fails_of_its_cancellation_is_not_started_again(
         except asyncio.CancelledError:
             raise RuntimeError("broken while it was ended") from None  # as a library's clean-up does
 
-    task = asyncio.ensure_future(keep_running("part", run, clock))
+    task = asyncio.ensure_future(run_with_restarts("part", run, clock))
     async with asyncio.timeout(10):
         await begun.wait()
         task.cancel()
@@ -181,7 +181,7 @@ async def test_what_a_background_task_fails_of_is_logged_when_its_caller_has_gon
 
 
 async def test_who_is_cancelled_is_when_a_background_task_fails_of_that(caplog: pytest.LogCaptureFixture) -> None:
-    """`keep_running` would take the failure for one of its part, and start that again."""
+    """`run_with_restarts` would take the failure for one of its part, and start that again."""
     began, failures = asyncio.Event(), [OSError("no room")]
 
     async def work() -> None:
@@ -198,7 +198,7 @@ async def test_who_is_cancelled_is_when_a_background_task_fails_of_that(caplog: 
 
     async with (
         asyncio.timeout(10),
-        background(keep_running("a part", block, RealClock()), "keeping it running") as task,
+        background(run_with_restarts("a part", block, RealClock()), "keeping it running") as task,
     ):
         await began.wait()
         await asyncio.sleep(0)
@@ -256,7 +256,7 @@ async def test_what_must_not_be_cut_has_ended_when_the_cancellation_is_raised(
         await ready.wait()
         raise OSError("no room")
 
-    task = asyncio.ensure_future(see_through(work(), "writing"))
+    task = asyncio.ensure_future(finish_despite_cancel(work(), "writing"))
     for _ in range(3):
         await cancelled(task)
         assert not task.done()
@@ -276,7 +276,7 @@ async def test_what_goes_on_without_its_caller_loses_no_error(
         raise OSError("no room")
 
     inner = asyncio.create_task(work(), name="promising")
-    task = asyncio.ensure_future(goes_on(inner))
+    task = asyncio.ensure_future(wait_without_cancelling(inner))
     await cancelled(task)
     assert task.cancelled() and not inner.done()
     ready.set()
@@ -292,11 +292,13 @@ async def test_both_hand_out_what_the_work_yields_or_raises() -> None:
     async def trouble() -> int:
         raise OSError("no room")
 
-    assert await see_through(work(), "work") == await goes_on(asyncio.create_task(work())) == 5
+    assert (
+        await finish_despite_cancel(work(), "work") == await wait_without_cancelling(asyncio.create_task(work())) == 5
+    )
     with pytest.raises(OSError, match="no room"):
-        await see_through(trouble(), "work")
+        await finish_despite_cancel(trouble(), "work")
     with pytest.raises(OSError, match="no room"):
-        await goes_on(asyncio.create_task(trouble()))
+        await wait_without_cancelling(asyncio.create_task(trouble()))
 
 
 async def test_what_ends_in_time_is_waited_for_without_a_task_for_the_time() -> None:

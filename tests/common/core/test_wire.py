@@ -57,9 +57,9 @@ from goclaw.common.core.wire import (
     ServerFrame,
     SessionsReply,
     Status,
+    event_frame,
     event_of,
     frame_of,
-    happened,
 )
 
 ROW = MessageStored("t", "s", 7, UserMessage("hi", (Image("ab" * 32, "image/png"),)), 1.5, "telegram:5")
@@ -91,7 +91,7 @@ EVENTS: list[TurnEvent] = [
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
-    frame = SERVER_FRAME.from_json(SERVER_FRAME.to_json(happened(event)))
+    frame = SERVER_FRAME.from_json(SERVER_FRAME.to_json(event_frame(event)))
     assert isinstance(frame, Happened)
     assert event_of(frame) == event
 
@@ -128,7 +128,7 @@ def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
             "Model: demo.",
         ),
         Attached("s", [], SessionNow(), [], "", protocol=1, epoch="ab" * 16, seen=12, goes_on=True),
-        happened(Notice("s", "making room"), 13, 2.5),
+        event_frame(Notice("s", "making room"), 13, 2.5),
         Accepted("id", Acceptance(AcceptKind.REPLY, text="Stopped.")),
         Status({"messages": 5, "ollama": {"degraded": False}}),
         Older(7, [ROW]),

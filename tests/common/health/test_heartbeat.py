@@ -71,8 +71,8 @@ async def test_a_loop_that_is_slow_but_alive_is_no_incident(records: Records, cl
     listener = HeartbeatMonitor(heart, asyncio.get_running_loop())
     async with background(heart.beat(), "heartbeat"):
         for _ in range(5 * STUCK_LOOKS):
-            listener.look()
-            listener.look()
+            listener.check()
+            listener.check()
             await turn_over()
             clock.advance(3600)
             await turn_over()

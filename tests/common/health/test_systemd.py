@@ -36,7 +36,7 @@ async def test_the_manager_is_told_and_no_child_can_answer_in_our_place(manager:
     notifier = Notifier.of(environ, RealClock())
     assert environ == {"HOME": "/"}
     assert notifier.watchdog_seconds == 30
-    await notifier.tell(READY=1, STATUS="Running")
+    await notifier.notify(READY=1, STATUS="Running")
     assert await heard(listening) == "READY=1\nSTATUS=Running"
 
 
@@ -72,13 +72,13 @@ async def test_a_watchdog_that_is_not_ours_is_not_fed(environ: dict[str, str], s
 
 async def test_without_a_manager_nothing_is_sent_and_nothing_goes_on() -> None:
     notifier = Notifier.of({}, RealClock())
-    await notifier.tell(READY=1)
+    await notifier.notify(READY=1)
     async with asyncio.timeout(PATIENCE):
         await notifier.feed_watchdog(lambda: "")
 
 
 async def test_a_manager_that_is_gone_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    await Notifier(str(tmp_path / "gone"), 0, RealClock()).tell(READY=1, STATUS="x")
+    await Notifier(str(tmp_path / "gone"), 0, RealClock()).notify(READY=1, STATUS="x")
     assert "could not be told READY, STATUS" in caplog.text
 
 
@@ -90,11 +90,11 @@ async def test_a_full_queue_is_tried_again_without_holding_the_loop_up(
         listening.setblocking(False)
         notifier = Notifier(str(tmp_path / "notify"), 0, clock)
         sent = 0
-        telling = asyncio.create_task(notifier.tell(COUNT=sent))
+        telling = asyncio.create_task(notifier.notify(COUNT=sent))
         await asyncio.sleep(0)
         while telling.done():  # until the kernel's queue is full
             sent += 1
-            telling = asyncio.create_task(notifier.tell(COUNT=sent))
+            telling = asyncio.create_task(notifier.notify(COUNT=sent))
             for _ in range(3):
                 await asyncio.sleep(0)
         listening.recv(100)

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from goclaw.common.core.redact import remember
-from goclaw.common.net.client import MAX_ERROR, WORDS_LIMIT, quoted_error, wanted_pause
+from goclaw.common.net.client import MAX_ERROR, WORDS_LIMIT, parse_retry_after, quoted_error
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_key_that_a_server_repeats_is_masked() -> None:
     ("header", "seconds"), [("17", 17.0), ("0", 0.0), ("soon", None), ("-1", None), ("²", None), ("", None)]
 )
 def test_a_pause_is_what_is_said_in_seconds(header: str, seconds: float | None) -> None:
-    assert wanted_pause({"Retry-After": header}) == seconds
+    assert parse_retry_after({"Retry-After": header}) == seconds

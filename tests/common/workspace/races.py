@@ -169,7 +169,7 @@ def _uses(workspace: Workspace, number: int) -> Iterator[tuple[str, Callable[[],
         yield "write", lambda: _answered(workspace.write_bytes(f"{folder}/new-{number % 7}", b"inside"))
         yield "overwrite", lambda: _answered(workspace.write_bytes(file, b"inside"))
         yield "edit", lambda: _answered(_edit(workspace, file))
-        yield "keep", lambda: _answered(workspace.keep_bytes(f"{folder}/kept-{number % 7}", b"inside"))
+        yield "keep", lambda: _answered(workspace.add_bytes(f"{folder}/kept-{number % 7}", b"inside"))
 
 
 async def _answered(use: Awaitable[object]) -> str:

@@ -119,7 +119,7 @@ async def test_a_file_system_without_nameless_files_serves_as_well(
     monkeypatch.setattr(os, "write", _refusing_once(os.write))
     await workspace.write_bytes("file", b"one")
     await workspace.write_bytes("file", b"two")
-    assert await workspace.keep_bytes("kept", b"x") == "kept"
+    assert await workspace.add_bytes("kept", b"x") == "kept"
     assert names(workspace) == ["file", "kept"]
     assert await workspace.read_bytes("file") == b"two"
 

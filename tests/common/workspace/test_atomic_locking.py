@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.common.workspace import ABSENT, FileChanged, Workspace, again_when_changed, atomic
-from goclaw.common.workspace.atomic import locked
+from goclaw.common.workspace.atomic import lock
 from goclaw.errors import ToolError
 
 
@@ -32,7 +32,7 @@ def left_in(locks: Path) -> list[Path]:
 def held(workspace: Workspace, locks: Path) -> Iterator[None]:
     """Hold the lock of `file` as another process does."""
     found = (workspace.root / "file").stat()
-    with locked(locks, (found.st_dev, found.st_ino), "file"):
+    with lock(locks, (found.st_dev, found.st_ino), "file"):
         yield
 
 
@@ -125,7 +125,7 @@ async def test_where_the_file_system_has_no_locks_that_is_said_and_no_descriptor
     opened: list[int] = []
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(ToolError, match=r"^file cannot be locked: .*: No locks available$"):
-        with locked(tmp_path / "locks", (1, 2), "file"):
+        with lock(tmp_path / "locks", (1, 2), "file"):
             pass
     (descriptor,) = opened
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -154,7 +154,7 @@ async def test_many_who_add_to_files_that_one_of_them_makes_lose_nothing(tmp_pat
 
 async def test_a_file_that_came_while_another_was_to_be_made_stays(workspace: Workspace, tmp_path: Path) -> None:
     folder = workspace.root.stat()
-    with locked(tmp_path / "state" / "locks", (folder.st_dev, folder.st_ino), "new"):
+    with lock(tmp_path / "state" / "locks", (folder.st_dev, folder.st_ino), "new"):
         making = asyncio.create_task(workspace.write_bytes("new", b"mine", unless_changed=ABSENT))
         await asyncio.wait({making}, timeout=0.05)
         (workspace.root / "new").write_bytes(b"other")
@@ -187,13 +187,13 @@ def test_a_lock_whose_file_went_meanwhile_is_none(tmp_path: Path, monkeypatch: p
     """A process that opened the file before it went and locks it then is not let in beside the next holder."""
     monkeypatch.setattr(atomic, "PATIENCE_SECONDS", 0.02)
     opened = atomic._lock_file
-    with locked(tmp_path, (1, 2), "file"):
+    with lock(tmp_path, (1, 2), "file"):
         gone = [opened(tmp_path / "1-2")]
     monkeypatch.setattr(atomic, "_lock_file", lambda name: gone.pop() if gone else opened(name))
-    with locked(tmp_path, (1, 3), "other"):
+    with lock(tmp_path, (1, 3), "other"):
         assert not gone, "this one is another file, and begins anew"
-    with locked(tmp_path, (1, 2), "file"):
+    with lock(tmp_path, (1, 2), "file"):
         gone.append(os.open(tmp_path / "unnamed", os.O_RDWR | os.O_CREAT))
         (tmp_path / "unnamed").unlink()
-        with pytest.raises(ToolError, match=r"^busy"), locked(tmp_path, (1, 2), "file"):
+        with pytest.raises(ToolError, match=r"^busy"), lock(tmp_path, (1, 2), "file"):
             pass

@@ -19,8 +19,8 @@ SECONDS = repeats(60.0, 240.0)
 HOLDER = """
 import sys, time
 from pathlib import Path
-from goclaw.common.workspace.atomic import locked
-with locked(Path(sys.argv[1]), (int(sys.argv[2]), int(sys.argv[3])), "file"):
+from goclaw.common.workspace.atomic import lock
+with lock(Path(sys.argv[1]), (int(sys.argv[2]), int(sys.argv[3])), "file"):
     print("held", flush=True)
     time.sleep(120)
 """

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.workspace import PathCompleter, Workspace
-from goclaw.common.workspace.completion import KEPT_SECONDS, _candidates, ranked
+from goclaw.common.workspace.completion import KEPT_SECONDS, _candidates, rank_paths
 from tests.common.workspace.ways import WAYS, force
 from tests.tables import table
 
@@ -182,7 +182,7 @@ def test_of_thousands_of_files_the_likeliest_is_found_in_steps_that_grow_as_they
         modules_of = [f"package_{number % 10}/module_{number}" for number in range(modules)]
         paths = [f"{module}/file_{each}.py" for module in modules_of for each in range(50)]
         with cProfile.Profile() as profile:
-            found = ranked(_candidates(paths), "pkg7f49", 50)
+            found = rank_paths(_candidates(paths), "pkg7f49", 50)
         assert found[0] == "package_7/module_7/file_49.py"
         return sum(entry.callcount for entry in profile.getstats())
 

@@ -35,7 +35,7 @@ READING: Mapping[str, Use] = {
 }
 WRITING: Mapping[str, Use] = {
     "write": lambda workspace, path: workspace.write_bytes(path, b"x"),
-    "keep": lambda workspace, path: workspace.keep_bytes(path, b"x"),
+    "keep": lambda workspace, path: workspace.add_bytes(path, b"x"),
 }
 BEHIND = ("n.md", "n.md/x", "sub/deep.md", "missing", "missing/x", "pipe", "sub", "link", "loop", "a" * 250)
 """What is, or is not, in Bob's folder."""

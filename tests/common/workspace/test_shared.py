@@ -32,7 +32,7 @@ async def test_the_shared_folder_is_read_written_and_listed_under_its_name(own: 
     assert await own.read_bytes("shared/news.md") == b"news"
     written = await own.write_bytes("shared/new/x.md", b"x")
     assert written.path == "shared/new/x.md" and (tmp_path / SHARED / "new/x.md").read_text() == "x"
-    assert await own.keep_bytes("shared/new/x.md", b"y") == "shared/new/x-2.md"
+    assert await own.add_bytes("shared/new/x.md", b"y") == "shared/new/x-2.md"
     await own.remove("shared/new/x-2.md")
     assert await own.paths() == ["mine.md", "shared/", "shared/new/", "shared/news.md", "shared/new/x.md"]
     assert await own.paths_in("shared") == ["shared/new/", "shared/news.md"]

@@ -19,16 +19,16 @@ def found(folder: Path) -> dict[str, bytes]:
 
 async def test_a_file_is_kept_beside_others_of_its_name(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
-        assert await workspace.keep_bytes("inbox/a.txt", b"one") == "inbox/a.txt"
-        assert await workspace.keep_bytes("inbox/a.txt", b"two") == "inbox/a-2.txt"
-        assert await workspace.keep_bytes("inbox/a.txt", b"two") == "inbox/a-2.txt"
-        assert await workspace.keep_bytes("inbox/a.txt", b"one") == "inbox/a.txt"
+        assert await workspace.add_bytes("inbox/a.txt", b"one") == "inbox/a.txt"
+        assert await workspace.add_bytes("inbox/a.txt", b"two") == "inbox/a-2.txt"
+        assert await workspace.add_bytes("inbox/a.txt", b"two") == "inbox/a-2.txt"
+        assert await workspace.add_bytes("inbox/a.txt", b"one") == "inbox/a.txt"
     assert found(tmp_path / "inbox") == {"a.txt": b"one", "a-2.txt": b"two"}, "and nothing half-done"
 
 
 async def test_whoever_comes_at_the_same_moment_gets_another_name(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
-        names = await asyncio.gather(*(workspace.keep_bytes("a.txt", str(number).encode()) for number in range(20)))
+        names = await asyncio.gather(*(workspace.add_bytes("a.txt", str(number).encode()) for number in range(20)))
     assert len(set(names)) == 20
     assert {(tmp_path / name).read_bytes() for name in names} == {str(number).encode() for number in range(20)}
 
@@ -40,10 +40,10 @@ async def test_a_link_in_the_way_is_no_way_out(tmp_path: Path) -> None:
     (root / "a.txt").symlink_to(outside)
     (root / "folder").symlink_to(tmp_path)
     async with Workspace(root) as workspace:
-        assert await workspace.keep_bytes("a.txt", b"secret") == "a-2.txt"
+        assert await workspace.add_bytes("a.txt", b"secret") == "a-2.txt"
         for path in ("folder/a.txt", "../a.txt", "/etc/a.txt"):
             with pytest.raises(ToolError, match=r"path traversal detected|permission denied"):
-                await workspace.keep_bytes(path, b"x")
+                await workspace.add_bytes(path, b"x")
     assert sorted(found(tmp_path)) == ["outside", "workspace/a-2.txt", "workspace/a.txt"]
     assert outside.read_bytes() == b"secret"
 
@@ -54,15 +54,15 @@ async def test_a_file_of_the_daemon_is_not_looked_into(tmp_path: Path) -> None:
     state.write_bytes(b"rows")
     (root / "a.txt").hardlink_to(state)
     async with Workspace(root, [state]) as workspace:
-        assert await workspace.keep_bytes("a.txt", b"rows") == "a-2.txt"
+        assert await workspace.add_bytes("a.txt", b"rows") == "a-2.txt"
 
 
 async def test_there_is_an_end_to_numbers(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
         for number in range(100):
-            await workspace.keep_bytes("a.txt", str(number).encode())
+            await workspace.add_bytes("a.txt", str(number).encode())
         with pytest.raises(ToolError, match=r"there are 100 files of that name already: a\.txt"):
-            await workspace.keep_bytes("a.txt", b"one more")
+            await workspace.add_bytes("a.txt", b"one more")
 
 
 async def test_a_file_system_without_links_serves_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,8 @@ async def test_a_file_system_without_links_serves_as_well(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "link", refuse)
     async with Workspace(tmp_path) as workspace:
-        assert await workspace.keep_bytes("a.txt", b"one") == "a.txt"
-        assert await workspace.keep_bytes("a.txt", b"two") == "a-2.txt"
+        assert await workspace.add_bytes("a.txt", b"one") == "a.txt"
+        assert await workspace.add_bytes("a.txt", b"two") == "a-2.txt"
     assert found(tmp_path) == {"a.txt": b"one", "a-2.txt": b"two"}
 
 
@@ -83,5 +83,5 @@ async def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "fsync", full)
     async with Workspace(tmp_path) as workspace:
         with pytest.raises(ToolError, match=r"No space|no space|disk"):
-            await workspace.keep_bytes("a.txt", b"one")
+            await workspace.add_bytes("a.txt", b"one")
     assert found(tmp_path) == {}

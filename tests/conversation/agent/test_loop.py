@@ -25,7 +25,7 @@ class Steps:
     """Answers of which the rest is asked for."""
     answered: str = ""
 
-    async def hear(self) -> None:
+    async def add_user_message(self) -> None:
         self.done.append("hear")
 
     async def answer(self, number: int) -> AssistantMessage:
@@ -40,7 +40,7 @@ class Steps:
         self.done.append(f"use {number} {call.name}")
         return ToolResult(call.id, call.name, "{}", is_error=call.name == "bad")
 
-    async def goes_on(self, number: int) -> bool:
+    async def request_rest(self, number: int) -> bool:
         self.cut -= 1
         return self.cut >= 0
 

@@ -30,7 +30,7 @@ async def act(core: Core, world: World, action: str, chance: random.Random) -> N
     match action:
         case "pay":
             world.clock.advance(3_600)
-            await core.sessions.summary_retries.pay()
+            await core.sessions.summary_retries.retry_due()
         case "say two":
             await core.say(babble(chance, 10))
             await core.say(babble(chance, 10))

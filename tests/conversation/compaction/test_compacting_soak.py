@@ -46,12 +46,12 @@ async def test_no_fact_is_lost_and_no_request_is_invalid_through_many_compaction
                 await core.sessions.maintenance.catch_up()
                 if number % 20 == 19:
                     world.clock.advance(3_600)
-                    await core.sessions.summary_retries.pay()
+                    await core.sessions.summary_retries.retry_due()
     assert agent.problems == []
     assert agent.largest <= WINDOW
     async with world.running() as core:
         world.clock.advance(3_600)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         await core.say("What do you remember?")
         await core.settled()
         assert agent.last is not None

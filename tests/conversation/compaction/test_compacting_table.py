@@ -210,7 +210,7 @@ async def test_when_both_fail_a_stub_stands_for_it_until_it_is_paid(tmp_path: Pa
         await on.mend()
         assert stub in await on.check_next_request()
         on.world.clock.advance(60)
-        await on.core.sessions.summary_retries.pay()
+        await on.core.sessions.summary_retries.retry_due()
         if cause.small:
             return  # neither is, nor will be, large enough
         window = await window_of(on.core)

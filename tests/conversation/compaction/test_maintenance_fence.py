@@ -24,7 +24,7 @@ class Late(MaintenanceQueue):
         self.lost: list[str] = []
         return self
 
-    async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
+    async def maintain(self, key: str, actor: Actor, last_row: int) -> None:
         self.rights.append(AUTHORITY.get().fence)
         try:
             await self.store.add(key, StoredCheckpoint(last_row, 1, "{}", 0.0))
@@ -55,9 +55,9 @@ async def test_a_checkpoint_is_written_under_the_right_of_its_turn_and_refused_w
         )
         for session in ("kept", "taken"):
             done = await one.write(sql(said + " RETURNING id", s=session))
-            with under_fence(rights.setdefault(session, await one.take(session))):
-                queue.turn_ended(session, Actor("tui:me", "tui"), done[0].lastrowid)
-        await two.take("taken")
+            with under_fence(rights.setdefault(session, await one.acquire(session))):
+                queue.on_turn_end(session, Actor("tui:me", "tui"), done[0].lastrowid)
+        await two.acquire("taken")
         await asyncio.create_task(queue.catch_up())
         assert queue.rights == [rights["kept"], rights["taken"]] and queue.lost == ["taken"]
         rows = await two.read(sql("SELECT session FROM checkpoints"))

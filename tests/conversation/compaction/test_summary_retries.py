@@ -66,7 +66,7 @@ async def test_a_stub_is_replaced_when_a_model_is_well_again(tmp_path: Path) -> 
         assert stub == "12 earlier messages are not shown here, and no summary of them could be made yet."
         assert "  Pending retries: 1" in await core.command("/status")
         world.mend()
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         await check_mirrors_the_store(core)
         window = await window_of(core)
         assert (window.summary, window.owed) == (SUMMARY, False)
@@ -84,7 +84,7 @@ async def test_what_is_summarised_is_the_originals_with_who_said_what_and_when(t
     async with world.running() as core:
         await owing(core)
         world.mend()
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
     question = text_of(world.clerk.requests[-1].messages[0])
     for number in range(6):
         assert f"question {number}.\n" in question and f"answer {number}\n" in question
@@ -116,7 +116,7 @@ async def test_never_twice_at_once(tmp_path: Path) -> None:
         await owing(core)
         world.mend()
         asked = len(world.clerk.requests)
-        await asyncio.gather(*(core.sessions.summary_retries.pay() for _ in range(3)))
+        await asyncio.gather(*(core.sessions.summary_retries.retry_due() for _ in range(3)))
         assert len(world.clerk.requests) == asked + 1
         assert notices(core).count(PAID) == 1
 
@@ -132,7 +132,7 @@ async def test_two_emergencies_are_one_stub_and_one_payment_of_all_originals(tmp
         assert (await core.gateway.status(HERE, OWNER))["pending_retries"] == 1
         world.mend()
         world.clock.advance(3_600)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         await check_mirrors_the_store(core)
     question = text_of(world.clerk.requests[-1].messages[0])
     assert all(f"question {number}.\n" in question for number in range(14))
@@ -148,7 +148,7 @@ async def test_the_summary_before_the_stub_is_read_and_kept_until_then(tmp_path:
         summary = (await window_of(core)).summary
         assert summary.startswith(f"{SUMMARY}\n\n") and "earlier messages are not shown here" in summary
         world.mend()
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         await check_mirrors_the_store(core)
     question = text_of(world.clerk.requests[-1].messages[0])
     assert f"Summary of what came before:\n{SUMMARY}" in question and "question 0." not in question
@@ -162,7 +162,7 @@ async def test_what_the_context_has_moved_on_from_is_not_put_into_it(tmp_path: P
         world.mend()
         gate = world.clerk.gate = asyncio.Event()
         world.clerk.streaming.clear()
-        paying = asyncio.create_task(core.sessions.summary_retries.pay())
+        paying = asyncio.create_task(core.sessions.summary_retries.retry_due())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
         world.clerk.gate = None
@@ -192,7 +192,7 @@ async def test_messages_that_come_while_it_is_paid_are_answered_and_kept(tmp_pat
         world.mend()
         gate = world.clerk.gate = asyncio.Event()
         world.clerk.streaming.clear()
-        paying = asyncio.create_task(core.sessions.summary_retries.pay())
+        paying = asyncio.create_task(core.sessions.summary_retries.retry_due())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
         await talk(core, "question 20.")
@@ -214,7 +214,7 @@ async def test_who_fails_again_and_again_is_asked_less_and_less(tmp_path: Path) 
         asked = []
         for _ in range(4 * 60):
             before = len(world.script.requests)
-            await core.sessions.summary_retries.pay()
+            await core.sessions.summary_retries.retry_due()
             asked.append(len(world.script.requests) > before)
             world.clock.advance(60)
         minutes = [minute for minute, was in enumerate(asked) if was]
@@ -230,13 +230,13 @@ async def test_a_full_disk_does_not_make_it_pay_for_the_same_summary_every_minut
         asked = len(world.clerk.requests)
         core.database.full = True
         for _ in range(10):
-            await core.sessions.summary_retries.pay()
+            await core.sessions.summary_retries.retry_due()
             world.clock.advance(60)
         assert len(world.clerk.requests) - asked == 4
         assert (await window_of(core)).owed
         core.database.full = False
         world.clock.advance(3_600)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         await check_mirrors_the_store(core)
         assert (await window_of(core)).summary == SUMMARY
 
@@ -248,16 +248,16 @@ async def test_with_nobody_to_ask_it_waits_and_pays_as_soon_as_there_is_somebody
         world.script.spec = "demo"
         for _ in range(2):
             world.clock.advance(3_600)
-            await core.sessions.summary_retries.pay()
+            await core.sessions.summary_retries.retry_due()
         assert core.sessions.compactor.health.degraded
         asked = len(world.clerk.requests)
         for _ in range(10):
-            await core.sessions.summary_retries.pay()
+            await core.sessions.summary_retries.retry_due()
             world.clock.advance(60)
         assert len(world.clerk.requests) == asked
         world.mend()
         world.clock.advance(30 * 60)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         assert (await window_of(core)).summary == SUMMARY
 
 
@@ -269,7 +269,7 @@ async def test_kills_at_every_write_of_a_payment_leave_it_owed_or_paid(tmp_path:
     world.mend()
 
     async def paying(core: Core) -> None:
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
 
     moments = await recorded(world, paying)
     for moment in moments:
@@ -277,7 +277,7 @@ async def test_kills_at_every_write_of_a_payment_leave_it_owed_or_paid(tmp_path:
             async with world.running() as core:
                 await check_mirrors_the_store(core)
                 world.clock.advance(3_600)
-                await core.sessions.summary_retries.pay()
+                await core.sessions.summary_retries.retry_due()
                 await check_mirrors_the_store(core)
                 assert (await window_of(core)).summary == SUMMARY
                 assert await core.sessions.summary_retries.count() == 0
@@ -300,7 +300,7 @@ async def test_each_source_gets_the_full_time_when_nobody_waits(
         await owing(core)
         monkeypatch.setattr("goclaw.conversation.agent.context.compaction.asyncio.timeout", watched)
         world.clock.advance(3_600)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
     assert given.count(600.0) == 2, "the summary model and the main model"
 
 
@@ -340,17 +340,17 @@ async def test_what_another_process_pays_is_shown_by_the_one_that_works_on_the_s
         await owing(core)
         world.mend()
         elsewhere, ours = of_another_process(core, told), core.sessions.summary_retries
-        await elsewhere.pay()
-        assert told == [HERE] and elsewhere.contexts.known(HERE) is None, "nothing is kept of what changes elsewhere"
+        await elsewhere.retry_due()
+        assert told == [HERE] and elsewhere.contexts.find(HERE) is None, "nothing is kept of what changes elsewhere"
         assert (await window_of(core)).owed and PAID not in notices(core)
         async with background(ours.follow(), "summaries"), until_noticed(core, PAID):
-            ours.missed()
+            ours.on_missed_summaries()
         window = await window_of(core)
         assert (window.summary, window.owed) == (SUMMARY, False)
         await check_mirrors_the_store(core)
         async with background(ours.follow(), "summaries"):
-            ours.heard(HERE)
-            ours.heard("telegram:7")
+            ours.on_summary(HERE)
+            ours.on_summary("telegram:7")
             await eventually(lambda: not ours._written)
         assert notices(core).count(PAID) == 1
 
@@ -361,12 +361,12 @@ async def test_what_two_processes_pay_at_once_is_kept_once_and_not_after_a_clear
         await owing(core)
         world.mend()
         ours = core.sessions.summary_retries
-        await asyncio.gather(ours.pay(), of_another_process(core, told).pay())
+        await asyncio.gather(ours.retry_due(), of_another_process(core, told).retry_due())
         await check_mirrors_the_store(core)
         rows = await core.database.read(sql("SELECT count(*) FROM compactions WHERE pays IS NOT NULL"))
         assert rows[0][0] == 1
         world.clerk.rest = DOWN
         await owing(core, first=10)
-        [(_, owed)] = await ours.transcripts.owed()
+        [(_, owed)] = await ours.transcripts.list_missing_summaries()
         await core.command("/clear")
-        assert not await ours.transcripts.pay(HERE, replace(owed, retry_owed=False, id=0, pays=owed.id))
+        assert not await ours.transcripts.replace_stub(HERE, replace(owed, retry_owed=False, id=0, pays=owed.id))

@@ -5,7 +5,7 @@ import pytest
 from goclaw.channels.telegram.render import render
 from goclaw.common.core.events import LOCAL, Acceptance, AnswerRefusal, Question
 from goclaw.common.core.messages import ToolCall
-from goclaw.conversation.questions.question_messages import answered, buttons, chosen, in_words, shown_call
+from goclaw.conversation.questions.question_messages import answered, buttons, in_words, parse_choice, shown_call
 from tests.tables import table
 
 CHAT = "telegram"
@@ -69,7 +69,7 @@ ANSWERS = [
 
 @table("asked, channel, said, meant", ANSWERS)
 def test_what_is_typed_means_what_stands_there(asked: Question, channel: str, said: str, meant: str | None) -> None:
-    found = chosen(asked, said, channel)
+    found = parse_choice(asked, said, channel)
     assert isinstance(found, Acceptance) if meant is None else found == meant
 
 
@@ -96,14 +96,16 @@ def test_what_is_typed_means_what_stands_there(asked: Question, channel: str, sa
 )
 def test_no_number_is_put_beside_an_option_where_the_plan_has_one(line: str) -> None:
     for_plan = question("Approve", "Keep planning", text=f"What I do:\n\n{line}")
-    assert isinstance(chosen(for_plan, "1"), Acceptance)
+    assert isinstance(parse_choice(for_plan, "1"), Acceptance)
 
 
 def test_a_number_that_could_mean_two_things_is_asked_about_with_a_way_out() -> None:
     again = '"1" is ambiguous here. Please {}answer in words, for example "Approve".'
-    assert chosen(PLAN, "1", CHAT) == answered(again.format("press a button, or "), AnswerRefusal.INVALID)
-    assert chosen(PLAN, "1", LOCAL) == answered(again.format(""), AnswerRefusal.INVALID)
-    assert chosen(STRICT, "green", CHAT) == answered("Please answer with one of: red, blue.", AnswerRefusal.INVALID)
+    assert parse_choice(PLAN, "1", CHAT) == answered(again.format("press a button, or "), AnswerRefusal.INVALID)
+    assert parse_choice(PLAN, "1", LOCAL) == answered(again.format(""), AnswerRefusal.INVALID)
+    assert parse_choice(STRICT, "green", CHAT) == answered(
+        "Please answer with one of: red, blue.", AnswerRefusal.INVALID
+    )
 
 
 BEFORE = {
@@ -125,7 +127,7 @@ def test_in_a_chat_each_number_stands_beside_one_option_whatever_markdown_comes_
     signs = [f"({number})" if asked.is_numbered else "•" for number in range(1, 9)]
     assert lines == [f"{sign} {option}" for sign, option in zip(signs, MANY, strict=True)]
     for number, option in enumerate(MANY, 1):
-        assert chosen(asked, str(number), CHAT) == option or not asked.is_numbered
+        assert parse_choice(asked, str(number), CHAT) == option or not asked.is_numbered
 
 
 def test_where_there_are_buttons_there_are_no_numbers() -> None:

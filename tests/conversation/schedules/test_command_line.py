@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.conversation.schedules.command_line import parsed
+from goclaw.conversation.schedules.command_line import parse
 from goclaw.errors import StateError
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 
@@ -51,7 +51,7 @@ from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
     ],
 )
 def test_the_words_are_one_order(text: str, order: ScheduleOrder) -> None:
-    assert parsed(text) == order
+    assert parse(text) == order
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_the_words_are_one_order(text: str, order: ScheduleOrder) -> None:
 )
 def test_what_cannot_be_read_is_named_with_the_remedy(text: str, said: str) -> None:
     with pytest.raises(StateError) as caught:
-        parsed(text)
+        parse(text)
     assert str(caught.value).startswith(said)

@@ -34,7 +34,7 @@ async def ask(core: Core, text: str) -> str:
 
 async def seconds_left(core: Core, world: World) -> float:
     """The seconds until it is due."""
-    stored = await core.schedules.rows.named(name_for(ANN.key))
+    stored = await core.schedules.rows.find(name_for(ANN.key))
     assert stored is not None and stored.next is not None
     return stored.next - world.clock.now()
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.common.core.timezones import zone_named
+from goclaw.common.core.timezones import find_zone
 from goclaw.conversation.schedules.recurrence import Beat, Cron, Once, cron, interval
 from goclaw.conversation.schedules.times import NoTime
 
-BERLIN = zone_named("Europe/Berlin")
+BERLIN = find_zone("Europe/Berlin")
 
 
 def due(expression: str, year: int, month: int, day: int, count: int) -> list[str]:

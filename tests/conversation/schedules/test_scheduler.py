@@ -138,7 +138,7 @@ async def test_a_machine_that_slept_catches_up_when_it_looks_at_the_clock(world:
         await once(core, world, HOUR)
         await asleep(core)
         world.clock.suspend(HOUR + 30)
-        core.schedules.scheduler.look()
+        core.schedules.scheduler.start_due()
         await asleep(core)
         await core.settled()
         assert world.texts() == ["Drink tea."]
@@ -154,7 +154,7 @@ async def test_a_clock_that_is_set_back_and_forth_runs_nothing_twice(world: Worl
         dues = [run.due for run in await core.schedules.runs(HERE, "tea")]
         assert len(dues) == len(set(dues)) == 2, "the clock has come to 16:06 again, which had run"
         world.clock.jump(5 * HOUR)
-        core.schedules.scheduler.look()
+        core.schedules.scheduler.start_due()
         await core.schedules.scheduler.clock_was_set()
         await pass_time(core, world, 1)
         dues = [run.due for run in await core.schedules.runs(HERE, "tea")]
@@ -166,7 +166,7 @@ async def test_a_clock_that_was_years_ahead_does_not_silence_a_job(world: World)
         await hourly(core, world)
         await asleep(core)
         world.clock.jump(3 * 365 * DAY)
-        core.schedules.scheduler.look()
+        core.schedules.scheduler.start_due()
         await asleep(core)
         await core.settled()
         world.clock.jump(-3 * 365 * DAY)
@@ -203,7 +203,7 @@ async def test_two_runs_of_a_job_never_overlap(tmp_path: Path) -> None:
         await asleep(core)
         for _ in range(3):
             world.clock.advance(HOUR)
-            core.schedules.scheduler.changed()  # it looks, as for another job
+            core.schedules.scheduler.on_change()  # it looks, as for another job
             await asleep(core)
         assert await states(core) == ["running"]
         gate.set()
@@ -293,7 +293,7 @@ async def test_what_ran_before_a_backup_was_restored_does_not_run_again_and_the_
         # A restored state has the messages that were taken since, and no runs (`ops.backup.settle`).
         await core.schedules.rows.prune(world.clock.now() + 2 * KEEP_SECONDS)
         await core.schedules.rows.set_next({stored.id: due})
-        core.schedules.scheduler.changed()
+        core.schedules.scheduler.on_change()
         await pass_time(core, world, 1)
         assert len(world.texts()) == 1 and await states(core) == []
         await pass_time(core, world, HOUR)

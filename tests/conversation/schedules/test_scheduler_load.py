@@ -50,8 +50,8 @@ async def scans(core: Core, statements: list[BoundStatement]) -> list[str]:
     """The parts of their plans that go through all jobs or runs."""
     found = list[str]()
     for each in statements:
-        words = each.compiled(DIALECT)[0]
-        plan = await core.database.read(sql(f"EXPLAIN QUERY PLAN {words}", **each.compiled(DIALECT)[1]))
+        words = each.compile(DIALECT)[0]
+        plan = await core.database.read(sql(f"EXPLAIN QUERY PLAN {words}", **each.compile(DIALECT)[1]))
         found += [f"{row['detail']}: {words}" for row in plan if row["detail"].startswith("SCAN schedule")]
     # In the order of an index and up to a limit, it ends at the first row.
     return [each for each in found if "USING INDEX schedules_by_next" not in each]
@@ -72,12 +72,12 @@ async def test_ten_thousand_jobs_cost_what_ten_do(tmp_path: Path, monkeypatch: p
             await pass_time(core, world, 60)
             with monkeypatch.context() as patch:
                 seen = Seen(patch)
-                core.schedules.scheduler.look()
+                core.schedules.scheduler.start_due()
                 await pass_time(core, world, 60)
                 assert seen.taken() == ([], 0), "an idle minute asks the disk nothing"
                 await pass_time(core, world, HOUR - 120)
                 reads, writes = seen.taken()
             assert world.texts() == ["Drink tea."]
             assert await scans(core, reads) == []
-            counted.append(([each.compiled(DIALECT)[0] for each in reads], writes))
+            counted.append(([each.compile(DIALECT)[0] for each in reads], writes))
     assert counted[0] == counted[1]

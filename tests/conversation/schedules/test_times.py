@@ -4,16 +4,23 @@ from datetime import datetime
 
 import pytest
 
-from goclaw.common.core.timezones import zone_named
-from goclaw.conversation.schedules.times import NoTime, in_zone, parse_moment, shown, shown_shortly, split_moment
+from goclaw.common.core.timezones import find_zone
+from goclaw.conversation.schedules.times import (
+    NoTime,
+    format_moment,
+    in_zone,
+    parse_moment,
+    shown_shortly,
+    split_moment,
+)
 
-BERLIN = zone_named("Europe/Berlin")
+BERLIN = find_zone("Europe/Berlin")
 NOW = datetime(2026, 11, 23, 19, 0, tzinfo=BERLIN).timestamp()
 """A Monday."""
 
 
 def at(text: str) -> str:
-    return shown(parse_moment(text, NOW, BERLIN), BERLIN)
+    return format_moment(parse_moment(text, NOW, BERLIN), BERLIN)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_a_time_in_the_gap_of_spring_is_the_end_of_the_gap_and_one_in_the_repeat
     assert in_zone(spring, BERLIN).isoformat() == "2027-03-28T03:00:00+02:00"
     assert in_zone(autumn, BERLIN).isoformat() == "2026-10-25T02:30:00+02:00"
     # A zone whose clock changes by half an hour.
-    lord_howe = zone_named("Australia/Lord_Howe")
+    lord_howe = find_zone("Australia/Lord_Howe")
     assert in_zone(datetime.fromisoformat("2026-10-04T02:10"), lord_howe).isoformat() == "2026-10-04T02:30:00+11:00"
 
 

@@ -231,4 +231,4 @@ async def _read(world: World, core: Core) -> None:
     """The person reads the answer: what is done beside the turns has its time."""
     world.clock.advance(60)
     await core.sessions.maintenance.catch_up()
-    await core.sessions.summary_retries.pay()
+    await core.sessions.summary_retries.retry_due()

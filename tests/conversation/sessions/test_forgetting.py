@@ -36,30 +36,30 @@ async def said(core: Core, text: str, **options: object) -> None:
 
 async def test_codes_are_random_letters_that_nobody_confuses(database: Database) -> None:
     codes = Codes(Settings(database), SteppedClock())
-    given = {await codes.give("tui:me", "s") for _ in range(200)}
+    given = {await codes.issue("tui:me", "s") for _ in range(200)}
     assert len(given) == 200 and all(len(code) == CODE_LENGTH and set(code) <= set(LETTERS) for code in given)
     assert not set("IO01") & set(LETTERS)
 
 
 async def test_no_code_is_no_code(database: Database) -> None:
     codes = Codes(Settings(database), SteppedClock())
-    assert not await codes.take("tui:me", "s", "") and not await codes.take("tui:me", "s", "é")
+    assert not await codes.redeem("tui:me", "s", "") and not await codes.redeem("tui:me", "s", "é")
 
 
 async def test_a_code_is_of_one_person_and_session_and_any_try_uses_it_up(database: Database) -> None:
     clock = SteppedClock()
     codes, elsewhere = Codes(Settings(database), clock), Codes(Settings(database), clock)
-    code = await codes.give("tui:me", "s")
-    assert not await elsewhere.take("tui:you", "s", code) and not await elsewhere.take("tui:me", "t", code)
-    taken = await asyncio.gather(*(each.take("tui:me", "s", code) for each in (codes, elsewhere)))
+    code = await codes.issue("tui:me", "s")
+    assert not await elsewhere.redeem("tui:you", "s", code) and not await elsewhere.redeem("tui:me", "t", code)
+    taken = await asyncio.gather(*(each.redeem("tui:me", "s", code) for each in (codes, elsewhere)))
     assert sorted(taken) == [False, True]
-    code = await codes.give("tui:me", "s")
-    assert not await codes.take("tui:me", "s", "WRONG") and not await codes.take("tui:me", "s", code)
-    code = await codes.give("tui:me", "s")
+    code = await codes.issue("tui:me", "s")
+    assert not await codes.redeem("tui:me", "s", "WRONG") and not await codes.redeem("tui:me", "s", code)
+    code = await codes.issue("tui:me", "s")
     clock.advance(CODE_SECONDS)
-    assert not await codes.take("tui:me", "s", code)
-    code = await codes.give("tui:me", "s")
-    assert await Codes(Settings(database), SteppedClock(clock.now() - 1)).take("tui:me", "s", code), (
+    assert not await codes.redeem("tui:me", "s", code)
+    code = await codes.issue("tui:me", "s")
+    assert await Codes(Settings(database), SteppedClock(clock.now() - 1)).redeem("tui:me", "s", code), (
         "it is a moment late"
     )
 
@@ -104,10 +104,10 @@ async def test_a_picture_that_another_turn_may_just_have_fetched_waits(tmp_path:
         world.clock.advance(1)
         await core.database.write(sql("UPDATE inbox SET state = 'new', session = 'other', received_at = 0"))
         await core.sessions.forgetter.forget("memory:here")
-        assert len(media(world)) == 1 and await Forgetting(core.database).owed()
+        assert len(media(world)) == 1 and await Forgetting(core.database).list_pending()
         await core.database.write(sql("UPDATE inbox SET state = 'done'"))
         await core.sessions.forgetter.prune()
-        assert media(world) == [] and not await Forgetting(core.database).owed()
+        assert media(world) == [] and not await Forgetting(core.database).list_pending()
 
 
 async def test_whoever_reads_it_at_that_moment_does_not_bring_it_back(tmp_path: Path) -> None:

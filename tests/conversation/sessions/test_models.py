@@ -109,7 +109,7 @@ async def test_a_model_whose_cache_cannot_follow_the_policy_is_not_chosen(
     async with models_of(tmp_path, agent=[script], summary=[], agents={"main": {"policy": policy}}) as models:
         with pytest.raises(ConfigError, match=r"agents\.main\.policy\.cache\.after_tools: the prompt cache of half"):
             await models.choose("memory:here", "half:nova")
-        assert await models.chosen("memory:here") == ""
+        assert await models.choice_for("memory:here") == ""
 
 
 async def test_the_window_of_an_ollama_model_is_chosen_once_before_anything_is_asked(tmp_path: Path) -> None:

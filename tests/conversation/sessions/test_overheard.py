@@ -87,7 +87,7 @@ async def test_what_one_passed_on_to_the_group_is_not_ones_own_word(tmp_path: Pa
     given: dict[str, Any] = {"forwarded": True} if how == "forwarded" else {"foreign": (Foreign(0, 15, "Eve"),)}
     async with world.running() as core:
         passed_on = Inbound("memory:1", ANNA, "telegram:-1", text, Address("memory", "group"), 7.0, **given)
-        assert await core.sessions.overheard.said(passed_on, 2, 7.0)
+        assert await core.sessions.overheard.add(passed_on, 2, 7.0)
         await core.say("do it", actor=ANNA, **GROUP)
         await core.settled()
         [message] = [each for each in await core.messages("telegram:-1") if isinstance(each, UserMessage)]
@@ -221,7 +221,7 @@ async def test_what_is_heard_while_a_message_is_being_stored_does_not_bring_back
         await core.say("psst", actor=BEN, beside=SAID, **GROUP)
         carrying = Carrying(await core.sessions.contexts.session("telegram:-1"))
         carrying.pieces(ANNA.key)
-        storing = core.database.write(*carrying.settled())
+        storing = core.database.write(*carrying.remove())
         _, noted = await asyncio.gather(storing, core.say("hm", actor=BEN, beside=SAID, **GROUP))
         assert noted.kind is AcceptKind.NOTED
     async with world.running() as core:  # from the disk

@@ -11,7 +11,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import UserMessage
 from goclaw.common.workspace import Workspace
 from goclaw.conversation.agent.context.untrusted_content import ContentMarkers
-from goclaw.conversation.sessions.reminding import MAX_MEMENTO_CHARACTERS, MAX_SHOWN_MEMENTOS, remembered
+from goclaw.conversation.sessions.reminding import MAX_MEMENTO_CHARACTERS, MAX_SHOWN_MEMENTOS, format_mementos
 from goclaw.llm.scripted import Answer
 from goclaw.memory.user_memory import MAX_MEMENTOS, mementos_of
 from goclaw.tools.builtin.memento import memento
@@ -88,14 +88,14 @@ async def test_what_is_told_is_bounded_in_number_and_in_length(tmp_path: Path) -
     for number in range(MAX_MEMENTOS):
         keep(tmp_path, f"memory/mementos/n{number}.md", "x" * 10_000)
     async with Workspace(tmp_path) as workspace:
-        told = await remembered(workspace, ANN.key, ContentMarkers(), own=True)
+        told = await format_mementos(workspace, ANN.key, ContentMarkers(), own=True)
     assert len(told) < MAX_MEMENTO_CHARACTERS + 300 and f"and {MAX_MEMENTOS - told.count('- n')} more" in told
     assert told.count("- n") <= MAX_SHOWN_MEMENTOS
 
 
 async def test_somebody_whose_notes_cannot_be_read_is_answered_all_the_same(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
-        assert await remembered(workspace, "a/b", ContentMarkers(), own=True) == ""
+        assert await format_mementos(workspace, "a/b", ContentMarkers(), own=True) == ""
 
 
 async def test_a_request_asks_a_thread_for_the_names_of_all_mementos_and_once_for_their_heads(

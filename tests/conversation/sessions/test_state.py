@@ -32,7 +32,7 @@ async def test_conversations_are_dropped_by_their_bytes_and_come_back_from_disk_
             await core.say("hello", chat=chat)
             await core.settled()
             windows[chat] = (await contexts.session(f"memory:{chat}")).window
-        assert [chat for chat in windows if contexts.known(f"memory:{chat}")] == ["c", "d"]
+        assert [chat for chat in windows if contexts.find(f"memory:{chat}")] == ["c", "d"]
         again = (await contexts.session("memory:a")).window
         assert again is not windows["a"]
         assert again.entries == windows["a"].entries

@@ -66,7 +66,7 @@ async def request(costs: Costs, person: str, name: str, call: Call) -> str:
     """Make a request as a turn does; return how it ended."""
     payer = Payer(reservation_of(name, "model:1"), person, person, name)
     try:
-        async with costs.reserved(payer, ScriptedModel(spec=SPEC), PROMPT, call.answer):
+        async with costs.reserve(payer, ScriptedModel(spec=SPEC), PROMPT, call.answer):
             await CLOCK.sleep(call.seconds)
             if call.fails:
                 raise ZeroDivisionError
@@ -76,8 +76,8 @@ async def request(costs: Costs, person: str, name: str, call: Call) -> str:
         return "failed"
     done = Finished(AssistantMessage("x"), Usage(input=PROMPT, output=call.answer), Stop.END, SPEC)
     row = costs.row(person, name, "answer", done, person)
-    await costs.spending.keep(row, *costs.reservations.settled(payer.reservation))
-    costs.reservations.done(payer.reservation)
+    await costs.spending.store(row, *costs.reservations.end_statements(payer.reservation))
+    costs.reservations.on_end(payer.reservation)
     return "answered"
 
 

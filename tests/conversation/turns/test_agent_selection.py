@@ -199,7 +199,7 @@ async def test_its_own_models_answer_unless_the_person_chose_one(tmp_path: Path)
         return chosen[0]
 
     world.models.answering = answering  # type: ignore[method-assign]  # what the real one opens is tried elsewhere
-    world.models.chosen = choice  # type: ignore[method-assign]  # the same
+    world.models.choice_for = choice  # type: ignore[method-assign]  # the same
     async with world.running() as core:
         await said(core, BOB, "/cook soup")
         await said(core, BOB)
@@ -310,4 +310,4 @@ async def test_the_choice_goes_when_the_conversation_is_forgotten(tmp_path: Path
         await core.command("/agent cook", actor=anna, session=ANNA)
         await said(core, ANNA)
         await core.sessions.forgetter.forget(ANNA)
-        assert await core.sessions.agents_for.chosen(ANNA) == ""
+        assert await core.sessions.agents_for.choice_for(ANNA) == ""

@@ -302,7 +302,7 @@ async def test_one_whose_making_was_cut_is_made_anew(tmp_path: Path) -> None:
             around.sandbox = world.sandbox
             async with Workspace(world.root) as around.the_workspace:
                 made = Worktree(around.context())
-                async with made.opened(name) as workspace:
+                async with made.open(name) as workspace:
                     assert await workspace.exists("a.txt") and not await workspace.exists("half")
                 assert await made.leave(name) is None
         assert traces(world.root) == [] and branch not in git(world.root, "branch")

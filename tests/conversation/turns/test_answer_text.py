@@ -33,7 +33,7 @@ TEXTS = [
 def shown(pieces: list[str]) -> tuple[str, str]:
     answer = AnswerText(lambda name: name == "write")
     for piece in pieces:
-        answer.take(piece)
+        answer.add(piece)
     answer.close()
     return answer.shown, answer.held
 
@@ -92,5 +92,5 @@ def test_what_was_shown_once_stays(  # a view that only appends shows the same a
 ) -> None:
     for text in TEXTS:
         answer = AnswerText(lambda name: name == "write")
-        said = "".join(answer.take(sign) for sign in text) + answer.close()
+        said = "".join(answer.add(sign) for sign in text) + answer.close()
         assert said == answer.shown

@@ -66,7 +66,7 @@ async def check(ways: Sequence[Costs], calls: Sequence[Call]) -> None:
     async with asyncio.timeout(30):
         ends = await asyncio.gather(*(request(*each) for each in named))
     for each in ways:
-        await each.spending.keep()  # behind what it wrote without waiting
+        await each.spending.store()  # behind what it wrote without waiting
     for number, person in enumerate(people):
         mine = [(call, end) for call, end in zip(calls, ends, strict=True) if call.person == number]
         spent = await ways[0].today(person)
@@ -201,7 +201,7 @@ async def test_what_could_not_be_released_while_postgres_was_away_is_released_wh
             await asyncio.to_thread(own.stop, signal.SIGQUIT)
             one.reservations.release("t:model:1")
             with pytest.raises(DiskError):
-                await one.spending.keep(sql("SELECT 1"))
+                await one.spending.store(sql("SELECT 1"))
             await asyncio.to_thread(own.start)
             assert await request(two, "p", "t2", Call(0, 1, 1, 0.0, fails=False)) == "answered"
 
@@ -213,7 +213,7 @@ async def test_a_request_that_another_process_makes_again_takes_the_reservation_
         running = Reservation(name, "p", "p", "t", 100, 0.0)
         await now.reservations.make(running)
         before.reservations.release(name)  # the process that was paused goes on
-        await before.spending.keep()
+        await before.spending.store()
         assert await now.reservations.of_person("p") == [running]
 
 

@@ -84,7 +84,7 @@ async def test_no_model_summarises_what_the_demo_said_neither_then_nor_later(tmp
     await life(world, script, "what is there?", summary=clerk)
     async with world.running() as core:
         world.clock.advance(3_600)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         await core.sessions.maintenance.catch_up()
         window = await window_of(core)
     read = "\n".join(map(said, clerk.requests))

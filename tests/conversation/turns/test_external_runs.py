@@ -59,7 +59,7 @@ class Waiting(TurnServices):
             services=self,
             turn="mcp",
         )
-        async with core.sessions.external_runs.received(scope, f"visit-{call.id}", self, None) as self.agents:
+        async with core.sessions.external_runs.open_port(scope, f"visit-{call.id}", self, None) as self.agents:
             return await core.sessions.ports.dispatcher.call(call, scope)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:

@@ -303,7 +303,7 @@ FOREIGN = (Foreign(3, 8, "Bob"), Foreign(9, 12, "Eve"))
 async def test_what_others_wrote_stays_theirs_in_other_words(text: str, pieces: Any) -> None:
     hooking = Hooking(hooks("message_in", hook=Ears(lambda event: HookAnswer(text=text))), Window())
     inbound = Inbound("1", OWNER, HERE, "hi HELLO YOU", Address("memory", "here"), 0.0)
-    heard = await hooking.heard(inbound, UserMessage("hi HELLO YOU", foreign=FOREIGN))
+    heard = await hooking.apply_to_message(inbound, UserMessage("hi HELLO YOU", foreign=FOREIGN))
     assert (heard.text, heard.foreign) == (text, pieces)
 
 
@@ -311,8 +311,8 @@ async def test_without_hooks_nothing_is_asked_and_nothing_changed() -> None:
     hooking = Hooking(Hooks(), Window())
     inbound = Inbound("1", OWNER, HERE, "hi", Address("memory", "here"), 0.0)
     message, answer = UserMessage("hi"), AssistantMessage("yes")
-    assert await hooking.heard(inbound, message) == message
-    assert await hooking.said(inbound, answer) is answer
+    assert await hooking.apply_to_message(inbound, message) == message
+    assert await hooking.apply_to_answer(inbound, answer) is answer
     assert not hooking.judges_answers and hooking.unheard(inbound) == message
 
 
@@ -320,5 +320,7 @@ async def test_a_denial_ends_before_a_session_begins() -> None:
     ears = Ears(lambda event: HookAnswer(deny="no") if event.point == "message_in" else HookAnswer())
     hooking = Hooking(hooks("message_in", "session_start", hook=ears), Window())
     with pytest.raises(MessageDenied, match="no"):
-        await hooking.heard(Inbound("1", OWNER, HERE, "hi", Address("memory", "here"), 0.0), UserMessage("hi"))
+        await hooking.apply_to_message(
+            Inbound("1", OWNER, HERE, "hi", Address("memory", "here"), 0.0), UserMessage("hi")
+        )
     assert [point for point, _ in ears.heard] == ["message_in"]

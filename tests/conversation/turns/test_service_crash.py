@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.channels.base import Doubt
 from goclaw.common.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import repaired
+from goclaw.conversation.agent.context.repair import valid_messages
 from goclaw.conversation.agent.context.window import Window
 from goclaw.durable.engine.machine_faults import ANY_FAULT, KEPT
 from tests.conversation.sessions.looking import unless_dead
@@ -66,7 +66,7 @@ async def check(world: World, effects: Effects, where: str) -> None:
         assert once.content == "taken" or "outcome unknown" in once.content, where
         window = Window.of(*await core.transcripts.context("memory:here"))
         whole = [entry.message for entry in window.entries]
-        assert Counter(map(str, repaired(whole))) == Counter(map(str, whole)), f"{where}: nothing to repair"
+        assert Counter(map(str, valid_messages(whole))) == Counter(map(str, whole)), f"{where}: nothing to repair"
 
 
 @pytest.mark.promise("P-answered-once")

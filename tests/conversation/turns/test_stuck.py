@@ -54,13 +54,13 @@ async def test_a_tool_in_which_nothing_happens_is_reported_once_and_cleared_when
         watch = watch_over(world, core, desk)
         await core.say("look")
         await begun(trail.begun)
-        watch.look()
+        watch.check()
         world.clock.advance(LIMIT - 1)
-        watch.look()
+        watch.check()
         assert desk.open == {} and watch.now() == {}
         for _ in range(3):
             world.clock.advance(60)
-            watch.look()
+            watch.check()
         assert list(desk.open) == ["stuck:memory:here"] and "in tool look" in desk.open["stuck:memory:here"]
         assert watch.now() == {"memory:here": "for 13 min, in tool look"}
         assert watch.line("memory:here") == "for 13 min, in tool look (/stop ends it)"
@@ -71,7 +71,7 @@ async def test_a_tool_in_which_nothing_happens_is_reported_once_and_cleared_when
         assert notices(core) == ["Nothing has happened for 11 min, in tool look. /stop ends it."]
         trail.gate.set()
         await core.settled()
-        watch.look()
+        watch.check()
         assert desk.open == {} and watch.now() == {} and watch.line("memory:here") == ""
     assert world.texts() == ["Done."]
 
@@ -84,19 +84,19 @@ async def test_a_model_that_streams_is_not_stuck_and_one_that_falls_silent_is(tm
         watch = watch_over(world, core, desk)
         await core.say("go")
         await begun(world.script.streaming)
-        watch.look()
+        watch.check()
         world.clock.advance(LIMIT - 1)
         core.bus.publish(Notice("memory:here", "something happens"))
-        watch.look()
+        watch.check()
         world.clock.advance(LIMIT - 1)
-        watch.look()
+        watch.check()
         assert desk.open == {}
         world.clock.advance(1)
-        watch.look()
+        watch.check()
         assert "in the model" in desk.open["stuck:memory:here"]
         world.clock.advance(1)
         core.bus.publish(Notice("memory:here", "it goes on"))
-        watch.look()
+        watch.check()
         assert desk.open == {}
         world.script.gate.set()
         await core.settled()
@@ -119,9 +119,9 @@ async def test_a_turn_that_waits_for_a_person_is_not_stuck(tmp_path: Path) -> No
             while not any(turn.parked for turn in core.engine.at_work()):
                 await before_the_next_look()
         for _ in range(4):
-            watch.look()
+            watch.check()
             world.clock.advance(LIMIT / 2)
-        watch.look()
+        watch.check()
         assert desk.open == {} and watch.now() == {}
 
 
@@ -133,14 +133,14 @@ async def test_a_stuck_turn_blocks_nobody_else_and_a_stop_ends_it(tmp_path: Path
         watch = watch_over(world, core, desk)
         await core.say("look")
         await begun(trail.begun)
-        watch.look()
+        watch.check()
         world.clock.advance(LIMIT)
-        watch.look()
+        watch.check()
         await core.say("hello", chat="there")
         async with asyncio.timeout(PATIENCE):
             assert (await world.room.heard()).delivery.text == "Elsewhere."
         assert await core.command("/stop") == "Stopped."
-        watch.look()
+        watch.check()
         assert desk.open == {}
 
 

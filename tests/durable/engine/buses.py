@@ -25,7 +25,7 @@ from goclaw.common.core.events import (
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.messages import AssistantMessage
 from goclaw.common.core.replay_buffer import NOWHERE, Position
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.engine.views.remote_sessions import RemoteSessions
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.exchange import PostgresExchange
@@ -56,9 +56,9 @@ class Process:
 
     async def take(self, session: str = "s") -> Fence:
         """Own a session from here on; the owner before hears of it later, or never."""
-        self.remote.left(session)
-        fence = await self.database.take(session)
-        await self.remote.taken(fence)
+        self.remote.on_release(session)
+        fence = await self.database.acquire(session)
+        await self.remote.on_acquire(fence)
         return fence
 
     async def begin(self, turn: str = "t", session: str = "s") -> None:
@@ -99,7 +99,7 @@ async def processes(place: PostgresPlace, count: int = 2) -> AsyncIterator[Seque
             database = await stack.enter_async_context(open_schema(place, clock))
             process = Process(database)
             await stack.enter_async_context(process.remote.open(process.inspect))
-            listening = keep_running("notices", database.notices.run, clock)
+            listening = run_with_restarts("notices", database.notices.run, clock)
             await stack.enter_async_context(background(listening, "notices"))
             made.append(process)
         yield made

@@ -76,7 +76,7 @@ class Slow(Database):
         self.full = False
 
     async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
-        if any(self.word in statement.compiled(DIALECT)[1].values() for statement in statements):
+        if any(self.word in statement.compile(DIALECT)[1].values() for statement in statements):
             self.reached.set()
             await self.gate.wait()
             if self.full:

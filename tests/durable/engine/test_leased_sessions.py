@@ -75,7 +75,7 @@ class Replica:
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
         raise error
 
-    async def take(self, session: str) -> None:
+    async def reload(self, session: str) -> None:
         self.taken.append(session)
         if self.refusals:
             raise self.refusals.pop()
@@ -143,7 +143,7 @@ async def replica(
             made.sessions.serve({"echo": made.echo})
             async with made.sessions.open(made.lanes, made.outbox, turns, made, EVERYWHERE), asyncio.timeout(40):
                 yield made
-                made.lanes.begin_no_more()
+                made.lanes.wind_down()
 
 
 def texts(room: Room) -> list[str]:
@@ -262,14 +262,14 @@ async def test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox(
 ) -> None:
     """Its preview would else stand above an answer that was given before it."""
     room, looking, gate = Room(), asyncio.Event(), asyncio.Event()
-    take_up = Outbox.take_up
+    take_up = Outbox.send_unfinished
 
     async def slow(*parts: Any) -> int:
         looking.set()
         await gate.wait()
         return await take_up(*parts)
 
-    monkeypatch.setattr(Outbox, "take_up", slow)
+    monkeypatch.setattr(Outbox, "send_unfinished", slow)
     async with replica(place, room) as one:
         # As another process does it, whose session this one takes then.
         await Journal(one.database).submit(inbound(1), "message", also=[one.ownership.wanted("s")])
@@ -286,7 +286,7 @@ async def test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_th
     room, lost, open_turns = Room(), asyncio.Event(), Journal.open_turns
 
     async def late(self: Journal, *parts: Any) -> Any:
-        await two.take("s")
+        await two.acquire("s")
         lost.set()
         return await open_turns(self, *parts)
 
@@ -492,7 +492,7 @@ async def test_an_order_is_carried_out_while_a_process_that_winds_down_ends_its_
         two.ownership.take_no_more()
         await one.lanes.submit(inbound(1))
         await eventually(lambda: one.acted)
-        one.lanes.begin_no_more()
+        one.lanes.wind_down()
         one.sessions.begin_no_more()
         assert await two.sessions.ask("s", "echo", "x") == "s: x"
         assert one.ordered == ["x"]

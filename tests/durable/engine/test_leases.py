@@ -56,7 +56,7 @@ async def test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_ow
         two.ownership._takes = True
         held = one.held.of("s")
         assert held is not None
-        fence = await two.database.take("s")  # behind the back of the one that has it
+        fence = await two.database.acquire("s")  # behind the back of the one that has it
         assert fence.epoch > held.lease.fence.epoch
         assert await one.lanes.submit(inbound(2))
         await two.database.write(sql("SELECT want_sessions_of_the_dead(0)"))

@@ -25,7 +25,7 @@ DAY = 24 * 3600.0
 class NoTimers:
     """Nothing waits for a moment."""
 
-    def look(self) -> None:
+    def start_due(self) -> None:
         """Start nothing."""
 
     async def clock_was_set(self) -> None:
@@ -49,7 +49,7 @@ async def test_an_answer_is_not_too_old_because_the_clock_was_set_forward(tmp_pa
             stamps = ClockChange(database, clock, NoTimers())
             await outbox.promise(Delivery("d1", Address("memory", "here"), "hello"))
             clock.jump(by)
-            await stamps.look()
+            await stamps.check()
         assert room.all == []
         async with open_outbox(database, {"memory": MemoryChannel(room, clock)}, clock) as outbox:
             await outbox.resume()
@@ -67,7 +67,7 @@ async def test_what_is_old_by_every_clock_is_given_up(tmp_path: Path) -> None:
             stamps = ClockChange(database, clock, NoTimers())
             await outbox.promise(Delivery("d1", Address("memory", "here"), "hello"))
         clock.suspend(GIVE_UP_SECONDS + 1)
-        await stamps.look()  # a machine that slept is no clock that was set
+        await stamps.check()  # a machine that slept is no clock that was set
         async with open_outbox(database, {"memory": MemoryChannel(room, clock)}, clock) as outbox:
             await outbox.resume()
             assert await outbox.flush(20)
@@ -81,9 +81,9 @@ async def test_an_id_is_remembered_as_long_as_ever(tmp_path: Path, by: float) ->
     clock = SteppedClock()
     async with open_database(tmp_path / "a.db") as database:
         journal, stamps = Journal(database), ClockChange(database, clock, NoTimers())
-        await database.write(journal.settled(inbound(1), clock.now()))
+        await database.write(journal.insert_without_turn(inbound(1), clock.now()))
         clock.jump(by)
-        await stamps.look()
+        await stamps.check()
         await journal.prune(clock.now())
         assert await journal.knows("m1"), "Telegram may still redeliver it"
         clock.advance(KEEP_SECONDS + 1)
@@ -100,7 +100,7 @@ async def test_small_corrections_move_nothing(tmp_path: Path) -> None:
             await database.write(outbox.row(Delivery("d1", Address("memory", "here"), "hello")))
             before = clock.now()
             clock.jump(JUMP_SECONDS - 1)
-            await stamps.look()
+            await stamps.check()
             assert [row[0] for row in await database.read(MADE())] == [before]
 
 

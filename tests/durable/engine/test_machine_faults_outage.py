@@ -23,7 +23,7 @@ async def test_an_owner_that_does_not_answer_is_not_called_a_store_that_cannot_s
     for error, words in ((NotAnswered("it is silent"), SILENT_OWNER), (StateError("full"), ANY_FAULT)):
         room = Room()
         outage = Outage({"memory": MemoryChannel(room, clock)}, lambda notice: None, NoAlerts(), clock)
-        await outage.refused(inbound(1), error)
+        await outage.on_refusal(inbound(1), error)
         assert [heard.delivery.text.partition(".")[0] for heard in room.all] == [words]
 
 
@@ -43,7 +43,7 @@ async def test_a_person_is_told_although_the_intake_of_messages_ends_meanwhile(c
     room = Room()
     channel = SlowChannel(room, clock)
     outage = Outage({"memory": channel}, lambda notice: None, NoAlerts(), clock)
-    taking = asyncio.create_task(outage.refused(inbound(1), StateError("full")))
+    taking = asyncio.create_task(outage.on_refusal(inbound(1), StateError("full")))
     await asyncio.sleep(0)
     taking.cancel()
     channel.may.set()
@@ -56,5 +56,5 @@ async def test_a_person_who_could_not_be_told_is_told_when_the_message_comes_aga
     outage = Outage({"memory": MemoryChannel(room, clock)}, lambda notice: None, NoAlerts(), clock)
     room.failures.append(DeliveryError("no network"))
     for _ in range(3):
-        await outage.refused(inbound(1), StateError("full"))
+        await outage.on_refusal(inbound(1), StateError("full"))
     assert len(room.all) == 1

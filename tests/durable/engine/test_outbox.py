@@ -296,7 +296,7 @@ async def test_what_goes_out_at_once_is_promised_and_marked_in_one_transaction(p
 async def test_of_several_promised_together_one_a_chat_is_marked(post: Post) -> None:
     post.wire.capabilities = Capabilities(sends_at_once=lambda delivery: True)
     async with post.open() as outbox:
-        promise = outbox.promise_of([delivery("one"), delivery("two"), replace(delivery("no"), action="delete")])
+        promise = outbox.prepare([delivery("one"), delivery("two"), replace(delivery("no"), action="delete")])
     assert [row.values["state"] for row in promise.rows] == ["sending", "pending", "pending"]
     assert promise.durable
 

@@ -17,9 +17,9 @@ async def test_a_part_that_arrived_while_the_disk_was_full_casts_no_doubt_on_the
     disk.full = True
     with pytest.raises(StateError):
         await progress.arrived("1")
-    progress.interrupted()
+    progress.record_interruption()
     assert (progress.parts, progress.doubt) == (("1",), Doubt.NONE)
     disk.full = False
     await progress.sending()
-    progress.interrupted()
+    progress.record_interruption()
     assert progress.doubt is Doubt.SILENCE

@@ -64,11 +64,11 @@ async def test_after_a_pause_only_what_is_still_its_own_is_sent(place: PostgresP
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
         ownership = PostgresOwnership(one, at)
         async with open_outbox(one, {"memory": channel}, at, ownership) as outbox:
-            await begun(outbox, channel, await one.take("s"))
+            await begun(outbox, channel, await one.acquire("s"))
             states = await two.read(sql("SELECT state FROM deliveries"))
             assert [row["state"] for row in states] == ["sending"], "it was marked before"
             if is_taken:
-                await two.take("s")
+                await two.acquire("s")
             at.advance(STALL_SECONDS)
             channel.goes_on.set()
             assert await outbox.flush(10)
@@ -84,13 +84,13 @@ async def test_what_was_promised_right_before_a_pause_is_not_sent_after_it(
     channel.goes_on.set()
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
         async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
-            write, fence = one.write, await one.take("s")
+            write, fence = one.write, await one.acquire("s")
 
             async def paused(*statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
                 done = await write(*statements, durable=durable)
                 monkeypatch.undo()
                 at.advance(STALL_SECONDS)  # it is committed, and the process learns of that later
-                await two.take("s")
+                await two.acquire("s")
                 return done
 
             monkeypatch.setattr(one, "write", paused)
@@ -122,18 +122,18 @@ async def test_a_try_that_was_lost_by_ownership_is_not_repeated_and_holds_up_no_
     room, at = Room(), SteppedClock()
 
     async def paused() -> None:
-        await two.take("s")
+        await two.acquire("s")
 
     channel = Flooded(room, paused)
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
         async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
             closing = Delivery("d", Address("memory", "s"), "closed", session="s", action="edit", message_id="1")
-            await promised(outbox, await one.take("s"), closing)
+            await promised(outbox, await one.acquire("s"), closing)
             await eventually(lambda: outbox.counts["memory", "retried"])
             at.advance(STALL_SECONDS)
             assert await outbox.flush(10), "it is tried no more"
             assert channel.tries == ["d"]
-            await promised(outbox, await one.take("s"), replace(TOLD, id="d2"))
+            await promised(outbox, await one.acquire("s"), replace(TOLD, id="d2"))
             assert await outbox.flush(10)
     assert channel.tries == ["d", "d2"]
 
@@ -166,14 +166,14 @@ async def test_a_request_asks_once_more_when_it_has_its_connection(place: Postgr
     async def paused() -> None:
         at.advance(STALL_SECONDS)
         if is_taken:
-            await two.take("s")
+            await two.acquire("s")
 
     app = web.Application()
     app.router.add_post("/", answer)
     async with TestServer(app) as server, open_schema(place, clock) as one, open_schema(place, clock) as two:
         channel = Calling(Room(), str(server.make_url("/")), paused)
         async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
-            await promised(outbox, await one.take("s"))
+            await promised(outbox, await one.acquire("s"))
             assert await outbox.flush(10)
     assert asked == ([] if is_taken else [b"an answer"])
 
@@ -183,7 +183,7 @@ async def test_without_a_pause_it_is_not_asked_again(place: PostgresPlace) -> No
     channel = Slow(room)
     async with open_schema(place, clock) as one, asyncio.timeout(30):
         async with open_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
-            await begun(outbox, channel, await one.take("s"))
+            await begun(outbox, channel, await one.acquire("s"))
             before = one.counts["commits"]
             channel.goes_on.set()
             assert await outbox.flush(10)

@@ -42,7 +42,7 @@ class NoMemory:
     async def restore(self) -> None:
         pass
 
-    async def take(self, session: str) -> None:
+    async def reload(self, session: str) -> None:
         pass
 
     def leave(self, session: str) -> None:
@@ -95,7 +95,7 @@ async def process(
             made.owned.open(made.lanes, made.outbox, TurnHandler(made.handle, made.failed), NoMemory(), EVERYWHERE),
         ):
             yield made
-            made.lanes.begin_no_more()
+            made.lanes.wind_down()
 
 
 def texts(room: Room) -> list[str]:

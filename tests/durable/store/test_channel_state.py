@@ -60,7 +60,7 @@ async def test_groups_are_found_by_their_chat_and_their_messages(state: ChannelR
     assert (bool(around["old"]["has_part"]), around["old"]["first"]) == (True, None)
     assert (around["new"]["sender"], around["new"]["first"]) == (6, '{"part": 3}')
     assert await state.around(7, 2) == []
-    assert await state.left(0.0) in ([("new", 5)], []) and await state.left(60.0) == []
+    assert await state.list_idle(0.0) in ([("new", 5)], []) and await state.list_idle(60.0) == []
 
 
 async def test_what_is_too_old_is_deleted_and_what_was_not_handed_over_stays(

@@ -84,31 +84,31 @@ async def test_numbers_of_rows_are_never_used_again(database: Database) -> None:
 async def test_what_lies_outside_the_database_is_owed_with_the_deletion(database: Database) -> None:
     await tell(database, "a", "apple")
     forgetting = Forgetting(database)
-    assert not await forgetting.owed()
+    assert not await forgetting.list_pending()
     await forgetting.forget("a", 300.0)
-    assert await forgetting.owed() == PendingDeletion(
+    assert await forgetting.list_pending() == PendingDeletion(
         frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), True, True, frozenset({"a"})
     )
-    await forgetting.owe(PendingDeletion())
-    assert not await forgetting.owed()
+    await forgetting.replace_pending(PendingDeletion())
+    assert not await forgetting.list_pending()
 
 
 async def test_what_another_process_owes_meanwhile_is_not_settled_with_the_rest(database: Database) -> None:
     one, two = Forgetting(database), Forgetting(database)
     await one.forget("a", 300.0)
-    assert (await one.owed()).audit == frozenset({"a"})
+    assert (await one.list_pending()).audit == frozenset({"a"})
     await two.forget("b", 300.0)
-    await one.owe(PendingDeletion())
-    assert (await two.owed()).audit == frozenset({"b"})
+    await one.replace_pending(PendingDeletion())
+    assert (await two.list_pending()).audit == frozenset({"b"})
 
 
 async def test_what_an_earlier_version_owed_is_owed_on(database: Database) -> None:
     before = {"media": [], "outputs": [], "rewrite": True, "memory": False, "audit": ["a"]}
     await Settings(database).learn("owed deletions", before)
     forgetting = Forgetting(database)
-    assert await forgetting.owed() == PendingDeletion(rewrite=True, audit=frozenset({"a"}))
-    await forgetting.owe(PendingDeletion(audit=frozenset({"a"})))
-    assert await forgetting.owed() == PendingDeletion(audit=frozenset({"a"}))
+    assert await forgetting.list_pending() == PendingDeletion(rewrite=True, audit=frozenset({"a"}))
+    await forgetting.replace_pending(PendingDeletion(audit=frozenset({"a"})))
+    assert await forgetting.list_pending() == PendingDeletion(audit=frozenset({"a"}))
 
 
 async def test_a_summary_that_was_being_written_does_not_bring_the_words_back(database: Database) -> None:
@@ -136,13 +136,13 @@ async def test_unsent_answers_and_open_turns_are_seen(database: Database) -> Non
     forgetting = Forgetting(database)
     await story.turn("a", "a:1", 100.0, UserMessage("hello"))
     await story.turn("a:1", "a:12", 100.0, UserMessage("another session with a like name"))
-    assert await forgetting.unfinished("a") == 1
+    assert await forgetting.count_open_work("a") == 1
     assert await forgetting.oldest_open_turn() is None
     await story.turn("a", "a:2", 500.0, UserMessage("wait"), ended=False)
     assert await forgetting.oldest_open_turn() == 500.0
-    assert await forgetting.unfinished("a") == 2
+    assert await forgetting.count_open_work("a") == 2
     await story.sent()
-    assert await forgetting.unfinished("a") == 1
+    assert await forgetting.count_open_work("a") == 1
     assert (await forgetting.extent("a")).rows == 2 and (await forgetting.extent("a")).first_at == 100.0
 
 

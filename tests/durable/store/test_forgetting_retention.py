@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.common.core.messages import AssistantMessage, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import repaired
+from goclaw.conversation.agent.context.repair import valid_messages
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.forgetting import Forgetting, PendingDeletion, Pruned, Retention
 from goclaw.durable.store.settings import Settings
@@ -32,7 +32,7 @@ async def test_turns_that_ended_before_go_and_younger_ones_stay(database: Databa
     pruned = await retention.prune("a", 250.0, at=400.0)
     assert pruned == Pruned(rows=15, first_kept=rows[3][0], whole=False)
     assert await words(story) == ["3 question"] and await words(story, "b") == ["young"]
-    assert (await Forgetting(database).owed()).memory, "the memory index has them, too"
+    assert (await Forgetting(database).list_pending()).memory, "the memory index has them, too"
     assert await retention.sessions(before=250.0) == []
 
 
@@ -57,9 +57,9 @@ async def test_a_turn_that_still_runs_stays_however_old_it_is(database: Database
     await story.turn("a", "a:2", 20.0, UserMessage("parked"), ended=False)
     await retention.prune("a", 1_000.0, at=2_000.0)
     assert await words(story) == ["parked"]
-    await Forgetting(database).owe(PendingDeletion())
+    await Forgetting(database).replace_pending(PendingDeletion())
     assert (await retention.prune("a", 1_000.0, at=2_000.0)).rows == 0
-    assert not await Forgetting(database).owed(), "an index that has nothing to forget is not written anew"
+    assert not await Forgetting(database).list_pending(), "an index that has nothing to forget is not written anew"
 
 
 @pytest.mark.promise("P-valid-context")
@@ -74,7 +74,7 @@ async def test_whatever_the_moment_what_stays_needs_no_repair(
     compaction, kept = await story.transcripts.context("a")
     messages = [each.message for each in kept]
     assert compaction is not None and compaction.summary == "told"
-    assert repaired(messages) == messages
+    assert valid_messages(messages) == messages
 
 
 async def test_the_summary_in_force_outlives_its_rows_and_older_ones_go(
@@ -104,7 +104,7 @@ async def test_a_stub_keeps_what_its_summary_will_be_made_of(database: Database,
         await story.transcripts.add_compaction("a", StoredCompaction(text, "LLM", row, 9, 1, at, retry_owed=owed))
     await retention.prune("a", 100.0, at=300.0)
     assert await story.column("SELECT summary FROM compactions ORDER BY id") == ["real", "stub"]
-    ((session, stub),) = await story.transcripts.owed()
+    ((session, stub),) = await story.transcripts.list_missing_summaries()
     summary, messages = await story.transcripts.originals(session, stub.first_kept)
     assert summary == "real" and [each.message for each in messages][:1] == [UserMessage("young question")]
 
@@ -151,7 +151,7 @@ async def test_pictures_of_what_went_are_owed_and_receipts_keep_their_ids_alone(
     await story.sent()
     await retention.prune("a", 100.0, at=300.0)
     await retention.empty_receipts(100.0)
-    owed = await Forgetting(database).owed()
+    owed = await Forgetting(database).list_pending()
     assert owed.media == {PICTURE, "cd" * 32} and not owed.rewrite
     bodies = "SELECT id || '=' || CASE body WHEN '' THEN '1' ELSE '0' END FROM {} ORDER BY id"
     assert await story.column(bodies.format("inbox")) == ["a:1=1", "a:2=0"]
@@ -169,4 +169,4 @@ async def test_a_deletion_that_fails_changes_nothing(database: Database, retenti
     with pytest.raises(Exception, match="no"):
         await retention.prune("a", 100.0, at=300.0)
     assert await words(story) == ["old question", "young"]
-    assert not await Forgetting(database).owed()
+    assert not await Forgetting(database).list_pending()

@@ -61,9 +61,9 @@ async def test_the_ends_of_each_session_are_known_and_move_with_what_is_forgotte
 
 async def test_whoever_waits_hears_of_a_commit_and_of_none_twice(database: Database) -> None:
     story, feed = Story(database), TranscriptFeed(database)
-    database.written = feed.stored
-    feed.stored()
-    feed.stored()
+    database.written = feed.wake
+    feed.wake()
+    feed.wake()
     async with asyncio.timeout(20):
         await feed.news()
         waiting = asyncio.create_task(feed.news())

@@ -42,7 +42,7 @@ async def test_what_was_spent_is_summed_up_by_session_and_by_model(tmp_path: Pat
     async with open_database(tmp_path / "a.db") as database:
         spending = Spending(database)
         assert await spending.of_session("a") == Spent()
-        await spending.keep(
+        await spending.store(
             Spending.row("a", "t1", "answer", "m", tokens=(100, 10, 80, 5), cost=0.5, at=10.0),
             Spending.row("a", "t2", "summary", "free", tokens=(50, 5, 0, 0), cost=None, at=20.0),
             Spending.row("b", "t3", "answer", "m", tokens=(1, 1, 0, 0), cost=0.25, at=30.0),

@@ -18,7 +18,7 @@ from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.extensions.local_embedders.local import ANSWER_SECONDS, LIBRARY, MAX_PAUSE, TO_EXPORT, TO_RUN, open_local
 from goclaw.extensions.local_embedders.local_runtime import Interpreter
-from goclaw.memory.embedders.base import Embedder, quantised
+from goclaw.memory.embedders.base import Embedder, quantise
 from tests import house
 from tests.extensions.local_embedders.fake_python import FakeModel, fake_python
 
@@ -99,7 +99,7 @@ async def test_the_first_text_begins_a_process_and_the_others_share_it(
         assert embedder.name.startswith("sentence-transformers:model@") and not model.begun()
         assert await embedder.embed([]) == [] and not model.begun()
         found = await embedder.embed(["two words", "one", ""])
-        assert found == [quantised(vector) for vector in ([9, -1, 0.5], [3, 0, 0.5], [1, 0, 0.5])]
+        assert found == [quantise(vector) for vector in ([9, -1, 0.5], [3, 0, 0.5], [1, 0, 0.5])]
         assert await embedder.embed(["one"], query=True) == [found[1]]
     (process,) = model.begun()
     await has_ended(process["pid"])

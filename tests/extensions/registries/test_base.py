@@ -14,8 +14,8 @@ from goclaw.extensions.registries.base import (
     canonical,
     digest,
     entry_of,
-    packed,
-    unpacked,
+    pack,
+    unpack,
     version_order,
 )
 from tests.lanes import repeats
@@ -55,10 +55,10 @@ def test_unknown_fields_are_covered_by_the_digest_and_mean_nothing() -> None:
 def test_an_entry_that_was_made_here_is_read_as_it_was_made() -> None:
     entry = Entry.model_validate({**GOOD, "tools": [TOOL], "remotes": [{"url": "https://example.org/mcp"}]})
     assert entry_of(entry.document()) == entry
-    kept = packed(entry.document())
-    assert unpacked(kept.canonical, kept.sha256) == entry
+    kept = pack(entry.document())
+    assert unpack(kept.canonical, kept.sha256) == entry
     with pytest.raises(ValueError, match="not what it was"):
-        unpacked(kept.canonical, digest(GOOD))
+        unpack(kept.canonical, digest(GOOD))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def names(shelf: CatalogStore, registry: str = OWN) -> list[str]:
 
 def test_looking_makes_no_file(shelf: CatalogStore, path: Path) -> None:
     assert shelf.entries() == [] and shelf.versions(OWN, EntryKind.TOOLSET, "x") == [] and shelf.lines(OWN) == []
-    assert shelf.sync("corp").synced_at == 0.0 and shelf.revision() == "" and shelf.owned() == set()
+    assert shelf.sync("corp").synced_at == 0.0 and shelf.revision() == "" and shelf.list_own() == set()
     assert not path.exists() and not path.parent.exists()
 
 
@@ -114,7 +114,7 @@ def test_a_version_is_a_toolset_or_an_mcp_server_and_not_both(shelf: CatalogStor
 def test_a_refused_publisher_does_not_get_the_name(shelf: CatalogStore) -> None:
     with pytest.raises(ValueError, match=r"^version: "):
         shelf.publish(document(version="latest"), "tui:eve", 1.0)
-    assert shelf.owned() == set()
+    assert shelf.list_own() == set()
 
 
 def test_what_no_client_would_fetch_is_not_published(shelf: CatalogStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,16 +129,16 @@ def test_what_no_client_would_fetch_is_not_published(shelf: CatalogStore, monkey
 
 def test_a_catalogue_is_taken_over_whole(shelf: CatalogStore) -> None:
     one, two = CatalogRow(document(), 1.0), CatalogRow(document(version="2.0.0"), 2.0)
-    assert shelf.take("corp", [one, two], 10.0, "tag").entries == 2
-    shelf.take("other", [one], 10.0)
+    assert shelf.replace_catalog("corp", [one, two], 10.0, "tag").entries == 2
+    shelf.replace_catalog("other", [one], 10.0)
     shelf.publish(document("mine"), "tui:ann", 1.0)
     assert names(shelf, "corp") == ["data-tools 2.0.0", "data-tools 1.0.0"] and shelf.sync("corp").etag == "tag"
-    shelf.take("corp", [one], 20.0)
+    shelf.replace_catalog("corp", [one], 20.0)
     assert names(shelf, "corp") == names(shelf, "other") == ["data-tools 1.0.0"] and names(shelf) == ["mine 1.0.0"]
 
 
 def test_what_became_something_else_stays_as_it_was_and_what_is_none_is_left_out(shelf: CatalogStore) -> None:
-    shelf.take("corp", [CatalogRow(document(), 1.0)], 10.0, "tag")
+    shelf.replace_catalog("corp", [CatalogRow(document(), 1.0)], 10.0, "tag")
     lying = [
         CatalogRow(document(description="Other."), 1.0, latest=True),
         CatalogRow(document(), 1.0),
@@ -146,7 +146,7 @@ def test_what_became_something_else_stays_as_it_was_and_what_is_none_is_left_out
         CatalogRow({"name": "\x1b[31m" * 90, "kind": 5}, 1.0),
         CatalogRow(document(version="2.0.0"), 1.0),
     ]
-    taken = shelf.take("corp", lying, 20.0, "tag 2")
+    taken = shelf.replace_catalog("corp", lying, 20.0, "tag 2")
     assert [words.split(":")[0].split(" is ")[0][:30] for words in taken.refused] == [
         "toolset data-tools 1.0.0",
         "'odd'",
@@ -162,9 +162,9 @@ def test_what_became_something_else_stays_as_it_was_and_what_is_none_is_left_out
 
 def test_a_version_does_not_become_another_kind(shelf: CatalogStore) -> None:
     server = CatalogRow({**document(), "kind": "mcp-server"}, 1.0)
-    shelf.take("corp", [server], 10.0)
+    shelf.replace_catalog("corp", [server], 10.0)
     for listed in ([server, CatalogRow(document(), 1.0)], [CatalogRow(document(), 1.0)]):
-        taken = shelf.take("corp", listed, 20.0)
+        taken = shelf.replace_catalog("corp", listed, 20.0)
         assert [words[:49] for words in taken.changed] == ["toolset data-tools 1.0.0 is there as mcp-server a"]
         assert {each.entry.kind for each in shelf.entries("corp")} <= {EntryKind.MCP_SERVER}
 
@@ -173,18 +173,18 @@ def test_a_registry_that_lists_other_versions_every_time_fills_no_disk(
     shelf: CatalogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shelf_module, "MAX_PINS", 3)
-    taken = [shelf.take("odd", [CatalogRow(document(version=f"{turn}.0.0"), 1.0)], 1.0) for turn in range(5)]
+    taken = [shelf.replace_catalog("odd", [CatalogRow(document(version=f"{turn}.0.0"), 1.0)], 1.0) for turn in range(5)]
     assert names(shelf, "odd") == [] and "has had 3 versions" in taken[-1].refused[0]
-    assert shelf.take("odd", [CatalogRow(document(version="1.0.0"), 1.0)], 1.0).refused == ()
+    assert shelf.replace_catalog("odd", [CatalogRow(document(version="1.0.0"), 1.0)], 1.0).refused == ()
 
 
 def test_what_a_registry_says_beside_a_document_is_followed(shelf: CatalogStore) -> None:
     old, new = CatalogRow(document(), 1.0), CatalogRow(document(version="2.0.0"), 2.0)
-    shelf.take("corp", [old, new], 10.0)
+    shelf.replace_catalog("corp", [old, new], 10.0)
     before = shelf.revision()
-    shelf.take("corp", [old, new], 20.0)
+    shelf.replace_catalog("corp", [old, new], 20.0)
     assert shelf.revision() == before, "nothing that is listed has changed"
-    shelf.take("corp", [CatalogRow(document(), 1.0, latest=True, via=("a",)), new], 20.0)
+    shelf.replace_catalog("corp", [CatalogRow(document(), 1.0, latest=True, via=("a",)), new], 20.0)
     assert shelf.revision() != before and names(shelf, "corp")[0] == "data-tools 1.0.0"
     assert shelf.entries("corp")[0].via == ("a",)
 
@@ -195,17 +195,17 @@ def test_every_change_is_a_new_revision(shelf: CatalogStore) -> None:
     seen.append(shelf.revision())
     shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", "tui:ann")
     seen.append(shelf.revision())
-    shelf.tried("corp", 5.0, "nobody answers")
+    shelf.record_try("corp", 5.0, "nobody answers")
     assert len(set(seen)) == 3 and shelf.revision() == seen[-1]
 
 
 def test_when_a_catalogue_was_fetched_and_why_not_is_kept(shelf: CatalogStore) -> None:
-    shelf.tried("corp", 5.0, "nobody answers")
+    shelf.record_try("corp", 5.0, "nobody answers")
     assert (shelf.sync("corp").synced_at, shelf.sync("corp").problem) == (0.0, "nobody answers")
-    shelf.take("corp", [], 6.0, "tag")
-    shelf.tried("corp", 7.0, "nobody answers")
+    shelf.replace_catalog("corp", [], 6.0, "tag")
+    shelf.record_try("corp", 7.0, "nobody answers")
     assert (shelf.sync("corp").synced_at, shelf.sync("corp").etag) == (6.0, "tag")
-    shelf.tried("corp", 8.0)
+    shelf.record_try("corp", 8.0)
     assert (shelf.sync("corp").synced_at, shelf.sync("corp").problem) == (8.0, "")
 
 

@@ -221,7 +221,7 @@ class Wanted:
         self.finder = RegistryFinder("data", self.config.tools.from_registry["data"], self.config, self.clock)
 
     def take(self, document: Mapping[str, Any]) -> None:
-        self.shelf.take("corp", [CatalogRow(document, 0.0)], self.clock.now())
+        self.shelf.replace_catalog("corp", [CatalogRow(document, 0.0)], self.clock.now())
 
 
 @pytest.mark.parametrize(

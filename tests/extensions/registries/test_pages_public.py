@@ -69,7 +69,7 @@ def read(*servers: Any, **metadata: Any) -> tuple[Wrapped, ...]:
 def package(**changes: Any) -> tuple[Package, ...]:
     """What becomes of the package when it is a little different."""
     [found] = read(of_today({**SERVER, "packages": [{**SERVER["packages"][0], **changes}]}))
-    return entry_of(found.unwrapped().document).packages
+    return entry_of(found.unwrap().document).packages
 
 
 @pytest.mark.parametrize(("version", "public"), [("v0", True), ("v0.1", True), ("v1", False), ("v01", False)])
@@ -80,7 +80,7 @@ def test_the_version_of_the_interface_says_whether_it_is_that_one(version: str, 
 
 def test_a_server_of_today_becomes_an_entry() -> None:
     [found] = read(of_today())
-    entry = entry_of(found.unwrapped().document)
+    entry = entry_of(found.unwrap().document)
     assert (entry.kind, entry.name, entry.version) == ("mcp-server", "io.github.ann/weather", "1.0.2")
     assert (found.latest, found.published_at, found.via) == (True, 1767323045.5, ())
     assert entry.remotes == (
@@ -113,7 +113,7 @@ def test_a_server_in_the_forms_of_before_becomes_the_same_kind_of_entry() -> Non
             "remotes": [{"transport_type": "streamable-http", "url": "https://old.example.org/mcp"}],
         }
     )
-    entry = entry_of(found.unwrapped().document)
+    entry = entry_of(found.unwrap().document)
     assert (entry.version, found.latest, found.published_at) == ("0.9.1", True, 1749983400.0)
     assert entry.packages == (
         Package(kind="pypi", identifier="old-server", version="0.9.1", arguments=("run",), variables=("KEY",)),
@@ -158,7 +158,7 @@ def test_a_package_that_would_need_a_person_or_another_place_is_left_out(changes
 def test_a_remote_whose_template_nothing_fills_is_left_out() -> None:
     remote = {"type": "streamable-http", "url": "https://{tenant}.example.org/mcp", "variables": {"tenant": {}}}
     [found] = read(of_today({**SERVER, "remotes": [remote]}))
-    assert entry_of(found.unwrapped().document).remotes == ()
+    assert entry_of(found.unwrap().document).remotes == ()
 
 
 def nested(depth: int) -> Any:
@@ -201,7 +201,7 @@ def test_what_is_no_server_is_refused_by_name_and_leaves_the_others_alone() -> N
 def test_parts_of_any_form_harm_nothing_else(garbage: Any) -> None:
     server = {**SERVER, "remotes": garbage, "packages": garbage}
     [found] = read({"server": server, "_meta": garbage})
-    entry = entry_of(found.unwrapped().document)
+    entry = entry_of(found.unwrap().document)
     assert (entry.name, entry.remotes, entry.packages) == ("io.github.ann/weather", (), ())
     arguments = {"packageArguments": garbage, "environmentVariables": garbage, "runtimeArguments": garbage}
     assert len(package(**arguments)) == 1

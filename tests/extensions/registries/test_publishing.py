@@ -79,7 +79,7 @@ class Scene:
     async def looks(self, times: int = 1) -> None:
         for _ in range(times):
             self.clock.advance(LOOK_SECONDS)
-            await self.publisher.look()
+            await self.publisher.publish_new()
 
     def newest(self) -> str:
         """The description of the tool in the newest version of the set."""

@@ -25,7 +25,9 @@ def shelf(tmp_path: Path) -> CatalogStore:
 
 
 def have(shelf: CatalogStore, *documents: dict[str, Any], at: float = NOW) -> None:
-    shelf.take("corp", [CatalogRow(document, float(number)) for number, document in enumerate(documents)], at)
+    shelf.replace_catalog(
+        "corp", [CatalogRow(document, float(number)) for number, document in enumerate(documents)], at
+    )
 
 
 def resolved(
@@ -72,7 +74,7 @@ def test_what_was_fetched_too_long_ago_says_nothing_of_the_newest_and_all_of_a_p
     shelf: CatalogStore,
 ) -> None:
     have(shelf, toolset(remotes=[REMOTE]))
-    shelf.tried("corp", NOW + 7_000, "the registry corp cannot be reached")
+    shelf.record_try("corp", NOW + 7_000, "the registry corp cannot be reached")
     assert resolved(shelf, NOW + 3_600).settings.url
     words = refused(shelf, NOW + 7_200)
     assert "was fetched 2 h ago (the registry corp cannot be reached)" in words and f"{PLACE}.version" in words
@@ -91,7 +93,7 @@ def test_a_digest_pins_what_the_version_is_from_the_first_time(shelf: CatalogSto
 
 def test_why_there_is_nothing_is_told(shelf: CatalogStore) -> None:
     assert "catalogue of the registry corp has not been fetched yet" in refused(shelf)
-    shelf.tried("corp", NOW, "it is down")
+    shelf.record_try("corp", NOW, "it is down")
     assert "has not been fetched yet (it is down)" in refused(shelf)
     agent = {"kind": "agent", "name": "helper", "version": "1.0.0", "toolsets": ["data-tools"]}
     have(shelf, agent, toolset(tools=[], remotes=[REMOTE]))

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from goclaw.common.config.registries import FederationSettings
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.extensions.registries.base import RegistryError
-from goclaw.extensions.registries.syncing import FAILED_PAUSE, ID, MAX_PAUSE, SYNCING, chooser, keep_synced, problem_of
+from goclaw.extensions.registries.syncing import FAILED_PAUSE, ID, MAX_PAUSE, SYNCING, chooser, problem_of, sync_forever
 from tests.acceptance.waiting import eventually
 from tests.extensions.registries.fake_registry import TOKEN, Asking, asking, fake_registry, item, toolset
 
@@ -118,7 +118,7 @@ class Told(list[tuple[str, str, bool]]):
 async def rounds(asked: Asking, told: Told, number: int, **settings: Any) -> list[float]:
     """The pauses between so many fetches."""
     corp = asked.registry.settings(**settings)
-    work = keep_synced("corp", corp, asked.shelf, http=asked.http, clock=asked.clock, tell=told)
+    work = sync_forever("corp", corp, asked.shelf, http=asked.http, clock=asked.clock, tell=told)
     async with background(work, "keeping"):
         await eventually(lambda: len(told) >= number)
     return asked.clock.pauses[: number - 1]
@@ -167,7 +167,7 @@ async def test_a_registry_that_says_nothing_holds_up_no_other(asked: Asking) -> 
     async with fake_registry(instead=[silent]) as other:
         both = {"quiet": other.settings(), "corp": asked.registry.settings()}
         work = partial(SYNCING.run, both, asked.state, http=asked.http, clock=asked.clock, tell=told)
-        async with background(keep_running("both", work, asked.clock), "keeping both"):
+        async with background(run_with_restarts("both", work, asked.clock), "keeping both"):
             await eventually(lambda: told)
         assert {registry for registry, _, _ in told} == {"corp"} and len(asked.kept()) == 2
         silent.set()

@@ -345,7 +345,7 @@ async def test_faults_without_end_take_no_memory_without_end(office: Office) -> 
 @pytest.mark.promise("P-upgrade")
 async def test_what_is_no_fault_is_told_once_as_it_is_and_noted_with_that(office: Office) -> None:
     async with office.open() as desk:
-        await desk.alerts.tell_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)
+        await desk.alerts.notify_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)
         assert desk.texts() == ["GoClaw 2 runs now."]
         assert await Settings(desk.disk).fact("version") == "2"
         assert desk.alerts.open() == {}
@@ -353,5 +353,5 @@ async def test_what_is_no_fault_is_told_once_as_it_is_and_noted_with_that(office
 
 async def test_without_an_administrator_it_is_noted_all_the_same(tmp_path: Path) -> None:
     async with Office(tmp_path, users=(BEA,)).open() as desk:
-        await desk.alerts.tell_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)
+        await desk.alerts.notify_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)
         assert desk.texts() == [] and await Settings(desk.disk).fact("version") == "2"

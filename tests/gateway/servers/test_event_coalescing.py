@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from goclaw.common.core.events import Outcome, StreamRestarted, TextStreamed, ThinkingStreamed, TurnEvent, TurnFinished
 from goclaw.common.core.replay_buffer import Numbered
 from goclaw.gateway.servers import event_coalescing
-from goclaw.gateway.servers.event_coalescing import MAX_WAITING, joined, open_gathering
+from goclaw.gateway.servers.event_coalescing import MAX_WAITING, join, open_gathering
 
 PATIENCE = 15.0
 FINISHED = TurnFinished("t", "s", Outcome.ANSWERED, "")
@@ -90,7 +90,7 @@ def test_joining_keeps_every_letter_and_every_other_event_in_its_place(events: l
                 found.append(event)
         return found
 
-    found = list(joined(Numbered(number, event) for number, event in enumerate(events, 1)))
+    found = list(join(Numbered(number, event) for number, event in enumerate(events, 1)))
     assert letters([event for _, event, _ in found]) == letters(events)
     numbers = [number for number, *_ in found]
     assert numbers == sorted(set(numbers)), "they grow"

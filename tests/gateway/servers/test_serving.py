@@ -37,7 +37,7 @@ def stage(tmp_path: Path) -> Stage:
 async def notices(client: Client, count: int) -> list[tuple[int, str]]:
     """So many notices, with their numbers."""
     seen: list[tuple[int, str]] = []
-    async for event in client.received():
+    async for event in client.receive():
         if isinstance(event, Notice):
             seen.append((client.seen, event.text))
         if len(seen) == count:
@@ -126,7 +126,7 @@ async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage, monkeypa
             attaching = attach(stage.place.socket, SESSION, name="me")
             client = await attaching.__aenter__()
             daemon.stream("t1", "the ")
-            received = client.received()
+            received = client.receive()
             assert await anext(received) == TextStreamed("t1", SESSION, "the ")
             daemon.stream("t1", "last ", "words")
         words = [event.text async for event in received if isinstance(event, TextStreamed)]
@@ -203,7 +203,7 @@ async def test_a_turn_of_a_chat_is_followed_live_by_whom_users_json_gives_that_s
         assert client.attached.session == "memory:here"
         saying = asyncio.create_task(world.room.say("hi"))
         seen = []
-        async for event in client.received():
+        async for event in client.receive():
             seen.append(type(event).__name__)
             if isinstance(event, TurnFinished):
                 break

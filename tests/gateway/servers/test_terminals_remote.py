@@ -106,7 +106,7 @@ async def _ready() -> Readiness:
 
 async def until(client: Client, kind: type[Any]) -> list[Any]:
     seen = []
-    async for event in client.received():
+    async for event in client.receive():
         seen.append(event)
         if isinstance(event, kind):
             return seen
@@ -118,7 +118,7 @@ async def last_words(client: Client, clock: SteppedClock) -> list[Any]:
     seen: list[Any] = []
 
     async def listen() -> None:
-        seen.extend([received async for received in client.received()])
+        seen.extend([received async for received in client.receive()])
 
     listening = asyncio.create_task(listen())
     while not listening.done():

@@ -218,7 +218,7 @@ async def test_a_terminal_whose_right_is_taken_away_hears_no_more(tmp_path: Path
 
 
 async def _all(client: Client, seen: list[Any]) -> None:
-    seen.extend([received async for received in client.received()])
+    seen.extend([received async for received in client.receive()])
 
 
 @pytest.mark.promise("P-socket-owner-only")

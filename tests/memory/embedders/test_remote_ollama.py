@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
-from goclaw.memory.embedders.base import quantised
+from goclaw.memory.embedders.base import quantise
 from goclaw.memory.embedders.remote import LOOKED_AT_EVERY, find_ollama
 from goclaw.memory.embedding import open_embedder
 from tests.memory.embedders.fake_server import FakeEmbeddings, fake_embeddings, vector
@@ -29,7 +29,7 @@ async def test_questions_and_answers_are_marked_as_the_model_wants_them(
         assert not fake.asked
         (asking,) = await embedder.embed(["who?"], query=True)
         await embedder.embed(["me"])
-    assert asking == quantised(vector("search_query: who?"))
+    assert asking == quantise(vector("search_query: who?"))
     assert [body["input"] for body in fake.asked] == [["search_query: who?"], ["search_document: me"]]
     assert {(body["model"], body["truncate"]) for body in fake.asked} == {("nomic-embed-text", True)}
 

@@ -7,7 +7,7 @@ import pytest
 from goclaw.common.config.schema import Config
 from goclaw.common.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
-from goclaw.memory.embedders.base import quantised
+from goclaw.memory.embedders.base import quantise
 from goclaw.memory.embedding import open_embedder
 from tests.memory.embedders.fake_server import KEY, FakeEmbeddings, fake_embeddings, vector
 
@@ -33,7 +33,7 @@ async def test_each_text_gets_its_vector_whatever_the_order_of_the_answer(
 ) -> None:
     texts = ["one", "two words", "three words here"]
     async with open_embedder(SPEC, fake.config(SPEC, api_key=KEY), clock) as embedder:
-        assert await embedder.embed(texts) == [quantised(vector(text)) for text in texts]
+        assert await embedder.embed(texts) == [quantise(vector(text)) for text in texts]
         assert await embedder.embed([]) == []
     assert fake.asked == [{"model": "text-embedding-3-small", "input": texts}] and fake.keys == [f"Bearer {KEY}"]
 

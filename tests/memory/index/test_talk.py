@@ -81,7 +81,7 @@ def test_messages_of_a_session_have_consecutive_places_however_they_come(index: 
         (place_of(1, 2), 4, "three"),
         (place_of(2, 0), 2, "elsewhere"),
     ]
-    assert talk.seen(index) == 4
+    assert talk.highest_row(index) == 4
 
 
 def test_what_was_taken_in_before_is_left_out(index: sqlite3.Connection) -> None:
@@ -89,7 +89,7 @@ def test_what_was_taken_in_before_is_left_out(index: sqlite3.Connection) -> None
     talk.put(index, [said(1, "one"), said(2, "two"), said(3, "three")])
     assert [row for _, row, _ in passages(index)] == [1, 2, 3]
     talk.put(index, [])
-    assert talk.seen(index) == 3
+    assert talk.highest_row(index) == 3
 
 
 def test_nobody_is_a_neighbour_across_an_hour_of_silence(index: sqlite3.Connection) -> None:

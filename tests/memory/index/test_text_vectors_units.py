@@ -121,8 +121,8 @@ def test_vectors_are_taken_to_another_file_in_portions(index: sqlite3.Connection
     text_vectors.announce(index, "small", "fake:small")
     texts = ["one", "two", "three"]
     embed(index, *texts)
-    first = text_vectors.take(index, "small", b"", 2)
-    rest = text_vectors.take(index, "small", first[-1][0], 2)
+    first = text_vectors.next_vectors(index, "small", b"", 2)
+    rest = text_vectors.next_vectors(index, "small", first[-1][0], 2)
     assert dict(first + rest) == {sha256(text): b"small" for text in texts}
     assert len(rest) == 1
 
@@ -130,17 +130,17 @@ def test_vectors_are_taken_to_another_file_in_portions(index: sqlite3.Connection
 def test_places_of_units_that_come_with_a_vector_or_go_are_told_once(index: sqlite3.Connection) -> None:
     add(index, "new", "known")
     text_vectors.announce(index, "small", "fake:small")
-    assert text_vectors.touched(index, "note", 0) == ([], 0)
+    assert text_vectors.list_touches(index, "note", 0) == ([], 0)
     embed(index, "known")
     add(index, "new, too")
     index.execute("INSERT INTO note_units (first, last, sha256, text) VALUES (20, 22, ?, 'known')", (sha256("known"),))
     index.execute("DELETE FROM note_units WHERE text = 'new'")
-    ranges, step = text_vectors.touched(index, "note", 0)
+    ranges, step = text_vectors.list_touches(index, "note", 0)
     assert ranges == [(1, 1), (20, 22)]
-    assert text_vectors.touched(index, "note", step) == ([], step)
+    assert text_vectors.list_touches(index, "note", step) == ([], step)
     assert text_vectors.last_touch(index, "note") == step
     text_vectors.forget_touched(index, "note", step)
-    assert text_vectors.touched(index, "note", 0) == ([], 0)
+    assert text_vectors.list_touches(index, "note", 0) == ([], 0)
     assert text_vectors.last_touch(index, "note") == step
     assert text_vectors.last_touch(index, "talk") == 0
 

@@ -23,8 +23,8 @@ class Heard(Dialogue):
         self._end = end
         self.text = ""
 
-    def say(self, text: str = "", *, end: str = "\n") -> None:
-        super().say(text, end=end)
+    def print(self, text: str = "", *, end: str = "\n") -> None:
+        super().print(text, end=end)
         self.text += text + end
 
     def type(self, *lines: str) -> None:

@@ -142,7 +142,7 @@ import sys
 import goclaw.program.cli.daemon
 import goclaw.program.cli.lifecycle
 import goclaw.program.cli.loop
-from goclaw.channels.open import begin_channels
+from goclaw.channels.open import start_channels
 from goclaw.channels.telegram import first_poll
 
 print(*(name for name in sys.argv[1:] if name in sys.modules))

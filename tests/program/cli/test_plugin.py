@@ -9,7 +9,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.state import open_state
 from goclaw.common.core.plugin_folder import FOLDER, RECORD, InstalledPlugin, PluginRecord, read_record, write_record
 from goclaw.program.cli.base import Options
-from goclaw.program.cli.loading import load_given
+from goclaw.program.cli.loading import load_for
 from goclaw.program.cli.program import run
 from tests.program.ops.plugins.conftest import state
 from tests.program.ops.plugins.projects import project
@@ -64,12 +64,12 @@ def test_a_start_restores_what_was_installed_for_another_python(
     recorded(state, project(tmp_path / "garden"))
     assert run(["plugin", "list"]) == 0
     assert "for other packages of GoClaw or another Python" in capsys.readouterr().out
-    loaded = load_given(Options(), restoring=True)
+    loaded = load_for(Options(), restoring=True)
     assert loaded.packaged.faults == {}
     assert "restoring plugins" in capsys.readouterr().err
     assert run(["tool", "run", "garden"]) == 0
     assert capsys.readouterr().out == "from a package\n"
-    load_given(Options(), restoring=True)
+    load_for(Options(), restoring=True)
     assert capsys.readouterr().err == ""
 
 
@@ -79,7 +79,7 @@ def test_a_plugin_that_cannot_be_restored_is_left_out_and_stops_no_start(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded(state, tmp_path / "gone")
-    loaded = load_given(Options(), restoring=True)
+    loaded = load_for(Options(), restoring=True)
     ((what, why),) = loaded.packaged.faults.items()
     assert what == "plugin garden-tools" and str(tmp_path / "gone") in why and "tries again" in why
     assert f"warning: {what}: {why}" in capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_a_broken_record_is_named_and_stops_no_command(state: Path, capsys: pyte
         (state / FOLDER / RECORD).write_text(content)
         assert run(["plugin", "list"]) == 1
         assert f"{state / FOLDER / RECORD}: " in capsys.readouterr().err
-        assert list(load_given(Options()).packaged.faults) == [f"plugin {RECORD}"]
+        assert list(load_for(Options()).packaged.faults) == [f"plugin {RECORD}"]
 
 
 @pytest.mark.promise("P-plugins-one-file")

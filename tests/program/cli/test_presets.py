@@ -180,7 +180,7 @@ def test_a_role_is_taken_back_when_the_entry_cannot_be_written(config: str, stat
     if config:
         (state / "config.yaml").write_text(config)
     loaded = load_config(None, may_be_missing=True)
-    plans = presets.planned(loaded.config, [presets.Wanted("tui:cem", PRESETS["child"])])
+    plans = presets.plan_people(loaded.config, [presets.Wanted("tui:cem", PRESETS["child"])])
     (state / "users.json").write_text('{"users": {"tui:cem": {"roles": ["admin"]}}}')
     before = files(state)
     with pytest.raises(ConfigError, match="tui:cem was changed in the meantime; nothing was written"):

@@ -41,7 +41,7 @@ class Stage:
     def used(self) -> str:
         """Return the text of AGENTS.md in a prompt now."""
         content = {"AGENTS.md": (self.root / "AGENTS.md").read_bytes()}
-        return asyncio.run(self.approved.used(self.root, content)).texts.get("AGENTS.md", "")
+        return asyncio.run(self.approved.texts_to_use(self.root, content)).texts.get("AGENTS.md", "")
 
 
 @pytest.fixture

@@ -111,5 +111,5 @@ async def test_what_fails_beside_a_question_is_raised() -> None:
 
 
 async def test_nothing_that_a_terminal_obeys_and_no_secret_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    Dialogue(silent=True).say("\x1b[31mred sk-0123456789abcdef0123")
+    Dialogue(silent=True).print("\x1b[31mred sk-0123456789abcdef0123")
     assert capsys.readouterr().out == "red [secret]\n"

@@ -8,7 +8,7 @@ from goclaw.common.core.redact import remember
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.reading import TranscriptReader
 from goclaw.durable.store.transcripts import StoredCompaction
-from goclaw.program.cli.transcript_formats import JsonLinesWriter, masked
+from goclaw.program.cli.transcript_formats import JsonLinesWriter, mask_json
 from goclaw.program.cli.transcripts import Entry
 from tests.durable.store.saying import Story, talk
 from tests.parts import sql
@@ -59,5 +59,5 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
     )
     assert word not in line
     assert json.loads(line)["input"] == {"[secret]": ["[secret]", 1, None]}
-    assert masked({"a": [True, 2.5, word]}) == {"a": [True, 2.5, "[secret]"]}
+    assert mask_json({"a": [True, 2.5, word]}) == {"a": [True, 2.5, "[secret]"]}
     assert word not in JsonLinesWriter().entry(CompactionRecord(1, word, "LLM", 1, 1, 0.0))

@@ -6,7 +6,7 @@ from markdown_it import MarkdownIt
 from goclaw.common.core.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.common.core.messages import Image
 from goclaw.common.core.redact import remember
-from goclaw.program.cli.transcript_formats import MarkdownWriter, code, does_more, fenced
+from goclaw.program.cli.transcript_formats import MarkdownWriter, code, does_more, fence_block
 from tests.tables import table
 
 HOSTILE = [
@@ -127,4 +127,4 @@ def test_a_name_is_one_line_of_code(text: str, shown: str) -> None:
 
 
 def test_a_fence_is_longer_than_any_within() -> None:
-    assert fenced("a\n````\nb", "text") == "`````text\na\n````\nb\n`````"
+    assert fence_block("a\n````\nb", "text") == "`````text\na\n````\nb\n`````"

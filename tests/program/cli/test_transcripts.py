@@ -19,7 +19,7 @@ from goclaw.gateway.servers import terminals as socket_module
 from goclaw.gateway.servers.socket_file import bound_socket, open_socket
 from goclaw.gateway.servers.terminals import serve_owner
 from goclaw.program.cli import transcripts as source_module
-from goclaw.program.cli.transcripts import ConversationSource, Entry, entries, known, open_source
+from goclaw.program.cli.transcripts import ConversationSource, Entry, entries, find_outline, open_source
 from tests.durable.store.saying import Story, talk
 from tests.harness import World
 from tests.parts import sql
@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
 
 
 async def read(source: ConversationSource, *, full: bool = True, last: int = 0) -> list[Entry]:
-    outline = await known(source, SESSION, last)
+    outline = await find_outline(source, SESSION, last)
     return [entry async for entry in entries(source, outline, full=full)]
 
 
@@ -145,7 +145,7 @@ async def test_a_reader_who_was_slow_goes_on_where_he_was(tmp_path: Path, monkey
                 serve_owner(socket, core.gateway, world.clock, lambda: "") as server,
                 open_source(Config(state_dir=tmp_path / "state"), SESSION) as source,
             ):
-                outline, seen = await known(source, SESSION), list[Entry]()
+                outline, seen = await find_outline(source, SESSION), list[Entry]()
                 async for entry in entries(source, outline, full=True):
                     seen.append(entry)
                     if len(seen) in (1, 150):
@@ -157,10 +157,10 @@ async def test_a_session_that_is_not_there_has_a_neighbour(tmp_path: Path) -> No
     async with told(tmp_path) as config:
         async with open_source(config, "telegarm:5") as source:
             with pytest.raises(StateError, match=r"no session `telegarm:5`; did you mean `telegram:5`\?"):
-                await known(source, "telegarm:5")
+                await find_outline(source, "telegarm:5")
         async with open_source(config, "x") as source:
             with pytest.raises(StateError, match="`goclaw sessions list` shows"):
-                await known(source, "x")
+                await find_outline(source, "x")
 
 
 async def test_who_may_not_read_it_is_refused_with_the_rule(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_who_may_not_read_it_is_refused_with_the_rule(tmp_path: Path) -> N
         config.users_path.write_text('{"users": {"tui:me": {"session": "team"}, "tui:eve": {}}}')
         with pytest.raises(StateError, match="there is no session"):
             async with open_source(config, SESSION) as source:
-                await known(source, SESSION)  # his own is `team`, which is empty
+                await find_outline(source, SESSION)  # his own is `team`, which is empty
         async with open_source(config, "tui:eve") as source:
             assert await source.sessions() == []
 
@@ -189,5 +189,5 @@ async def test_looking_makes_nothing(tmp_path: Path) -> None:
     async with open_source(config) as source:
         assert await source.sessions() == () and await source.page(0) == ()
         with pytest.raises(StateError, match="no session"):
-            await known(source, "x")
+            await find_outline(source, "x")
     assert names(tmp_path) == []

@@ -34,10 +34,10 @@ async def test_a_change_counts_if_its_person_may_approve(
     root = around.write("AGENTS.md", "Be kind.").parent
     around.approved_files = ApprovedFiles(tmp_path / "approved", lambda root: True)
     around.allow = lambda action, target: (action, target) != ("command.admin", "prompt-files") or may
-    await around.approved_files.used(root, {"AGENTS.md": b"Be kind."})
+    await around.approved_files.texts_to_use(root, {"AGENTS.md": b"Be kind."})
     await around.call(tool, given)
     assert (root / "AGENTS.md").read_bytes() == b"Be brief."
-    used = await around.approved_files.used(root, {"AGENTS.md": b"Be brief."})
+    used = await around.approved_files.texts_to_use(root, {"AGENTS.md": b"Be brief."})
     assert used.texts == {"AGENTS.md": "Be brief." if may else "Be kind."}
     assert bool(used.waiting) is not may and all(change.author for change in used.waiting)
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from goclaw.common.workspace import FileStamp
 from goclaw.errors import ToolError
-from goclaw.tools.builtin.matching import MatchTier, find, reindented
-from goclaw.tools.builtin.replacing import Replacement, replaced
+from goclaw.tools.builtin.matching import MatchTier, find, reindent
+from goclaw.tools.builtin.replacing import Replacement, replace_text
 from goclaw.tools.builtin.text import Text
 
 VERSION = FileStamp((0, 0), 0, 0)
@@ -25,7 +25,7 @@ def other():
 
 def change(body: str, old: str, new: str, *, every: bool = False, fuzzy: bool = True) -> str:
     text = Text(body, b"", VERSION)
-    return replaced("a.py", text, body, Replacement(old, new, every), fuzzy=fuzzy).body
+    return replace_text("a.py", text, body, Replacement(old, new, every), fuzzy=fuzzy).body
 
 
 def tier_of(body: str, old: str) -> MatchTier | None:
@@ -83,7 +83,7 @@ def test_what_replaces_a_fuzzy_match_is_indented_as_the_file_is() -> None:
     ],
 )
 def test_indentation_is_carried_over(new: str, old: str, there: str, expected: str) -> None:
-    assert reindented(new, old, there) == expected
+    assert reindent(new, old, there) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from goclaw.common.workspace import FileStamp
 from goclaw.errors import ToolError
-from goclaw.tools.builtin.replacing import Replacement, replaced
+from goclaw.tools.builtin.replacing import Replacement, replace_text
 from goclaw.tools.builtin.text import Text
 from tests.tables import table
 
@@ -17,7 +17,7 @@ TEXT = Text("", b"", FileStamp((0, 0), 0, 0))
 
 def made(body: str, old: str, new: str) -> tuple[str, list[str]]:
     """What becomes of a text, and the lines that are shown of it."""
-    done = replaced("a.txt", TEXT, body, Replacement(old, new, every=True), fuzzy=False)
+    done = replace_text("a.txt", TEXT, body, Replacement(old, new, every=True), fuzzy=False)
     return done.body, done.preview.split("\n")
 
 
@@ -96,5 +96,5 @@ def test_a_line_end_that_is_not_there_is_nothing_to_replace(body: str, old: str,
 
 
 def test_one_place_counts_where_another_is_there_only_with_a_line_end_that_is_missing() -> None:
-    done = replaced("a.txt", TEXT, "b\nb", Replacement("b\n", "c\n"), fuzzy=True)
+    done = replace_text("a.txt", TEXT, "b\nb", Replacement("b\n", "c\n"), fuzzy=True)
     assert (done.body, len(done.match.spans)) == ("c\nb", 1)

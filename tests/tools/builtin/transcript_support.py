@@ -29,7 +29,7 @@ class Spoken(NoMemory):
     asked: list[TranscriptQuery] = field(default_factory=list)
     limits: list[int] = field(default_factory=list)
 
-    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+    async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         self.asked.append(wanted)
         self.limits.append(limit)
         return self.answer

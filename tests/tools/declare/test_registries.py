@@ -12,7 +12,7 @@ from aiohttp import web
 from goclaw.common.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.redact import mask
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.extensions.registries.base import RegistryError
 from goclaw.extensions.registries.client import RegistryClient
 from goclaw.extensions.registries.publishing import Publisher
@@ -266,7 +266,7 @@ async def test_the_catalogue_is_fetched_as_often_as_declared(asked: Asking, tmp_
         clock=asked.clock,
         tell=lambda name, problem, *, changed: None,
     )
-    async with background(keep_running("syncing", work, asked.clock), "syncing"):
+    async with background(run_with_restarts("syncing", work, asked.clock), "syncing"):
         await eventually(lambda: len(asked.registry.asked) > 1)
     assert set(asked.clock.pauses) == {420}
 
@@ -315,7 +315,7 @@ async def published(asked: Asking, config: Config, *tools: Any) -> list[Any]:
             facts=nothing_is_remembered,
         ),
     )
-    await publisher.look()
+    await publisher.publish_new()
     return asked.registry.put
 
 

@@ -10,8 +10,8 @@ async def test_what_is_more_than_a_second_carries_waits_for_the_next_one() -> No
     clock = SteppedClock()
     throttle = Throttle(clock)
     for _ in range(WEIGHT_PER_SECOND // UNASKED_WEIGHT):
-        await throttle.take(UNASKED_WEIGHT)
-    waiting = asyncio.ensure_future(throttle.take(UNASKED_WEIGHT))
+        await throttle.acquire(UNASKED_WEIGHT)
+    waiting = asyncio.ensure_future(throttle.acquire(UNASKED_WEIGHT))
     await asyncio.sleep(0)
     assert clock.sleepers == 1
     clock.advance(0.9)
@@ -21,7 +21,7 @@ async def test_what_is_more_than_a_second_carries_waits_for_the_next_one() -> No
     async with asyncio.timeout(1):
         await waiting
         for _ in range(WEIGHT_PER_SECOND // UNASKED_WEIGHT):
-            await throttle.take(UNASKED_WEIGHT)
+            await throttle.acquire(UNASKED_WEIGHT)
 
 
 async def test_answers_to_our_own_questions_hardly_weigh() -> None:
@@ -29,5 +29,5 @@ async def test_answers_to_our_own_questions_hardly_weigh() -> None:
     throttle = Throttle(clock)
     async with asyncio.timeout(1):
         for _ in range(WEIGHT_PER_SECOND):
-            await throttle.take(ANSWER_WEIGHT)
+            await throttle.acquire(ANSWER_WEIGHT)
     assert clock.sleepers == 0

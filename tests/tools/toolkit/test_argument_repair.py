@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from goclaw.llm.base import INVALID_JSON
-from goclaw.tools.toolkit.argument_repair import fits, fitted, near_names
+from goclaw.tools.toolkit.argument_repair import fits, near_names, repair
 
 
 class Line(BaseModel):
@@ -64,20 +64,20 @@ WRONG: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", RIGHT)
 def test_what_is_wrong_in_form_only_is_put_right(kind: str) -> None:
     given, meant = RIGHT[kind]
-    assert fitted(Arguments, given) == meant
+    assert repair(Arguments, given) == meant
     assert fits(Arguments, given)
 
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_has_no_reading_or_several_stays_and_is_refused(kind: str) -> None:
     given = WRONG[kind]
-    assert fitted(Arguments, given) is given
+    assert repair(Arguments, given) is given
     assert not fits(Arguments, given)
 
 
 @pytest.mark.parametrize("given", [{"path": "20"}, {"path": "[1]"}, {"limit": "20"}, {"extra": {"count": "20"}}])
 def test_a_text_where_a_text_may_be_stays_one(given: dict[str, Any]) -> None:
-    assert fitted(Arguments, given) == given
+    assert repair(Arguments, given) == given
     assert fits(Arguments, given)
 
 

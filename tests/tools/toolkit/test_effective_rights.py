@@ -170,7 +170,7 @@ def _agrees_with_policy(access: Access, registry: Registry, actor: Actor, chat: 
     """Every tool that is said to ask asks, at every risk that its calls can have; what is not named runs."""
     said = {name: _names(chat.get(name, "none")) for name in ("Asks first", "Asks by call", "Refused now")}
     for name in _names(chat["Tools"]):
-        tool = registry.named(name)
+        tool = registry.lookup(name)
         assert tool
         usual = tool.usual_risk(access.config)
         risks = [usual] if usual is not None else [risk for risk in Risk if _can_be(risk, tool.highest_risk)]
@@ -200,7 +200,7 @@ def _captured(command: Any, loaded: Loaded, patch: pytest.MonkeyPatch) -> str:
     for module in (users_commands, config_commands):
         patch.setattr(module, "load", lambda context: loaded)
         patch.setattr(module, "print", lambda *words: lines.append(" ".join(words)), raising=False)
-        patch.setattr(module, "say", lambda line: None)
+        patch.setattr(module, "print_message", lambda line: None)
     patch.setattr(users_commands, "show", lines.append)
     command(None)
     return "\n".join(lines)

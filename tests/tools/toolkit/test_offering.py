@@ -11,7 +11,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load
 from goclaw.common.specs import SideEffect, ToolSpec
-from goclaw.common.workspace.approved_files import said as said_of
+from goclaw.common.workspace.approved_files import effective_text as said_of
 from goclaw.conversation.agent.prompt import BASE, OF_ONE_PERSON, write_templates
 from goclaw.llm.base import SMALL_WINDOW
 from goclaw.tools.toolkit.base import Tool

@@ -155,7 +155,7 @@ async def test_half_a_file_is_not_loaded(state: Path) -> None:
         for size in (10, 60, 120):  # an editor that writes slowly
             put(path, TOOL.format(name="garden", says="one")[:size])
             assert sources.files is not None
-            await sources.files.look()
+            await sources.files.scan()
             assert sources.faults == {} and added(sources) == []
         put(path, TOOL.format(name="garden", says="one"))
         await until(sources, ["garden"])
@@ -168,7 +168,7 @@ async def test_a_file_that_is_as_it_is_for_a_while_is_loaded_at_the_first_look(s
         path = put(state / "tools" / "garden.py", TOOL.format(name="garden", says="one"))
         written = path.stat().st_ctime
         await eventually(lambda: clock.now() - written > SETTLED_SECONDS)
-        await sources.files.look()
+        await sources.files.scan()
         assert added(sources) == ["garden"]
 
 

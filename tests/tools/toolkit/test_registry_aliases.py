@@ -23,7 +23,7 @@ from goclaw.llm.scripted import Answer
 from goclaw.testing import open_bench
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Registered
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
-from goclaw.tools.toolkit.registry import BuiltIn, Registry, meant, unwrapped
+from goclaw.tools.toolkit.registry import BuiltIn, Registry, meant, unwrap
 from tests.conversation.sessions.approving import reconfigure, results
 from tests.harness import World
 from tests.parts import Tools
@@ -257,9 +257,9 @@ def by_call(name: object, arguments: object) -> ToolCall:
 def test_a_call_within_calls_of_tool_call_is_the_innermost_one() -> None:
     inner = {"name": "exec", "arguments": {"command": "ls"}}
     expected = ToolCall("c1", "exec", {"command": "ls"})
-    assert unwrapped(by_call("exec", {"command": "ls"})) == expected
-    assert unwrapped(by_call("tool_call", inner)) == unwrapped(by_call("tool_call", json.dumps(inner))) == expected
-    assert unwrapped(ToolCall("c1", "tool_call", {"name": "exec"})) == ToolCall("c1", "exec", {})
+    assert unwrap(by_call("exec", {"command": "ls"})) == expected
+    assert unwrap(by_call("tool_call", inner)) == unwrap(by_call("tool_call", json.dumps(inner))) == expected
+    assert unwrap(ToolCall("c1", "tool_call", {"name": "exec"})) == ToolCall("c1", "exec", {})
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_a_call_within_calls_of_tool_call_is_the_innermost_one() -> None:
     ],
 )
 def test_what_names_no_call_is_left_for_the_validation(wrong: ToolCall) -> None:
-    assert unwrapped(wrong) is wrong
+    assert unwrap(wrong) is wrong

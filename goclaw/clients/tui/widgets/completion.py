@@ -27,7 +27,7 @@ class Mention:
     """The path that is being typed."""
     is_quoted: bool
 
-    def completed(self, path: str) -> str:
+    def complete(self, path: str) -> str:
         """Return the text once `path` is chosen; a folder stays open for further typing."""
         quoted = self.is_quoted or bool(_SPACE.search(path))
         start = f'@"{path}' if quoted else f"@{path}"
@@ -102,7 +102,7 @@ class Completion(OptionList, can_focus=False):
         chosen = self.highlighted_option
         if chosen is None or chosen.id is None:
             return self.begun
-        return self._mention.completed(chosen.id) if self._mention else f"/{chosen.id} "
+        return self._mention.complete(chosen.id) if self._mention else f"/{chosen.id} "
 
     def know(self, commands: Sequence[CommandInfo]) -> None:
         """There is a connection, and these commands may be used."""
@@ -123,7 +123,7 @@ class Completion(OptionList, can_focus=False):
         self._mention = mention
         if mention:
             self._narrow(mention.begun)
-            self._want(mention.begun)
+            self._request(mention.begun)
         else:
             self._asked, self._paths = None, ()
             self._show([_command(found) for found in self._matching(command[1].lower())] if command else [])
@@ -137,9 +137,9 @@ class Completion(OptionList, can_focus=False):
             self._paths = [path for path in paths if can_be_written(path)]
             self._show([_path(path) for path in self._paths])
         else:
-            self._want(self._mention.begun)
+            self._request(self._mention.begun)
 
-    def unanswered(self) -> None:
+    def expect_no_answer(self) -> None:
         """Expect no answer: there is no connection."""
         self._asked = None
 
@@ -159,7 +159,7 @@ class Completion(OptionList, can_focus=False):
         first = [command for command in self._commands if command.name.startswith(begun)]
         return first + [command for command in self._commands if begun in command.name and command not in first]
 
-    def _want(self, begun: str) -> None:
+    def _request(self, begun: str) -> None:
         if self._asked is None and self._want_files(begun):
             self._asked = begun
 

@@ -53,25 +53,25 @@ class FollowedScroll(VerticalScroll):
         super().watch_scroll_y(old_value, new_value)
         if self.has_older and new_value < old_value and new_value <= NEAR_TOP:
             self.post_message(self.OlderWanted())
-        self.look_soon()
+        self.check_soon()
 
     def watch_virtual_size(self) -> None:
         """Follow the end when content was added."""
-        self.look_soon()
+        self.check_soon()
 
     def on_resize(self) -> None:
         """Stay at the end when a panel next to it came or went; Textual 8.2 goes there with the next layout only."""
         self.refresh(layout=True)
-        self.look_soon()
+        self.check_soon()
 
-    def look_soon(self) -> None:
+    def check_soon(self) -> None:
         """Notice whether the view is full and where the end is, once activity has come to rest.
 
         While the end is being followed it is always out of view a little.
         """
         if not self._looking:
             self._looking = True
-            self.set_timer(END_LOOK_SECONDS, self._look)
+            self.set_timer(END_LOOK_SECONDS, self._check)
 
     def _draw_bar(self, screen: Screen[object]) -> None:
         """Draw the bar where it is; where a view stays at its end, Textual 8.2 moves the bar only."""
@@ -79,7 +79,7 @@ class FollowedScroll(VerticalScroll):
             self._bar_at = position
             self.vertical_scrollbar.refresh()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._looking = False
         if self.has_older and self.max_scroll_y <= 0:
             self.post_message(self.OlderWanted())  # nothing to scroll yet: the view is not even full
@@ -112,7 +112,7 @@ class ConversationView(FollowedScroll):
     def on_mount(self) -> None:
         """Look after the questions while there are some."""
         super().on_mount()
-        self._questions_looked_at = self.set_interval(LOOK_SECONDS, self._look_at_questions, pause=True)
+        self._questions_looked_at = self.set_interval(LOOK_SECONDS, self._notice_questions, pause=True)
 
     @property
     def entries(self) -> Sequence[Widget]:
@@ -128,15 +128,15 @@ class ConversationView(FollowedScroll):
         first, height = next(iter(self.children), None), self.virtual_size.height
         await self.mount_all(entries, before=first)
 
-        def keep_place() -> None:
+        def restore_place() -> None:
             self.scroll_relative(y=self.virtual_size.height - height, animate=False)
 
         if not self.end_in_view:
-            self.call_after_refresh(keep_place)
-        self.look_soon()
+            self.call_after_refresh(restore_place)
+        self.check_soon()
 
-    async def take(self, entries: Sequence[Widget]) -> None:
-        """Take entries out."""
+    async def remove_entries(self, entries: Sequence[Widget]) -> None:
+        """Remove entries."""
         if entries:
             await self.remove_children(entries)
 
@@ -144,17 +144,17 @@ class ConversationView(FollowedScroll):
         """Let an entry stand before another one."""
         self.move_child(entry, before=before)
 
-    def want_older(self) -> None:
+    def request_older(self) -> None:
         """Ask for entries older than all present ones."""
         self.post_message(self.OlderWanted())
 
-    def look_at_questions(self) -> None:
+    def watch_questions(self) -> None:
         """Notice from now on which questions are in view, while there are some."""
         self._questions_looked_at.resume()
 
-    def _look_at_questions(self) -> None:
+    def _notice_questions(self) -> None:
         view = self.scrollable_content_region
-        self._questions.look({card.question.id: _in_view(card.region, view) for card in self._questions.open})
+        self._questions.note_visible({card.question.id: _in_view(card.region, view) for card in self._questions.open})
         if self._answerable is not (answerable := self._questions.answerable):
             self._answerable = answerable
             self.post_message(self.AnswerableChanged())

@@ -91,7 +91,7 @@ class Growing(Widget):
         if self._painting is None:
             self._painting = asyncio.create_task(self._paint(), name="painting a growing text")
 
-    def take_fed(self) -> str:
+    def finish_painting(self) -> str:
         """End the painting; returns the text gathered since the last one."""
         if self._painting is not None:
             self._painting.cancel()
@@ -101,7 +101,7 @@ class Growing(Widget):
 
     def on_unmount(self) -> None:
         """End with the widget."""
-        self.take_fed()
+        self.finish_painting()
 
     async def _paint(self) -> None:
         while True:
@@ -171,7 +171,7 @@ class AnswerEntry(Lined, Growing):
 
     def finish(self, text: str) -> None:
         """Show `text` as the whole answer, whatever was streamed."""
-        self.take_fed()
+        self.finish_painting()
         whole = printable(text)
         if not whole.startswith(self.source):
             self._document = Document()

@@ -136,7 +136,7 @@ class Prompt(TextArea):
         """Return the text with every paste unfolded."""
         return _MARK.sub(lambda mark: self._pastes.get(mark[0], mark[0]), self.text)
 
-    def take(self) -> str:
+    def pop_text(self) -> str:
         """Empty the input and return what stood in it; Up brings it back."""
         text = self.whole_text
         self.put("")
@@ -152,7 +152,7 @@ class Prompt(TextArea):
         """Replace the text of the input by one that was not sent, folded as a paste."""
         self.put(self._fold(text))
 
-    def edited(self, before: str, after: str) -> None:
+    def apply_edit(self, before: str, after: str) -> None:
         """`before` was edited elsewhere and is `after` now; what came into the input meanwhile stays, below it."""
         if after == before:
             return
@@ -236,7 +236,7 @@ class Prompt(TextArea):
         if self.text.strip():
             text = self.whole_text.strip()
             self.post_message(self.Submitted(text, is_new=self._recall.add(text)))
-            self.take()
+            self.pop_text()
 
     def _show(self, text: str | None) -> None:
         if text is not None:

@@ -15,7 +15,7 @@ from goclaw.clients.tui.markdown import Document
 from goclaw.clients.tui.text import (
     QUIET,
     Decided,
-    decided,
+    describe_decision,
     printable,
     signs_of,
     text_of,
@@ -92,7 +92,7 @@ class QuestionCard(Widget):
         """Return whether an answer may be given here: it is open, and none is under way."""
         return self.is_open and not self._said
 
-    def say(self, sentence: str) -> None:
+    def show_progress(self, sentence: str) -> None:
         """Show the progress of an answer given here, until the question is closed; empty: ask again."""
         self._said = sentence
         self._redraw()
@@ -170,7 +170,7 @@ class QuestionCard(Widget):
     # Closed
 
     def _closed_lines(self, answered: QuestionAnswered | None) -> list[Content]:
-        outcome = decided(self.question, answered, self._me, self._clock.now()) if answered else MEANWHILE
+        outcome = describe_decision(self.question, answered, self._me, self._clock.now()) if answered else MEANWHILE
         line = Content.assemble((f"{outcome.sign} {title_of(self.question)}", "bold"), f"  {outcome.words}")
         return [line, *(Content(f"  {line}") for line in outcome.below.splitlines())]
 
@@ -209,7 +209,7 @@ class QuestionCards:
         """The cards with questions that wait for an answer."""
         return list(self._open.values())
 
-    def asked(self, question: Question) -> list[QuestionCard]:
+    def add(self, question: Question) -> list[QuestionCard]:
         """A new card; none when there is one already. Whatever was about to be answered must be looked at again."""
         if question.id in self._open:
             return []
@@ -219,12 +219,12 @@ class QuestionCards:
         self._open[question.id] = QuestionCard(question, self._me, self._clock)
         return [self._open[question.id]]
 
-    def say(self, card: QuestionCard, sentence: str) -> None:
+    def show_progress(self, card: QuestionCard, sentence: str) -> None:
         """Show the progress of an answer on `card`; a second press of the key must not reach the next one."""
         self._seen.clear()
-        card.say(sentence)
+        card.show_progress(sentence)
 
-    def answered(self, event: QuestionAnswered) -> None:
+    def close(self, event: QuestionAnswered) -> None:
         """Close the card of a question that was answered."""
         if card := self._open.pop(event.question_id, None):
             self._seen.clear()
@@ -239,19 +239,19 @@ class QuestionCards:
             self._withdrawn[gone] = self._open.pop(gone)
             self._withdrawn[gone].close()
         self.ask_again()
-        return [card for question in asked for card in self.asked(question)]
+        return [card for question in asked for card in self.add(question)]
 
     def ask_again(self) -> None:
         """An answer that was on its way when the connection broke may not have arrived; if it did, the card closes."""
         for card in self._open.values():
-            card.say("")
+            card.show_progress("")
 
-    def replaced(self) -> list[QuestionCard]:
+    def pop_obsolete(self) -> list[QuestionCard]:
         """The cards that have to go since the last call: new ones ask the same."""
         replaced, self._replaced = self._replaced, []
         return replaced
 
-    def look(self, in_view: Mapping[str, InView]) -> None:
+    def note_visible(self, in_view: Mapping[str, InView]) -> None:
         """Notice the visible parts, by question: a long card's beginning at some time, and its end with options."""
         now = self._clock.monotonic()
         for name, card in self._open.items():

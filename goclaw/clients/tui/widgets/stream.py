@@ -57,7 +57,7 @@ class Thought(Growing):
         if self._began is not None:
             self._spent += max(0.0, self._clock.monotonic() - age - self._began)
             self._began = None
-            self.grow(self.take_fed())
+            self.grow(self.finish_painting())
 
     def grow(self, text: str) -> None:
         """Paint the gathered text; the rest of the screen moves only when there are more lines than before."""

@@ -67,7 +67,7 @@ class ToolCard(Static):
         """Return whether the result is still pending."""
         return self._content is None
 
-    def begin(self, age: float = 0.0, doing: str = "") -> None:
+    def start(self, age: float = 0.0, doing: str = "") -> None:
         """Show that the tool has been running for `age` seconds."""
         self._began = self._clock.monotonic() - age
         if doing:
@@ -92,7 +92,7 @@ class ToolCard(Static):
         """Show the result; `took` in seconds if known, else `about`, which is shown without parts of a second."""
         self._content, self._is_error = error_words(content) if is_error else content, is_error
         self._outcome, self._artifacts = outcome, artifacts
-        self._want()
+        self._request_artifacts()
         if took is not None:
             self._took = seconds(took)
         elif not self._took and about >= 1:
@@ -108,7 +108,7 @@ class ToolCard(Static):
     def fold(self, *, is_open: bool) -> None:
         """Open or close the card."""
         self._open = is_open
-        self._want()
+        self._request_artifacts()
         self._show()
 
     def artifact(self, blob: str, text: str, *, cut: bool) -> None:
@@ -117,7 +117,7 @@ class ToolCard(Static):
             self._fetched[blob] = f"{text}\n… cut here" if cut else text
             self._show()
 
-    def _want(self) -> None:
+    def _request_artifacts(self) -> None:
         if self._open:
             for each in self._artifacts:
                 if each.blob not in self._fetched:
@@ -217,7 +217,7 @@ class Cards:
         self.are_open = False
         """Whether new cards are open at first."""
 
-    def asked(self, turn: str, calls: Iterable[ToolCall], at: float) -> list[ToolCard]:
+    def add_calls(self, turn: str, calls: Iterable[ToolCall], at: float) -> list[ToolCard]:
         """New cards for the calls of an answer that was stored at `at` (epoch seconds)."""
         cards = []
         for call in calls:
@@ -246,7 +246,7 @@ class Cards:
                 self._unfinished[key] = card
                 self._asked_at[key] = older._asked_at[key]
 
-    def started(self, event: ToolStarted, age: float = 0.0) -> list[ToolCard]:
+    def start_tool(self, event: ToolStarted, age: float = 0.0) -> list[ToolCard]:
         """A tool runs, since `age` seconds; a new card when nothing was known of it."""
         key = (event.turn, event.call_id)
         if key in self._finished:
@@ -255,10 +255,10 @@ class Cards:
         if key not in self._unfinished:
             self._unfinished[key] = ToolCard(event.name, event.input, self._clock, is_open=self.are_open)
             new.append(self._unfinished[key])
-        self._unfinished[key].begin(age, event.hint)
+        self._unfinished[key].start(age, event.hint)
         return new
 
-    def told(self, event: AgentProgress | ToolFinished) -> None:
+    def show_activity(self, event: AgentProgress | ToolFinished) -> None:
         """Show that a tool runs, or the activity of an agent that it has started."""
         card = self._unfinished.get((event.turn, event.call_id))
         if card is None:
@@ -274,7 +274,7 @@ class Cards:
                 artifacts=event.artifacts,
             )
 
-    def stored(self, turn: str, result: ToolResult, at: float) -> None:
+    def add_result(self, turn: str, result: ToolResult, at: float) -> None:
         """End the call with the result that became a row at `at`."""
         key = (turn, result.call_id)
         self._finished.add(key)

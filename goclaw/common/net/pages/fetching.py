@@ -89,7 +89,7 @@ async def _follow(guard: UrlGuard, client: aiohttp.ClientSession, url: URL, most
         async with client.get(url, allow_redirects=False, headers=HEADERS) as response:
             location = response.headers.get(hdrs.LOCATION)
             if response.status not in REDIRECTS or not location:
-                return await _read(response, url, most)
+                return await _read_body(response, url, most)
         try:
             url = url.join(URL(location)).with_fragment(None)
         except ValueError:
@@ -97,7 +97,7 @@ async def _follow(guard: UrlGuard, client: aiohttp.ClientSession, url: URL, most
     raise ToolError(f"{url.host} redirects more than {MAX_HOPS} times")
 
 
-async def _read(response: aiohttp.ClientResponse, url: URL, most: int) -> Fetched:
+async def _read_body(response: aiohttp.ClientResponse, url: URL, most: int) -> Fetched:
     kind = response.content_type.lower() if hdrs.CONTENT_TYPE in response.headers else ""
     if kind not in ("", _UNKNOWN) and not is_text(kind):
         raise _no_text(kind, response.content_length)
@@ -209,7 +209,7 @@ def looks_binary(body: bytes, charset: str | None) -> bool:
     return b"\0" in body and not wide
 
 
-def decoded(body: bytes, charset: str, *, page: bool, cut: bool) -> str:
+def decode(body: bytes, charset: str, *, page: bool, cut: bool) -> str:
     """Decode the text: by its byte order mark, as UTF-8 if valid, else by the declared charset, else as Windows-1252.
 
     Servers are often wrong about it, and hardly anything is valid UTF-8 by chance. `cut`: the last character may be

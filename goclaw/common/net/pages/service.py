@@ -20,7 +20,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.net import UrlGuard
 from goclaw.common.net.pages.base import Page
-from goclaw.common.net.pages.fetching import Fetched, decoded, fetch, is_page
+from goclaw.common.net.pages.fetching import Fetched, decode, fetch, is_page
 from goclaw.common.net.search.base import Hits
 from goclaw.common.net.search.open import search
 from goclaw.errors import ToolError
@@ -57,7 +57,7 @@ class WebService:
 
     async def _page(self, fetched: Fetched, *, raw: bool) -> Page:
         body, page = fetched.body, is_page(fetched.kind, fetched.body)
-        text = await asyncio.to_thread(decoded, body, fetched.charset, page=page, cut=fetched.cut)
+        text = await asyncio.to_thread(decode, body, fetched.charset, page=page, cut=fetched.cut)
         if raw or not page:
             return Page(fetched.url, fetched.status, fetched.kind, "", text, fetched.cut)
         made = await self._converter.convert(text, fetched.url)

@@ -20,7 +20,7 @@ from goclaw import __version__
 from goclaw.common.config.tools import WebSearchSettings
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import remember
-from goclaw.common.net.client import read_whole, wanted_pause
+from goclaw.common.net.client import parse_retry_after, read_whole
 from goclaw.common.net.search.base import Hit, SearchPart, SearchProvider
 from goclaw.errors import ConfigError, ToolError
 
@@ -84,7 +84,7 @@ class ProviderClient:
         if status in KEY_REFUSED:
             raise ToolError(f"{self.name} refused the search (HTTP {status}); {self.refused}")
         if status in TOO_MANY:
-            seconds = wanted_pause(response.headers)
+            seconds = parse_retry_after(response.headers)
             when = "later" if seconds is None or seconds > MAX_PAUSE else f"in {seconds:.0f} s"
             raise ToolError(f"{self.name} accepts no more searches now (HTTP {status}); try again {when}")
         if status not in ANSWERED:
@@ -213,7 +213,7 @@ class DuckDuckGo:
     async def search(self, query: str, count: int) -> Sequence[Hit]:
         """See `base.SearchProvider`. Advertisements are left out."""
         content = await self._asking.ask({"q": query})
-        page = await asyncio.to_thread(_read, content.decode(errors="replace"))
+        page = await asyncio.to_thread(_parse_page, content.decode(errors="replace"))
         if page.hits or page.empty:
             return page.hits
         if page.doubts:
@@ -262,7 +262,7 @@ class _Page(HTMLParser):
             self._text.append(data)
 
 
-def _read(text: str) -> _Page:
+def _parse_page(text: str) -> _Page:
     page = _Page()
     page.feed(text)
     return page

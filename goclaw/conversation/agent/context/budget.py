@@ -38,7 +38,7 @@ def room(context_window: int, overhead: int, settings: CompactionSettings) -> in
     return max(0, context_window - reserve(context_window, settings) - overhead)
 
 
-def filled(tokens: int, context_window: int, overhead: int, settings: CompactionSettings) -> float:
+def percent_full(tokens: int, context_window: int, overhead: int, settings: CompactionSettings) -> float:
     """Per cent of a context that are filled: of the conversation's room in a small window, else of the window.
 
     Args:
@@ -134,7 +134,7 @@ class ContextBudget:
         """Return the parts to name in the sentence; the conversation only where the window is large enough for one."""
         return ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
 
-    def explained(self) -> str:
+    def explain(self) -> str:
         """Describe the use of the window, and what would help, a line each."""
         return "\n".join([self.sentence(), "What helps:", *(f"- {line}" for line in self.advice())])
 

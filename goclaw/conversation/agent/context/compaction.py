@@ -21,8 +21,8 @@ from goclaw.conversation.agent.context.summary import (
     MAX_SUMMARY,
     Material,
     SummaryFailed,
-    all_told,
     cut_summary,
+    format_messages,
     write_summary,
 )
 from goclaw.conversation.agent.context.untrusted_content import count_of
@@ -98,7 +98,7 @@ class SummaryProgress(Protocol):
         """Book an answer of a model."""
         ...
 
-    def failed(self, source: SummarySource, reason: str) -> None:
+    def record_failure(self, source: SummarySource, reason: str) -> None:
         """Record that a source gave no summary, and why."""
         ...
 
@@ -169,7 +169,7 @@ async def compact(
         older = [entry.message for entry in entries[:split]]
         # A stub is never summarised again: the store has the messages behind it.
         basis = await originals(entries[split].row) if window.owed else Basis(window.summary, older)
-        source, summary = await summarized(basis, summarizers, wanted, progress)
+        source, summary = await summarize(basis, summarizers, wanted, progress)
     if source is SummarySource.EMERGENCY and job.first_kept:
         return None  # optional compaction: messages without a summary stay
     if source is SummarySource.EMERGENCY:
@@ -205,7 +205,7 @@ class SummaryRequest:
     """Use one request, whatever must be left out for it."""
 
 
-async def summarized(
+async def summarize(
     basis: Basis, summarizers: Sequence[Summarizer], wanted: SummaryRequest, progress: SummaryProgress
 ) -> tuple[SummarySource, str]:
     """Return the first summary written in time; the source is EMERGENCY where no source wrote one.
@@ -213,7 +213,7 @@ async def summarized(
     While a person waits, a source that could be followed by another leaves it time: peers that let a slow summariser
     use all of it never came to ask the main model.
     """
-    texts = await asyncio.to_thread(all_told, basis.messages)
+    texts = await asyncio.to_thread(format_messages, basis.messages)
     material = Material(basis.summary, texts, wanted.wish, wanted.longest, wanted.in_one)
     ends = progress.clock.monotonic() + wanted.seconds
     found: list[str] = []
@@ -234,7 +234,7 @@ async def summarized(
             else:
                 await noting
                 return summarizer.source, await asyncio.to_thread(_limit, text, basis.summary, found, wanted.longest)
-            progress.failed(summarizer.source, reason)
+            progress.record_failure(summarizer.source, reason)
     return SummarySource.EMERGENCY, ""
 
 

@@ -73,13 +73,13 @@ class CompactionHealth:
         """An attempt that was admitted is over, recorded or not."""
         self._trial = False
 
-    def asked(self) -> None:
+    def record_request(self) -> None:
         """Note that a model was asked, the chain or the main one."""
         self.last_attempt = self.clock.now()
 
     def record(self, *, worked: bool, reason: str = "") -> None:
         """Count one attempt of the summary chain."""
-        self.asked()
+        self.record_request()
         self.failures = 0 if worked else min(self.failures + 1, self.threshold)
         self._failed_at = None if worked else self.last_attempt
         self.reason = "" if worked else reason

@@ -32,7 +32,7 @@ _LEVELS_AROUND = 10
 """Levels by which arguments lie deeper in a journaled step than here."""
 
 
-def repaired(messages: Sequence[Message]) -> list[Message]:
+def valid_messages(messages: Sequence[Message]) -> list[Message]:
     """Return the valid messages of `repair` alone."""
     return repair(messages)[0]
 

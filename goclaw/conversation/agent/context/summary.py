@@ -56,7 +56,7 @@ what a person wants: say where they come from, and leave out orders in them.
 Answer with the summary alone, in short paragraphs or lists."""
 
 CHECKPOINT_MARKS = (25, 50, 75)
-"""Per cent of the window at which a checkpoint is made; see `budget.filled`."""
+"""Per cent of the window at which a checkpoint is made; see `budget.percent_full`."""
 CHECKPOINT_ORDER = """Write a checkpoint of all of the above. Answer with one JSON object and nothing else:
 {"summary": "what a reader needs to go on, in a few paragraphs", "topics": ["…"], "key_decisions": ["…"],
 "open_questions": ["…"]}"""
@@ -168,12 +168,12 @@ def _prefix_length(text: str, tokens: int) -> int:
     return length
 
 
-def all_told(messages: Iterable[Message]) -> list[str]:
+def format_messages(messages: Iterable[Message]) -> list[str]:
     """Return the messages as the summariser reads them, without notices: those say nothing of the conversation."""
-    return [told(each) for each in messages if not (isinstance(each, AssistantMessage) and each.notice)]
+    return [format_message(each) for each in messages if not (isinstance(each, AssistantMessage) and each.notice)]
 
 
-def told(message: Message) -> str:
+def format_message(message: Message) -> str:
     """Return a message as the summariser reads it, secrets masked."""
     match message:
         case UserMessage():
@@ -339,7 +339,7 @@ class Checkpoint:
 CHECKPOINT: Codec[Checkpoint] = Codec(Checkpoint)
 
 
-def reached(share: float, marks: Sequence[int] = CHECKPOINT_MARKS) -> int:
+def highest_mark(share: float, marks: Sequence[int] = CHECKPOINT_MARKS) -> int:
     """Return the highest of `marks` that a context has reached with so many per cent filled; 0: none."""
     return max((mark for mark in marks if share >= mark), default=0)
 

@@ -66,7 +66,7 @@ class ContentMarkers:
         """
         match message:
             case ToolResult(foreign=True):
-                marked = fenced(message.content, message.name, self._id(row))
+                marked = fence(message.content, message.name, self._id(row))
                 return replace(message, content=_explain(marked, explain & {MarkKind.OUTSIDE}))
             case ToolResult(content=content) if _REMINDER.search(content):
                 return replace(message, content=no_reminder(content))
@@ -83,7 +83,7 @@ class ContentMarkers:
 
     def beside(self, text: str, origin: str) -> str:
         """Return text outside the conversation, which belongs to no row, in marks that are explained."""
-        return fenced(text, origin, self._id(0), explain=True)
+        return fence(text, origin, self._id(0), explain=True)
 
     def _pieces(self, message: UserMessage, row: int, explain: set[MarkKind]) -> Iterator[str]:
         at = 0
@@ -91,7 +91,7 @@ class ContentMarkers:
             yield no_reminder(message.text[at : piece.start])
             words = message.text[piece.start : piece.end]
             kind = set[MarkKind]() if piece.is_own else {_kind_of(piece)}
-            marked = harmless(words) if piece.is_own else fenced(words, piece.origin, self._id(row))
+            marked = harmless(words) if piece.is_own else fence(words, piece.origin, self._id(row))
             yield _explain(marked, explain & kind)
             explain -= kind
             at = piece.end
@@ -102,7 +102,7 @@ class ContentMarkers:
         return digest.hex()[:ID_LENGTH].translate(_LETTERS)
 
 
-def fenced(text: str, origin: str, mark: str = "", *, explain: bool = False) -> str:
+def fence(text: str, origin: str, mark: str = "", *, explain: bool = False) -> str:
     """Return `text` between marks that it cannot imitate.
 
     Args:
@@ -169,7 +169,7 @@ def count_of(message: Message) -> int:
             return 0
 
 
-def moved(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
+def shift(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
     """Return the pieces of a text that got `by` characters before it."""
     return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 

@@ -23,9 +23,9 @@ from goclaw.conversation.agent.context.untrusted_content import (
     MarkKind,
     count_of,
     kinds_of,
-    moved,
     no_context,
     no_reminder,
+    shift,
 )
 from goclaw.durable.store.transcripts import StoredCompaction, StoredMessage
 from goclaw.llm.base import Beginning, Continued, Finished, Usage
@@ -73,7 +73,7 @@ class ContextEntry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", estimate_message(self.message) + TOKENS * count_of(self.message))
 
-    def marked(self, markers: ContentMarkers) -> Message:
+    def with_marks(self, markers: ContentMarkers) -> Message:
         """Return the message as it is sent. Always the same object: models cache their encoding of it."""
         if self._marked and self._marked[0] is markers:
             return self._marked[1]
@@ -171,12 +171,12 @@ def as_read(stored: StoredMessage) -> Message:
         return message
     text = no_context(message.text)
     if stored.context:
-        foreign = moved(message.foreign, len(stored.context) + 1)
+        foreign = shift(message.foreign, len(stored.context) + 1)
         return UserMessage(f"{stored.context}\n{text}", message.images, foreign)
     return message if text is message.text else replace(message, text=text)
 
 
-def shown(stored: StoredMessage) -> ContextEntry:
+def context_entry(stored: StoredMessage) -> ContextEntry:
     """Return a stored message as a part of a window."""
     return ContextEntry(stored.row, as_read(stored), stored.turn)
 
@@ -197,7 +197,7 @@ class _Settled:
     """By row: a message with marks, and the same one with the explanation of them."""
 
     @classmethod
-    def begin(cls, summary: UserMessage | None, markers: ContentMarkers) -> "_Settled":
+    def start(cls, summary: UserMessage | None, markers: ContentMarkers) -> "_Settled":
         return cls(summary, markers, beginning=Beginning([summary] if summary else []))
 
     def holds(self, summary: UserMessage | None, markers: ContentMarkers, entries: Sequence[ContextEntry]) -> bool:
@@ -205,23 +205,23 @@ class _Settled:
         same = len(self.entries) <= len(entries) and all(map(operator.is_, self.entries, entries))
         return same and markers is self.markers and summary == self.summary
 
-    def take(self, entries: Sequence[ContextEntry]) -> None:
-        """Take in the entries up to the last answer without calls, of those that follow."""
+    def absorb(self, entries: Sequence[ContextEntry]) -> None:
+        """Absorb the entries up to the last answer without calls, of those that follow."""
         ends = (i for i in range(len(entries) - 1, -1, -1) if _is_final(entries[i].message))
         settled = entries[: next(ends, -1) + 1]
         if settled:
-            messages, repairs, self.explained = self.repaired(settled)
+            messages, repairs, self.explained = self.repair(settled)
             self.entries += settled
             self.beginning.messages += messages
             self.repairs += repairs
 
-    def repaired(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str], frozenset[MarkKind]]:
+    def repair(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str], frozenset[MarkKind]]:
         """Return the messages of the entries that follow, as every provider accepts them.
 
         Returns: the messages, the repairs, and the kinds of marks that are explained up to their end.
         """
         markers = self.markers or ContentMarkers()
-        marked = [entry.marked(markers) for entry in entries]
+        marked = [entry.with_marks(markers) for entry in entries]
         messages, repairs = repair(marked, begun=bool(self.beginning.messages))
         explained = self.explained
         for entry, message in zip(entries, marked, strict=True):
@@ -303,7 +303,7 @@ class Window:
     ) -> "Window":
         """Return the window as the store has it, seen through `view`."""
         view = view or PrunedView()
-        entries = view.of(map(shown, stored))
+        entries = view.of(map(context_entry, stored))
         if compaction is None:
             return cls(entries=entries, view=view)
         return cls(compaction.summary, compaction.retry_owed, compaction.outside, entries, view)
@@ -314,7 +314,7 @@ class Window:
         if entry.row > newest or all(known.row != entry.row for known in self.entries[-LOOK_BACK:]):
             self.entries.append(entry)
 
-    def keep_from(
+    def drop_before(
         self, row: int, summary: str = "", *, owed: bool = False, outside: frozenset[SourceKind] = frozenset()
     ) -> None:
         """Drop every entry before `row`; `summary` stands for them from now on."""
@@ -327,11 +327,11 @@ class Window:
         befores = (None, *(entry.turn for entry in self.entries))
         return [entry.row for entry, before in zip(self.entries, befores, strict=False) if entry.turn != before]
 
-    def keep_turns(self, count: int) -> None:
+    def limit_turns(self, count: int) -> None:
         """Show no more than the last so many turns; a summary of the earlier ones stays."""
         turns = self.turns()
         if len(turns) > count:
-            self.keep_from(turns[-count], self.summary, owed=self.owed, outside=self.outside)
+            self.drop_before(turns[-count], self.summary, owed=self.owed, outside=self.outside)
 
     def swap_summary(self, summary: str) -> None:
         """Put the real summary in the place of a stub."""
@@ -343,7 +343,7 @@ class Window:
         self.summary = summary
         self._counted = self._counted_entries = 0
 
-    def see(self, view: PrunedView, at_least: float = 0) -> int:
+    def reduce(self, view: PrunedView, at_least: float = 0) -> int:
         """Show less from now on; returns the (estimated) tokens that this frees, 0 if nothing was done.
 
         Args:
@@ -394,7 +394,7 @@ class Window:
             self._counted_entries = len(self.entries)
         self.reminded = 0
 
-    def bytes_held(self) -> int:
+    def estimate_bytes(self) -> int:
         """Return about how much memory its entries take, with what models keep of them."""
         return ENTRY_BYTES * len(self.entries) + TOKEN_BYTES * self._entry_tokens()
 
@@ -405,9 +405,9 @@ class Window:
         """
         if self._counted:
             return self._counted + int(self.scale * (self.reminded + _size(self.entries[self._counted_entries :])))
-        return int(self.scale * self.estimated(overhead))
+        return int(self.scale * self.estimate(overhead))
 
-    def estimated(self, overhead: int) -> int:
+    def estimate(self, overhead: int) -> int:
         """Return the estimate of the next request, without the provider's counts."""
         return (
             overhead
@@ -422,10 +422,10 @@ class Window:
         told = f"{SUMMARY_HEAD}\n{from_outside(self.outside)}\n{no_reminder(self.summary)}"
         summary = UserMessage(told) if self.summary else None
         if not self._settled.holds(summary, self.markers, self.entries):
-            self._settled = _Settled.begin(summary, self.markers)
+            self._settled = _Settled.start(summary, self.markers)
         settled = self._settled
-        settled.take(self.entries[len(settled.entries) :])
-        following, repairs, _ = settled.repaired(self.entries[len(settled.entries) :])
+        settled.absorb(self.entries[len(settled.entries) :])
+        following, repairs, _ = settled.repair(self.entries[len(settled.entries) :])
         repairs = settled.repairs + repairs
         if repairs != self._repairs:
             self._repairs = repairs
@@ -462,9 +462,9 @@ class Calibration:
         """Return the factor for estimates for the model `spec`."""
         return self._scales.get(spec, 1.0)
 
-    def take(self, done: Finished, window: Window, overhead: int) -> None:
+    def calibrate(self, done: Finished, window: Window, overhead: int) -> None:
         """Give the provider's count to the window, with the answer as its last entry, and learn from it."""
-        before = window.estimated(overhead) - estimate_message(done.message)
+        before = window.estimate(overhead) - estimate_message(done.message)
         self.learn(done.spec, before, done.usage.input)
         window.scale = self.of(done.spec)
         is_part = before >= LEAST_TOKENS and done.usage.input < MIN_FACTOR * before

@@ -121,14 +121,14 @@ class Mirror:
             if parcel.kind == BESIDE:
                 self.inbox.put_nowait(parcel)
 
-    def hear(self, parcel: Parcel) -> None:
-        """Take a message of another process, in the order they come."""
+    def receive(self, parcel: Parcel) -> None:
+        """Receive a message from another process, in the order of arrival."""
         self.heard_at = self._clock.monotonic()
         if self.inbox.qsize() >= MAX_WAITING:
             self.miss()
         self.inbox.put_nowait(parcel)
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Look up which rows were there before there was a reader.
 
         Raises:
@@ -146,7 +146,7 @@ class Mirror:
                 if owned() and parcel.kind != BESIDE:
                     continue
                 try:
-                    is_well = await self._take(parcel)
+                    is_well = await self._apply(parcel)
                 except StateError as error:
                     log.debug("a session of another process is not shown now: %s", error)
                     is_well = False
@@ -154,14 +154,14 @@ class Mirror:
                     self.miss()
                     missed()
 
-    async def _take(self, parcel: Parcel) -> bool:
-        """Show the content of a message. False: something was missed before it.
+    async def _apply(self, parcel: Parcel) -> bool:
+        """Apply a message to the view. False: something before it is missing.
 
         Raises:
             DiskError: the store cannot be read.
         """
         if parcel.kind == BESIDE:
-            self._tell(parcel.event)
+            self._publish(parcel.event)
             return True
         if (parcel.epoch, parcel.number) <= (self._epoch, self._number):
             return True  # of an owner that is none any more, or sent twice
@@ -183,7 +183,7 @@ class Mirror:
         if parcel.kind == ROW:
             self._show_rows(await self._stored.rows(self.session, self.row or 0), parcel.row)
         else:
-            self._tell(parcel.event)
+            self._publish(parcel.event)
         return True
 
     async def own(self, fence: Fence, now: SessionNow) -> None:
@@ -195,12 +195,12 @@ class Mirror:
         async with self.working:
             self.miss()
             self._epoch, self._number, self.lease = fence.epoch, 0, fence.session
-            await self.begin()
+            await self.start()
             await self.bring_up(SessionNow(questions=now.questions, todos=now.todos), None, None)
             self.is_current.set()
 
-    async def look(self) -> None:
-        """See whether a turn that readers take to be running has ended without a word.
+    async def check(self) -> None:
+        """Check whether a turn that readers believe to be running has ended without a word.
 
         Raises:
             DiskError: the store cannot be read.
@@ -265,7 +265,7 @@ class Mirror:
     def _list_questions(self) -> list[Question]:
         return [asked.question for asked in self._questions.values()]
 
-    def _tell(self, event: TurnEvent | None) -> None:
+    def _publish(self, event: TurnEvent | None) -> None:
         if event is not None:
             self._show(event)
 

@@ -17,7 +17,7 @@ from goclaw.common.core.events import Address, MessageStored, SessionNow, TextSt
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import set_within
-from goclaw.common.core.wire import Happened, event_of, happened
+from goclaw.common.core.wire import Happened, event_frame, event_of
 from goclaw.durable.store.exchange import EVERYONE, Exchange
 from goclaw.errors import StateError
 
@@ -99,9 +99,9 @@ class _Waiting:
         frame = None
         if isinstance(self.event, TextStreamed | ThinkingStreamed):
             joined = type(self.event)(self.event.turn, self.event.session, "".join(self.texts))
-            frame = happened(joined)
+            frame = event_frame(joined)
         elif self.event is not None:
-            frame = happened(self.event)
+            frame = event_frame(self.event)
         return Parcel(self.kind, sender, number, self.session, self.epoch, happened=frame, **self.more)
 
 
@@ -140,7 +140,7 @@ class ParcelQueue:
         more = {"lease": fence.session, "row": row, "now": now, "address": address}
         self._put(_Waiting(frozenset({to}), NOW, session, fence.epoch, more=more))
 
-    def tell_everyone(
+    def broadcast(
         self, kind: str, session: str = "", event: TurnEvent | None = None, text: str = "", code: str = ""
     ) -> None:
         """Send something to all other processes."""
@@ -154,7 +154,7 @@ class ParcelQueue:
             self._waiting.append(waiting)
             self._last[waiting.session] = waiting
         if self._characters > MAX_CHARACTERS:
-            self._give_up(self._pop_all())
+            self._resend_state(self._pop_all())
         if not waiting.texts:
             self._urgent.set()
         self._some.set()
@@ -183,7 +183,7 @@ class ParcelQueue:
                 log.debug("processes that share the store are not told: %s", error)
             finally:
                 if not is_sent:
-                    self._give_up(taken)
+                    self._resend_state(taken)
         return is_sent
 
     def _messages(self, taken: Iterable[_Waiting]) -> Iterable[tuple[str, str]]:
@@ -200,7 +200,7 @@ class ParcelQueue:
         self._urgent.clear()
         return taken
 
-    def _give_up(self, taken: Iterable[_Waiting]) -> None:
+    def _resend_state(self, taken: Iterable[_Waiting]) -> None:
         """Resend the state of sessions that readers miss something of; retry messages for everyone."""
         again, missed = list[_Waiting](), dict[str, set[str]]()
         for waiting in taken:

@@ -18,7 +18,7 @@ from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
 from goclaw.common.core.fencing import Fence
-from goclaw.common.core.supervise import background, keep_running, set_within
+from goclaw.common.core.supervise import background, run_with_restarts, set_within
 from goclaw.durable.engine.views.mirrors import Mirror
 from goclaw.durable.engine.views.parcels import BESIDE, NOTICE, PARCEL, RETRY_SECONDS, UNWATCH, WATCH, Parcel
 from goclaw.durable.engine.views.stored_views import StoredViews
@@ -76,10 +76,10 @@ class RemoteSessions:
     async def open(self, inspect: Inspect) -> AsyncIterator[None]:
         """Exchange events while the block runs. `inspect`: returns the state of a session of this process."""
         self._remote.inspect = inspect
-        self._exchange.hear(self._receive, self._recover)
+        self._exchange.subscribe(self._receive, self._recover)
         queue = self._remote.queue
-        sending = keep_running("events for other processes", queue.run, self._clock)
-        watching = keep_running("events of other processes", self._keep_watching, self._clock)
+        sending = run_with_restarts("events for other processes", queue.run, self._clock)
+        watching = run_with_restarts("events of other processes", self._watch_forever, self._clock)
         try:
             async with background(sending, "sending events"), background(watching, "watching sessions"):
                 with self._bus.connected_to(self):
@@ -98,12 +98,12 @@ class RemoteSessions:
         if not is_for_everyone:
             is_for_everyone = not self._remote.publish(event) and isinstance(event, Notice)
         if is_for_everyone:
-            self._remote.queue.tell_everyone(BESIDE, event.session, event)
+            self._remote.queue.broadcast(BESIDE, event.session, event)
 
     def send_notice(self, text: str, code: str) -> None:
-        self._remote.queue.tell_everyone(NOTICE, text=text, code=code)
+        self._remote.queue.broadcast(NOTICE, text=text, code=code)
 
-    async def taken(self, fence: Fence) -> None:
+    async def on_acquire(self, fence: Fence) -> None:
         """Mark a session as owned by this process. Call it before anything is published for the session.
 
         Raises:
@@ -113,14 +113,14 @@ class RemoteSessions:
         for mirror in mirrors:
             now = await self._remote.inspect(mirror.session) if self._remote.inspect else SessionNow()
             await mirror.own(fence, now)
-        self._remote.taken(fence)
+        self._remote.on_acquire(fence)
         for mirror in mirrors:
             if mirror.session != fence.session:
                 self._remote.took_agent(mirror.session, fence.session)
 
-    def left(self, session: str) -> None:
+    def on_release(self, session: str) -> None:
         """Mark a session as no longer owned by this process."""
-        for each in self._remote.left(session):
+        for each in self._remote.on_release(session):
             if (mirror := self._mirrors.get(each)) is not None:
                 # What readers know is right until there is another owner.
                 mirror.is_watched = False
@@ -167,10 +167,12 @@ class RemoteSessions:
                 session, self._stored, self._clock, self._show_of_others, partial(self._bus.now, session)
             )
             owned = partial(self._remote.owns, session)
-            showing = keep_running(f"events of {session}", partial(mirror.run, owned, self._changed.set), self._clock)
+            showing = run_with_restarts(
+                f"events of {session}", partial(mirror.run, owned, self._changed.set), self._clock
+            )
             self._showing[session] = self._spawn(showing, f"events of {session}")
         if mirror.row is None:
-            await mirror.begin()
+            await mirror.start()
         return mirror
 
     async def _ask(self, mirror: Mirror) -> None:
@@ -180,7 +182,7 @@ class RemoteSessions:
         if _has_lease(mirror.session):
             await self._database.write(self._wanted_if_idle(mirror.session))
 
-    async def _keep_watching(self) -> None:
+    async def _watch_forever(self) -> None:
         """Watch sessions that are read here and owned elsewhere, until cancelled."""
         for mirror in self._mirrors.values():
             mirror.is_watched = False
@@ -193,9 +195,9 @@ class RemoteSessions:
                 await self._watch([each for each in self._elsewhere() if not each.is_watched])
             if self._clock.monotonic() >= due:
                 due = self._clock.monotonic() + RENEW_SECONDS
-                await self._look_after()
+                await self._renew_watches()
 
-    async def _look_after(self) -> None:
+    async def _renew_watches(self) -> None:
         """Renew the watches, and see to sessions that have gone silent."""
         await self._drop_unread()
         mirrors = self._elsewhere()
@@ -208,7 +210,7 @@ class RemoteSessions:
                 mirror.is_watched = False
                 await self._ask(mirror)
             elif self._clock.monotonic() - mirror.heard_at >= RENEW_SECONDS:
-                await mirror.look()
+                await mirror.check()
 
     def _elsewhere(self) -> list[Mirror]:
         return [mirror for mirror in self._mirrors.values() if not self._remote.owns(mirror.session)]
@@ -264,7 +266,7 @@ class RemoteSessions:
             for session in self._bus.subscribed_sessions():
                 self._bus.show(Notice(session, parcel.text, for_admins=True, code=parcel.code))
         elif mirror is not None:
-            mirror.hear(parcel)
+            mirror.receive(parcel)
         elif parcel.kind == BESIDE and isinstance(event := parcel.event, SessionForgotten):
             self._bus.publish_here(event)
 

@@ -15,7 +15,7 @@ MAX_ROWS = 5_000
 MAX_CALLS = 100
 """Rows in which the last message is looked for, behind which those of its calls stand."""
 SETTLED = "settle"
-"""The step that ends a turn without a whole answer (`turns.turn.TurnRun.settle`)."""
+"""The step that ends a turn without a whole answer (`turns.turn.TurnRun.finish`)."""
 _SAID = frozenset({"assistant", NOTICE})
 _STATE = Statement(select(inbox.c.state).where(inbox.c.id == bindparam("turn")))
 _LAST = Statement(select(func.max(messages.c.id)).where(messages.c.session == bindparam("of_session")))

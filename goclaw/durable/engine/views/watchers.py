@@ -82,7 +82,7 @@ class Watchers:
         self.took_agent(session, fence.session)
         return fence.session
 
-    def taken(self, fence: Fence) -> None:
+    def on_acquire(self, fence: Fence) -> None:
         """Mark the session as owned by this process, and send its state to its watchers."""
         self._epochs[fence.session] = fence.epoch
         for replica in self._known.get(fence.session, ()):
@@ -94,7 +94,7 @@ class Watchers:
         for replica in self._known.get(session, ()):
             self._introduce_soon(session, replica)
 
-    def left(self, session: str) -> set[str]:
+    def on_release(self, session: str) -> set[str]:
         """This process does not own a session any more; returns it, and those of agents that worked under its lease."""
         gone = {session, *(each for each, lease in self._agents.items() if lease == session)}
         self._epochs.pop(session, None)

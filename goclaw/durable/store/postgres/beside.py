@@ -13,7 +13,7 @@ from goclaw.durable.store.postgres.connecting import HOLDERS_OF, PostgresRow, of
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.replicas import ALL, SEEN_SECONDS, SERVER, use_of
 from goclaw.durable.store.postgres.schema import NEWEST, VERSION
-from goclaw.durable.store.postgres.sending import bound
+from goclaw.durable.store.postgres.sending import bind
 from goclaw.durable.store.replicas import StoreUse
 from goclaw.errors import StateError
 
@@ -38,7 +38,7 @@ _FACT = "SELECT value FROM daemon_facts WHERE name = %s"
 
 
 @contextmanager
-def connected(place: PostgresPlace, *, writes: bool = False) -> Iterator[psycopg.Connection[PostgresRow]]:
+def connect(place: PostgresPlace, *, writes: bool = False) -> Iterator[psycopg.Connection[PostgresRow]]:
     """Connect for reading, at one moment of the database; or with `writes` in autocommit.
 
     Raises:
@@ -63,16 +63,16 @@ def _rows(cursor: Cursor[Any]) -> Any:
     return lambda values: PostgresRow(values, places)
 
 
-def read(place: PostgresPlace, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
+def read_rows(place: PostgresPlace, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
     """Return the rows of each query, all of one moment; none where the schema was never used.
 
     Raises:
         StateError: Postgres cannot be used.
     """
-    with connected(place) as connection:
+    with connect(place) as connection:
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
             return [[] for _ in statements]
-        return [connection.execute(*bound(statement)).fetchall() for statement in statements]
+        return [connection.execute(*bind(statement)).fetchall() for statement in statements]
 
 
 def exists(place: PostgresPlace) -> bool:
@@ -81,7 +81,7 @@ def exists(place: PostgresPlace) -> bool:
     Raises:
         StateError: Postgres cannot be used.
     """
-    with connected(place) as connection:
+    with connect(place) as connection:
         return connection.execute(SCHEMA, (place.schema,)).fetchone() is not None
 
 
@@ -91,7 +91,7 @@ def examine(place: PostgresPlace) -> Examined:
     Raises:
         StateError: Postgres cannot be used.
     """
-    with connected(place) as connection:
+    with connect(place) as connection:
         (about,) = connection.execute(_ABOUT).fetchall()
         weak = []
         if about["is_superuser"]:
@@ -125,8 +125,8 @@ def examine(place: PostgresPlace) -> Examined:
 
 
 def _use(connection: psycopg.Connection[PostgresRow]) -> StoreUse:
-    [server] = connection.execute(*bound(SERVER())).fetchall()
-    return use_of(connection.execute(*bound(ALL())).fetchall(), server)
+    [server] = connection.execute(*bind(SERVER())).fetchall()
+    return use_of(connection.execute(*bind(ALL())).fetchall(), server)
 
 
 def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ class PostgresProcesses:
         self._share = ReplicaShare(database, clock)
         self._heard: dict[str, Callable[[str], None]] = {}
         self.takes: list[Callable[[str], Awaitable[None]]] = []
-        database.notices.hear(TOPIC, self._hear, _ignore_loss)
+        database.notices.subscribe(TOPIC, self._dispatch, _ignore_loss)
 
     def holds(self, session: str) -> bool:
         return self._ownership.is_sure_of(session)
@@ -37,13 +37,13 @@ class PostgresProcesses:
     async def follow(self) -> None:
         await self._share.follow()
 
-    def hear(self, kind: str, heard: Callable[[str], None]) -> None:
+    def subscribe(self, kind: str, heard: Callable[[str], None]) -> None:
         self._heard[kind] = heard
 
-    async def tell(self, kind: str, words: str) -> None:
-        await self._database.write(self._database.notices.told(TOPIC, f"{kind} {words}"))
+    async def broadcast(self, kind: str, words: str) -> None:
+        await self._database.write(self._database.notices.notice_for(TOPIC, f"{kind} {words}"))
 
-    def _hear(self, payload: str) -> None:
+    def _dispatch(self, payload: str) -> None:
         kind, _, words = payload.partition(" ")
         if heard := self._heard.get(kind):
             heard(words)

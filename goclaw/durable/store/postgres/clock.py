@@ -17,8 +17,8 @@ class DatabaseClock:
         self._ahead: float | None = None
         """Seconds of the database's wall clock when the machine's own, which cannot be set, was 0."""
 
-    def seen(self, at: float, asked: float) -> None:
-        """Take in a reading of the database's clock.
+    def update(self, at: float, asked: float) -> None:
+        """Update the estimate by a reading of the database's clock.
 
         Args:
             at: its time, in seconds since the epoch.

@@ -220,11 +220,11 @@ class Readers:
             except BaseException:
                 # Also when its user was cancelled in the middle of an answer.
                 is_usable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
-                await self._take_back(connection, is_usable=is_usable)
+                await self._return_connection(connection, is_usable=is_usable)
                 raise
-            await self._take_back(connection, is_usable=True)
+            await self._return_connection(connection, is_usable=True)
 
-    async def _take_back(self, connection: Connection, *, is_usable: bool) -> None:
+    async def _return_connection(self, connection: Connection, *, is_usable: bool) -> None:
         if is_usable and not (self._is_closed or connection.closed):
             self._idle.append(connection)
         else:

@@ -20,7 +20,7 @@ from sqlalchemy import Boolean, Column, Table
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import RealClock
 from goclaw.durable.store.dialect import MOMENT, NUMBERS
-from goclaw.durable.store.postgres.beside import SCHEMA, connected
+from goclaw.durable.store.postgres.beside import SCHEMA, connect
 from goclaw.durable.store.postgres.connecting import Connection
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.faults import store_error
@@ -32,9 +32,9 @@ from goclaw.durable.store.sums import (
     Summing,
     TableSum,
     differing,
-    filled,
     in_sqlite,
     in_use,
+    non_empty,
     read_only,
     rows_in_order,
     sums_of_file,
@@ -56,7 +56,7 @@ def copy_to_file(place: PostgresPlace, target: Path) -> Mapping[str, TableSum]:
         StateError: Postgres cannot be used, or was never.
     """
     migrate(target)
-    with connected(place) as connection, closing(sqlite3.connect(target, isolation_level=None)) as file:
+    with connect(place) as connection, closing(sqlite3.connect(target, isolation_level=None)) as file:
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
             raise StateError(f"{place.shown}: there is no database yet; GoClaw has not run with it")
         file.execute("BEGIN")
@@ -108,8 +108,8 @@ async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> M
     database = PostgresDatabase(place, RealClock(), alone=True)
     try:
         await database.open()
-        async with database.paused() as writer, writer.transaction():
-            if only_empty and (found := filled(await _sums(writer))):
+        async with database.pause_writes() as writer, writer.transaction():
+            if only_empty and (found := non_empty(await _sums(writer))):
                 raise StateError(in_use(place.shown, found))
             await _fill(writer, source)
             wanted, came = sums_of_file(source), await _sums(writer)

@@ -43,7 +43,7 @@ from goclaw.durable.store.postgres.faults import OPENED, OWN_FAULT, fault_of, in
 from goclaw.durable.store.postgres.notices import Notices
 from goclaw.durable.store.postgres.replicas import ALL, SERVER, join, use_of
 from goclaw.durable.store.postgres.schema import REWRITER, fact, learn, prepare
-from goclaw.durable.store.postgres.sending import behind, bound, result_of, sent
+from goclaw.durable.store.postgres.sending import behind, bind, result_of, send
 from goclaw.durable.store.postgres.silence import Silence, Unanswered
 from goclaw.durable.store.postgres.stored_files import files_metadata
 from goclaw.durable.store.postgres.vectors import DELETED, VECTORS_TABLE, PostgresVectors
@@ -104,7 +104,7 @@ class PostgresDatabase(Database):
         self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
-        self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
+        self.notices.subscribe(DELETED, lambda _: self.deleted(), lambda: self.deleted())
         self._number = 0
         """Of the last commit that was begun."""
         self._untold: dict[tuple[object, ...], BoundStatement] = {}
@@ -177,7 +177,7 @@ class PostgresDatabase(Database):
         self._waiting.put_nowait(Transaction(statements, durable, done, authority.fence or authority.alongside))
         return done
 
-    async def take(self, session: str) -> Fence:
+    async def acquire(self, session: str) -> Fence:
         """Take a session over; what another process writes for it from here on is refused there.
 
         When this returns, all that one has written is committed or never will be.
@@ -206,7 +206,7 @@ class PostgresDatabase(Database):
         return int(await single(connection, _TAKE, session, self._replica))
 
     async def read(self, statement: BoundStatement) -> Sequence[Row]:
-        text, values = bound(statement)
+        text, values = bind(statement)
         while True:
             known = False
             try:
@@ -222,7 +222,7 @@ class PostgresDatabase(Database):
                     raise store_error(error, self._place.shown, "read") from error
 
     @asynccontextmanager
-    async def paused(self) -> AsyncIterator[Connection]:
+    async def pause_writes(self) -> AsyncIterator[Connection]:
         """Lend the writer's connection while no transaction of this process begins.
 
         Raises:
@@ -237,7 +237,7 @@ class PostgresDatabase(Database):
         What Postgres wrote to its log before, and copies of that, still have it. Writes wait meanwhile.
         """
         try:
-            async with self.paused() as writer:
+            async with self.pause_writes() as writer:
                 known = (*metadata.sorted_tables, *files_metadata.sorted_tables)
                 for name in (*(table.name for table in known), *OF_TEXTS):
                     await writer.execute(f"VACUUM (FULL) {name}".encode())
@@ -302,7 +302,7 @@ class PostgresDatabase(Database):
         with self._silence.watch(writer):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
-                cursors = [await sent(writer, each) for each in group]
+                cursors = [await send(writer, each) for each in group]
                 self._number += 1
                 number = await writer.execute(_NUMBER, (self._replica, self._number))
             results = [[await result_of(cursor) for cursor in each] for each in cursors]
@@ -313,10 +313,10 @@ class PostgresDatabase(Database):
                 if writer.pgconn.status == pq.ConnStatus.OK or not await self._was_committed(own, error):
                     raise
         self.counts["commits"] += 1
-        await self._tell(group)
+        await self._send_notices(group)
         return results
 
-    async def _tell(self, group: Sequence[Transaction]) -> None:
+    async def _send_notices(self, group: Sequence[Transaction]) -> None:
         """Send the notices due after a commit; unsent ones go after the next one, which is made immediately.
 
         A NOTIFY in the transaction itself would hold Postgres's one lock of all commits that notify while its disk
@@ -330,7 +330,7 @@ class PostgresDatabase(Database):
             with self._silence.watch(self._writer):
                 async with self._writer.pipeline():
                     for each in untold.values():
-                        await self._writer.execute(*bound(each))
+                        await self._writer.execute(*bind(each))
         except (psycopg.Error, OSError) as error:
             log.warning("other processes are told a moment later: %s", self._record_loss(error))
             self._untold = untold
@@ -363,7 +363,7 @@ class PostgresDatabase(Database):
         group = []
         while not self._waiting.empty():
             group.append(self._waiting.get_nowait())
-        self._settle(group, [DiskError(str(trouble), trouble.fault) for _ in group])
+        self._queue_outcomes(group, [DiskError(str(trouble), trouble.fault) for _ in group])
 
     async def _claim(self) -> Connection:
         """Return a new connection that holds the lock of the schema.
@@ -377,7 +377,7 @@ class PostgresDatabase(Database):
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
             asked = self._clock.awake_or_not()
-            self.clock.seen(await single(writer, _TIME), asked)
+            self.clock.update(await single(writer, _TIME), asked)
         except BaseException:
             await writer.close()
             raise

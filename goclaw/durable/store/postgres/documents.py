@@ -26,10 +26,10 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.core.files import Writer, file_version, only_writer
 from goclaw.common.core.records import record
 from goclaw.durable.store.file_writer import WriterPart
-from goclaw.durable.store.postgres.beside import SCHEMA, connected
+from goclaw.durable.store.postgres.beside import SCHEMA, connect
 from goclaw.durable.store.postgres.connecting import PostgresRow
 from goclaw.durable.store.postgres.notices import TELL
-from goclaw.durable.store.postgres.sending import bound
+from goclaw.durable.store.postgres.sending import bind
 from goclaw.durable.store.postgres.state_folder import StateFolder, is_document
 from goclaw.durable.store.postgres.stored_files import (
     LIST,
@@ -131,7 +131,7 @@ class Documents:
             self._chain = self._folder.chain = secrets.token_hex(4) if self._chain is None else self._chain
             if connection is None:
                 return Brought({}, {})
-            rows = connection.execute(*bound(LIST())).fetchall()
+            rows = connection.execute(*bind(LIST())).fetchall()
             theirs = {name: str(row["sha256"]) for row in rows if is_document(name := str(row["path"]))}
             if not theirs:
                 self._known = {}  # the folder was used with another database
@@ -176,7 +176,7 @@ class Documents:
             self._known, self._chain = self._folder.read_notes()
             before = dict(self._known), self._chain
             try:
-                with connected(self._place, writes=True) as connection:
+                with connect(self._place, writes=True) as connection:
                     has_tables = connection.execute(SCHEMA, (self._place.schema,)).fetchone() is not None
                     yield connection if has_tables else None
             finally:
@@ -185,7 +185,7 @@ class Documents:
 
     def _lock(self, connection: Connection, name: str) -> StoredFile | None:
         connection.execute(_LOCK, (f"goclaw:{self._place.schema}:{name}",))
-        row = connection.execute(*bound(LOCK_ENTRY(name=name))).fetchone()
+        row = connection.execute(*bind(LOCK_ENTRY(name=name))).fetchone()
         return entry_of(row) if row else None
 
     def _bring_all(self, connection: Connection, names: Iterable[str], *, begins: bool) -> Brought:
@@ -221,7 +221,7 @@ class Documents:
             self._folder.remove([name])
         else:
             self._folder.write(
-                name, data_of(name, entry, connection.execute(*bound(PIECES(name=name))).fetchall()), entry
+                name, data_of(name, entry, connection.execute(*bind(PIECES(name=name))).fetchall()), entry
             )
         self._note(name, there)
         return effect
@@ -235,7 +235,7 @@ class Documents:
             try:
                 with connection.transaction():  # on its own: one that is refused ends no other
                     for statement in (*statements, TELL(topic=TOPIC, payload=name)):
-                        connection.execute(*bound(statement))
+                        connection.execute(*bind(statement))
             except errors.UniqueViolation as error:
                 raise StateError(f"{name} was changed by another gateway at this moment: try again") from error
         self._note(name, here)

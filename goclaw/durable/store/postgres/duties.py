@@ -14,7 +14,7 @@ import psycopg
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import background, ends_within, see_through
+from goclaw.common.core.supervise import background, ends_within, finish_despite_cancel
 from goclaw.durable.store.postgres.connecting import Connection, connect, single
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.silence import cut_after
@@ -63,7 +63,7 @@ class Duties:
                 async with background(run(), duty) as work:
                     while not await ends_within(work, self._clock, LOOK_SECONDS):
                         if connection.closed or self._clock.monotonic() - self._seen_at > LATE_SECONDS:
-                            with self.seen(connection):
+                            with self.watch_connection(connection):
                                 await single(connection, _IS_THERE)
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
@@ -80,7 +80,7 @@ class Duties:
             self._wanted.discard(duty)
             self._taken.discard(duty)
             # Also where this was cut while the lock was asked for. One that is not held is left with a warning alone.
-            await see_through(self._leave(connection, duty), f"leaving the duty {duty}")
+            await finish_despite_cancel(self._leave(connection, duty), f"leaving the duty {duty}")
 
     async def _try(self, connection: Connection, duty: str) -> bool:
         """Try to take a duty: one statement is for all that are wanted, whichever of them asks first."""
@@ -89,7 +89,7 @@ class Duties:
                 raise psycopg.OperationalError("the connection is lost")
             if duty in self._wanted and self._clock.monotonic() - self._tried_at >= LOOK_SECONDS / 2:
                 wanted, self._tried_at = sorted(self._wanted), self._clock.monotonic()
-                with self.seen(connection):
+                with self.watch_connection(connection):
                     cursor = await connection.execute(_TAKE.encode(), (wanted,))
                     found = {str(row[0]) for row in await cursor.fetchall() if row[1]}
                 self._wanted -= found
@@ -97,7 +97,7 @@ class Duties:
         return duty in self._taken
 
     @contextmanager
-    def seen(self, connection: Connection) -> Iterator[None]:
+    def watch_connection(self, connection: Connection) -> Iterator[None]:
         """Note that the connection of the duties answers the statements of the block; cut it if it does not.
 
         By then the other processes have ended it.

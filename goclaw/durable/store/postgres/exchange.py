@@ -59,17 +59,17 @@ class PostgresExchange:
     def replica(self) -> str:
         return self._database.replica
 
-    def hear(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+    def subscribe(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
         def gather(payload: str) -> None:
             if (message := self._whole(payload)) is not None:
                 heard(message)
 
-        def begin() -> None:
+        def reset() -> None:
             self._pieces.clear()
             missed()
 
-        self._database.notices.hear(_topic(EVERYONE), gather, lambda: None)
-        self._database.notices.hear(_topic(self.replica), gather, begin)
+        self._database.notices.subscribe(_topic(EVERYONE), gather, lambda: None)
+        self._database.notices.subscribe(_topic(self.replica), gather, reset)
 
     async def send(self, messages: Sequence[tuple[str, str]]) -> None:
         notices = [(_topic(to), payload) for to, message in messages for payload in self._payloads(message)]

@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import background, keep_running, see_through, set_within
+from goclaw.common.core.supervise import background, finish_despite_cancel, run_with_restarts, set_within
 from goclaw.durable.store.database import BoundStatement, Database, Statement
 from goclaw.durable.store.postgres.beside import exists
 from goclaw.durable.store.postgres.connecting import Connection, application_name, connect
@@ -26,7 +26,7 @@ from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.notices import Notices
 from goclaw.durable.store.postgres.replicas import ALL, SERVER, use_of
-from goclaw.durable.store.postgres.sending import bound
+from goclaw.durable.store.postgres.sending import bind
 from goclaw.durable.store.replicas import Replica
 from goclaw.errors import StateError
 
@@ -80,9 +80,9 @@ class FolderProbe:
         self._answers: dict[str, dict[str, list[str]]] = {}
         """By the question's token and the gateway: the folders in which it saw no file."""
         self._news = asyncio.Event()
-        notices.hear(SEEN, self._receive_answer, self._listens.set)
+        notices.subscribe(SEEN, self._receive_answer, self._listens.set)
         if replica:
-            notices.hear(ASKED, self._receive_question, self._listens.set)
+            notices.subscribe(ASKED, self._receive_question, self._listens.set)
 
     async def run(self) -> None:
         """Answer the others, until cancelled.
@@ -97,7 +97,7 @@ class FolderProbe:
                 continue
             unseen = await asyncio.to_thread(_without, _file(token), names, self._folders())
             answer = {"token": token, "replica": self._replica, "unseen": unseen}
-            await self._write(self._notices.told(SEEN, orjson.dumps(answer).decode()))
+            await self._write(self._notices.notice_for(SEEN, orjson.dumps(answer).decode()))
 
     async def unseen(self) -> list[str]:
         """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
@@ -114,7 +114,7 @@ class FolderProbe:
             folders = await asyncio.to_thread(_distinct, self._folders())
             async with _laid(folders, _file(token)) as names:
                 question = orjson.dumps({"token": token, "folders": names}).decode()
-                await self._write(self._notices.told(ASKED, question))
+                await self._write(self._notices.notice_for(ASKED, question))
                 await self._wait_for({each.id for each in others}, answers)
             return list(_words(others, answers, folders))
         finally:
@@ -169,9 +169,9 @@ def _without(file: str, names: Sequence[str], folders: Mapping[str, Path]) -> li
 async def _laid(folders: Mapping[str, Path], file: str) -> AsyncIterator[list[str]]:
     """Put an empty file into each folder, and remove it at the end; yields the names of those that took one."""
     try:
-        yield await see_through(asyncio.to_thread(_lay, folders, file), "laying files")
+        yield await finish_despite_cancel(asyncio.to_thread(_lay, folders, file), "laying files")
     finally:
-        await asyncio.to_thread(_take_away, folders.values(), file)
+        await asyncio.to_thread(_remove, folders.values(), file)
 
 
 def _lay(folders: Mapping[str, Path], file: str) -> list[str]:
@@ -185,7 +185,7 @@ def _lay(folders: Mapping[str, Path], file: str) -> list[str]:
     return taken
 
 
-def _take_away(folders: Iterable[Path], file: str) -> None:
+def _remove(folders: Iterable[Path], file: str) -> None:
     for folder in folders:
         with suppress(OSError):
             (folder / file).unlink(missing_ok=True)
@@ -229,21 +229,21 @@ async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -
         async with await connect(place, name) as connection:
 
             async def write(statement: BoundStatement) -> object:
-                return await connection.execute(*bound(statement))
+                return await connection.execute(*bind(statement))
 
             async def others() -> Sequence[Replica]:
                 return await _gateways(connection)
 
             notices = Notices(place, name)
             probe = FolderProbe(notices, write, others, folders, clock)
-            async with background(keep_running("notices", notices.run, clock), "notices"):
+            async with background(run_with_restarts("notices", notices.run, clock), "notices"):
                 return await probe.unseen()
     except (psycopg.Error, OSError) as error:
         raise StateError(str(store_error(error, place.shown, "read"))) from error
 
 
 async def _gateways(connection: Connection) -> Sequence[Replica]:
-    connected = {row["id"] for row in await (await connection.execute(*bound(_CONNECTED()))).fetchall()}
-    [server] = await (await connection.execute(*bound(SERVER()))).fetchall()
-    replicas = use_of(await (await connection.execute(*bound(ALL()))).fetchall(), server).replicas
+    connected = {row["id"] for row in await (await connection.execute(*bind(_CONNECTED()))).fetchall()}
+    [server] = await (await connection.execute(*bind(SERVER()))).fetchall()
+    replicas = use_of(await (await connection.execute(*bind(ALL()))).fetchall(), server).replicas
     return [each for each in replicas if each.id in connected]

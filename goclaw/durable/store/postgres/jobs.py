@@ -78,10 +78,10 @@ class Jobs(JobManager):
                     raise  # another process has removed this worker, which was paused: it is registered anew
                 log.debug("no job can be looked for: %s", error.__cause__)
             finally:
-                self._due_at = min(self._due_at, self._next_look())
+                self._due_at = min(self._due_at, self._seconds_to_poll())
         return None
 
-    def _next_look(self) -> float:
+    def _seconds_to_poll(self) -> float:
         now = self._clock.monotonic()
         # The worker asks as often as that: the part of a period keeps a look from falling to the ask behind it.
         return now + (POLL_SECONDS if now - self._told_at < QUIET_SECONDS else IDLE_POLL_SECONDS) - POLL_SECONDS / 2
@@ -113,14 +113,14 @@ class Jobs(JobManager):
     ) -> None:
         """Listen until cancelled, also through outages."""
 
-        async def tell(*, channel: str, notification: Notification) -> None:
+        async def on_notify(*, channel: str, notification: Notification) -> None:
             self._told_at = self._clock.monotonic()
             self._due_at = 0.0
             await on_notification(channel=channel, notification=notification)
 
         while True:
             try:
-                await super().listen_for_jobs(on_notification=tell, queues=queues)
+                await super().listen_for_jobs(on_notification=on_notify, queues=queues)
             except ConnectorException as error:
                 log.debug("new jobs are not told of: %s", error.__cause__)
             await self._clock.sleep(RECONNECT_SECONDS)

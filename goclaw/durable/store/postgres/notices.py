@@ -41,8 +41,8 @@ class Notices:
         self._is_new = asyncio.Event()
         """Set when there is a topic that the connection does not listen to yet."""
 
-    def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
-        """Have the notices of a topic heard by this process, its own included, while `run` runs.
+    def subscribe(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+        """Call `heard` with the notices of a topic, this process's own included, while `run` runs.
 
         Args:
             topic: a word of at most 30 letters; the channel in Postgres is this and the MD5 of the schema's name,
@@ -53,7 +53,7 @@ class Notices:
         self._listeners.setdefault(topic, []).append(_Listener(heard, missed))
         self._is_new.set()
 
-    def told(self, topic: str, payload: str) -> BoundStatement:
+    def notice_for(self, topic: str, payload: str) -> BoundStatement:
         """Return the statement that sends a notice when its transaction is committed; equal ones become one.
 
         The payload has at most `MAX_BYTES` bytes, or the transaction is refused.

@@ -58,10 +58,10 @@ class PostgresOrders:
         self._clock = clock
         self._asked: dict[str, asyncio.Event] = {}
         """By the id of an order of this process: set when it may have its reply."""
-        notices.hear(ANSWERED, self._on_answer, self._answered_perhaps)
+        notices.subscribe(ANSWERED, self._on_answer, self._answered_perhaps)
 
-    async def give(self, session: str, name: str, body: str, seconds: float) -> str:
-        order, told = secrets.token_hex(8), self._notices.told
+    async def request(self, session: str, name: str, body: str, seconds: float) -> str:
+        order, told = secrets.token_hex(8), self._notices.notice_for
         news = self._asked[order] = asyncio.Event()
         until = self._clock.monotonic() + seconds
         try:
@@ -102,7 +102,7 @@ class PostgresOrders:
 
     async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
         answer = _ANSWER(id=order.id, reply=reply, is_refusal=is_refusal)
-        await self._database.write(answer, self._notices.told(ANSWERED, order.id))
+        await self._database.write(answer, self._notices.notice_for(ANSWERED, order.id))
 
     async def sweep(self) -> None:
         await self._database.write(_SWEEP())

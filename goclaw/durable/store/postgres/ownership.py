@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.fencing import Fence, under_fence
-from goclaw.common.core.supervise import background, cancellable, keep_running, see_through
+from goclaw.common.core.supervise import background, cancellable, finish_despite_cancel, run_with_restarts
 from goclaw.durable.store.database import BoundStatement, Database, Statement
 from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, LeaseStore, Orders, Work
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
@@ -119,10 +119,10 @@ class PostgresOwnership:
         return [_WANT(session=session) for session in sessions]
 
     def announce(self, topic: str, words: str) -> list[BoundStatement]:
-        return [self._database.notices.told(topic, words)]
+        return [self._database.notices.notice_for(topic, words)]
 
     def hear(self, topic: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
-        self._database.notices.hear(topic, heard, missed)
+        self._database.notices.subscribe(topic, heard, missed)
 
     def wanted(self, session: str) -> BoundStatement:
         return _WANT(session=session)
@@ -139,12 +139,12 @@ class PostgresOwnership:
     async def run(self, work: Work) -> None:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._be_gone)
-            self._database.notices.hear(NEWS, self._tell, self._tell_all)
-            self._database.notices.hear(GIVEN, self._tell_of_order, self._tell_all)
-            parts = {"notices": self._database.notices.run, "sessions of dead processes": self._look_for_the_dead}
+            self._database.notices.subscribe(NEWS, self._notify, self._notify_all)
+            self._database.notices.subscribe(GIVEN, self._notify_of_order, self._notify_all)
+            parts = {"notices": self._database.notices.run, "sessions of dead processes": self._detect_dead}
             for name, part in parts.items():
-                await stack.enter_async_context(background(keep_running(name, part, self._clock), name))
-            await keep_running("work on sessions", partial(self._take, work), self._clock)
+                await stack.enter_async_context(background(run_with_restarts(name, part, self._clock), name))
+            await run_with_restarts("work on sessions", partial(self._acquire_jobs, work), self._clock)
 
     def take_no_more(self) -> None:
         self._takes = False
@@ -197,8 +197,8 @@ class PostgresOwnership:
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await self._duties.lead(duty, run)
 
-    async def _take(self, work: Work) -> None:
-        """Take jobs until cancelled, and then wait for those that run.
+    async def _acquire_jobs(self, work: Work) -> None:
+        """Acquire jobs until cancelled, then wait for those that run.
 
         Raises:
             StateError: it has ended before.
@@ -265,13 +265,13 @@ class PostgresOwnership:
             raise
         finally:
             if not is_done:
-                await self._want_again(session)
+                await self._enqueue_again(session)
 
     async def _work(self, session: str, work: Work) -> bool:
         # A look that was under way may have taken it after this process was told to take no more.
         if not self._takes or await self._is_pinned_elsewhere(session):
             return False
-        lease = self._leases[session] = Lease(await self._database.take(session))
+        lease = self._leases[session] = Lease(await self._database.acquire(session))
         try:
             with under_fence(lease.fence):
                 is_done = await work(lease)
@@ -299,53 +299,53 @@ class PostgresOwnership:
         return Fence(name, int(known.rows[0][0]))
 
     async def end_beside(self, session: str) -> None:
-        taken = await self._database.take(f"{OF_WORK_BESIDE}{session}")
+        taken = await self._database.acquire(f"{OF_WORK_BESIDE}{session}")
         await self._database.write(_FORGET_OWNER(session=taken.session, epoch=taken.epoch))
 
     async def left_waiting(self) -> list[tuple[str, str]]:
         [waiting] = await self._database.write(TELL_OF_THE_ABSENT())
         return [(session, name) for session, name in waiting.rows]
 
-    async def _want_again(self, session: str) -> None:
-        """Have a session with work left worked on. Where this is cut, `wanted_if_idle` finds it."""
+    async def _enqueue_again(self, session: str) -> None:
+        """Request an owner for a session with work left. Where this is cut, `wanted_if_idle` finds it."""
         backoff = Backoff(POLL_SECONDS, RECONNECT_SECONDS)
         while True:
             try:
-                await see_through(_write(self._database, _WANT(session=session)), f"leaving {session}")
+                await finish_despite_cancel(_write(self._database, _WANT(session=session)), f"leaving {session}")
             except StateError as error:
                 log.warning("a session waits to be left: %s", error, extra={"session": session})
             else:
                 return
             await self._clock.sleep(backoff.next())
 
-    def _tell(self, session: str) -> None:
+    def _notify(self, session: str) -> None:
         if lease := self._leases.get(session):
             lease.news.set()
 
-    def _tell_of_order(self, session: str) -> None:
+    def _notify_of_order(self, session: str) -> None:
         if lease := self._leases.get(session):
             lease.has_orders = True
             lease.news.set()
 
-    def _tell_all(self) -> None:
+    def _notify_all(self) -> None:
         for lease in self._leases.values():
             lease.has_orders = True
             lease.news.set()
 
-    async def _look_for_the_dead(self) -> None:
+    async def _detect_dead(self) -> None:
         """Be seen, and have the sessions of processes that are not seen any more worked on, until cancelled."""
         try:
             async with self._duties.one() as connection:
                 row = row_of(self._database.replica, self._database.application_name, self._database.settings)
-                with self._duties.seen(connection):
+                with self._duties.watch_connection(connection):
                     for forget in _FORGET:
                         await connection.execute(forget)
                 while True:
                     asked = self._clock.awake_or_not()
                     # One commit, which also shows that the duties are held.
-                    with self._duties.seen(connection):
+                    with self._duties.watch_connection(connection):
                         async with connection.transaction():
-                            self._database.clock.seen(await single(connection, _SEE, *row), asked)
+                            self._database.clock.update(await single(connection, _SEE, *row), asked)
                             [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
                     for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})

@@ -1,7 +1,7 @@
 """The store on Postgres, as the catalogue names it."""
 
 from goclaw.durable.store.database import StorePart
-from goclaw.durable.store.postgres.beside import examine, exists, read
+from goclaw.durable.store.postgres.beside import examine, exists, read_rows
 from goclaw.durable.store.postgres.copying import copy_to_file, fill_with_file, replace_with_file
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.durable.store.postgres.folder_probe import open_probe, unseen_folders
@@ -10,7 +10,7 @@ from goclaw.durable.store.postgres.state_files import StateFiles, open_state_fil
 
 PART = StorePart(
     open=open_schema,
-    read=read,
+    read=read_rows,
     exists=exists,
     examine=examine,
     probe=open_probe,

@@ -100,7 +100,7 @@ class PostgresLedger:
     async def of_person(self, person: str) -> Sequence[Reservation]:
         return [Reservation(*row) for row in await self._database.read(_OF_PERSON(person=person))]
 
-    def settled(self, reservation: str) -> Sequence[BoundStatement]:
+    def end_statements(self, reservation: str) -> Sequence[BoundStatement]:
         return [_END(id=reservation)]
 
     def forget(self, reservation: str) -> None:

@@ -12,9 +12,9 @@ from goclaw.durable.store.postgres.schema import DIALECT
 _CHECK = b"SELECT check_epoch(%s, %s)"
 
 
-def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
+def bind(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
     """Return a statement's text and its values, without the character NUL, which no text of Postgres can have."""
-    text, values = statement.compiled(DIALECT)
+    text, values = statement.compile(DIALECT)
     for name, value in values.items():
         if isinstance(value, str) and "\0" in value:
             values[name] = value.replace("\0", "")
@@ -23,11 +23,11 @@ def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
     return text.encode(), values
 
 
-async def sent(writer: Connection, transaction: Transaction) -> list[AsyncCursor[PostgresRow]]:
+async def send(writer: Connection, transaction: Transaction) -> list[AsyncCursor[PostgresRow]]:
     """Send the statements of a transaction, after the check of its epoch; return their cursors."""
     if transaction.fence is not None:
         await writer.execute(_CHECK, (transaction.fence.session, transaction.fence.epoch))
-    return [await writer.execute(*bound(one)) for one in transaction.statements]
+    return [await writer.execute(*bind(one)) for one in transaction.statements]
 
 
 async def result_of(cursor: AsyncCursor[PostgresRow]) -> StatementResult:

@@ -70,7 +70,7 @@ class Silence:
             Unanswered: they were not.
         """
         began = _now()
-        timer = asyncio.get_running_loop().call_later(self._seconds, self._give_up, connection, began)
+        timer = asyncio.get_running_loop().call_later(self._seconds, self._abandon, connection, began)
         self._waiting.add(connection)
         try:
             yield
@@ -96,17 +96,17 @@ class Silence:
                 self._connecting.add(limit)
                 connection = await connect(place, name)
         except (TimeoutError, psycopg.errors.ConnectionTimeout) as error:
-            self._begin()
+            self._start()
             raise Unanswered("it does not answer") from error
         finally:
             self._connecting.discard(limit)
         self._end()
         return connection
 
-    def _give_up(self, connection: Connection, began: float) -> None:
+    def _abandon(self, connection: Connection, began: float) -> None:
         given_up = {connection}
         if self._answered_at <= began:  # else these statements alone are slow
-            self._begin()
+            self._start()
             given_up |= self._waiting
             for limit in self._connecting:
                 limit.reschedule(_now())
@@ -118,7 +118,7 @@ class Silence:
     def _seconds(self) -> float:
         return SILENT_SECONDS if self.lasts else STALL_SECONDS
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self.lasts, self._next_try = True, _now() + SILENT_SECONDS
 
     def _end(self) -> None:

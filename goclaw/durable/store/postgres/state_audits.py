@@ -28,7 +28,7 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.files import FileLook
 from goclaw.common.health.resources import disk_error
 from goclaw.durable.store.database import BoundStatement, ConstraintViolated, Database, Statement
-from goclaw.durable.store.postgres.beside import read
+from goclaw.durable.store.postgres.beside import read_rows
 from goclaw.durable.store.postgres.state_folder import AUDIT, StateFolder, audit_of, is_audit
 from goclaw.durable.store.postgres.stored_files import (
     StoredFile,
@@ -347,7 +347,7 @@ def copy_audits(place: PostgresPlace, state_dir: Path, into: Path) -> tuple[str,
     folder = StateFolder(state_dir, RealClock())
     folder.chain = folder.read_notes()[1] or ""
     contents = dict[str, bytes]()
-    [rows] = read(place, [_PIECES(newest=AUDIT, others="logs/audit-")])
+    [rows] = read_rows(place, [_PIECES(newest=AUDIT, others="logs/audit-")])
     for path, data in rows:
         contents[str(path)] = contents.get(str(path), b"") + bytes(data)
     found = dict[str, Path]()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goclaw.common.config.state import SHARED_FILES
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import background, keep_running, set_within
+from goclaw.common.core.supervise import background, run_with_restarts, set_within
 from goclaw.durable.store.database import BoundStatement, Database
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.documents import TOPIC, Documents, Effect
@@ -58,7 +58,7 @@ class StateFiles:
         self._followers.append(call)
 
     async def begin(self) -> None:
-        """Bring folder and database together: see `Documents.begin`. Media follow (`StateMedia.settle`).
+        """Bring folder and database together: see `Documents.begin`. Media follow (`StateMedia.sync`).
 
         Raises:
             DiskError: the database cannot be reached.
@@ -120,11 +120,11 @@ class StateFiles:
 
     def listen(self) -> None:
         """Hear of what other processes change, for `follow`."""
-        self._notices.hear(TOPIC, self._hear, self._miss)
+        self._notices.subscribe(TOPIC, self._on_notice, self._miss)
 
     async def follow(self) -> None:
         """Bring media together, and meanwhile what changes on either side, until cancelled."""
-        async with background(keep_running(_OF_MEDIA, self.media.settle, self._clock), _OF_MEDIA):
+        async with background(run_with_restarts(_OF_MEDIA, self.media.sync, self._clock), _OF_MEDIA):
             await self._follow_changes()
 
     async def _follow_changes(self) -> None:
@@ -179,7 +179,7 @@ class StateFiles:
             raise StateError(f"not the same in {self._folder.path} and in the database: {', '.join(different[:5])}")
         return len(ours)
 
-    def _hear(self, name: str) -> None:
+    def _on_notice(self, name: str) -> None:
         if name == FORGOTTEN or is_audit(name):
             self.audits.hear(name)
         else:
@@ -191,7 +191,7 @@ class StateFiles:
         self._news.set()
 
     def _telling(self, name: str) -> list[BoundStatement]:
-        return [self._notices.told(TOPIC, name)]
+        return [self._notices.notice_for(TOPIC, name)]
 
 
 @asynccontextmanager
@@ -205,7 +205,7 @@ async def open_state_files(database: Database, folder: Path, clock: Clock) -> As
     files = StateFiles(database, folder, clock)
     await files.begin()
     files.listen()
-    async with background(keep_running(_NAME, files.follow, clock), _NAME):
+    async with background(run_with_restarts(_NAME, files.follow, clock), _NAME):
         yield files
     with suppress(StateError, OSError):  # it is sent at the next start
         await files.audits.send()

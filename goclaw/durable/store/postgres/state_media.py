@@ -37,7 +37,7 @@ class StateMedia:
         if is_known:
             await asyncio.to_thread(self._remove, self._folder.media_keys() - self.keys)
 
-    async def keep(self, key: str) -> None:
+    async def retain(self, key: str) -> None:
         """Store media that the folder has, or renew their keep time.
 
         Raises:
@@ -97,7 +97,7 @@ class StateMedia:
         await self._stored.drop((of_media(key)[::-1] for key in gone), until, self._telling)
         self.keys -= gone
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Get all media that the folder lacks, and send those that the database lacks.
 
         Raises:
@@ -110,7 +110,7 @@ class StateMedia:
                 await self.fetch(key)
         for key in sorted(ours - self.keys):
             if key not in self.keys:
-                await self.keep(key)
+                await self.retain(key)
 
     async def remove_gone(self, keys: set[str]) -> None:
         """Remove media from the folder that the database has no more."""

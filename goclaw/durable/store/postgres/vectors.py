@@ -57,6 +57,6 @@ class PostgresVectors:
         rows = await self._database.read(_FIND(model=model, texts=list(texts)))
         return {bytes(row["sha256"]): bytes(row["vector"]) for row in rows}
 
-    async def keep(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
+    async def store(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
         rows = [_KEEP(model=model, sha256=sha256, session=session, vector=made) for session, sha256, made in vectors]
         await self._database.write(*rows)

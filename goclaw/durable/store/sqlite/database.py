@@ -57,7 +57,7 @@ DIALECT = sqlite.dialect(paramstyle="named")
 
 def run(connection: sqlite3.Connection, statement: BoundStatement) -> sqlite3.Cursor:
     """Run a statement on a connection of one's own."""
-    return connection.execute(*statement.compiled(DIALECT))
+    return connection.execute(*statement.compile(DIALECT))
 
 
 def read_file(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
@@ -155,7 +155,7 @@ class SqliteDatabase(Database):
         self._durable = durable
         return outcomes
 
-    async def keep_readable(self, trouble: DiskError) -> None:
+    async def save_readable(self, trouble: DiskError) -> None:
         path = self._place.path
         try:
             if trouble.fault is DiskFault.DAMAGED:

@@ -109,12 +109,12 @@ def set_aside(path: Path) -> list[Salvage]:
     return [_report(found) for found in sorted(path.parent.glob(f"{path.name}.damaged-*.json"))]
 
 
-def rescued(path: Path) -> list[Path]:
+def list_rescued_files(path: Path) -> list[Path]:
     """Return the files kept of a database that was deleted or replaced while it was in use, oldest first."""
     return sorted(path.parent.glob(f"{path.name}.rescued-*"))
 
 
-def marked(path: Path) -> str:
+def read_damage_mark(path: Path) -> str:
     """Return the damage that the last run met; empty if none."""
     mark = _beside(path, _MARK)
     return mark.read_text("utf-8") if mark.exists() else ""

@@ -104,16 +104,16 @@ def _serve(setup: Head, waiting: Waiting, sink: BinaryIO) -> None:
     _say(sink, {"engine": model.engine, "used": used_megabytes()})
     while True:
         request = waiting.first()
-        _go_on(model, request)
+        _embed_next(model, request)
         if not request.left:
             waiting.remove(request)
             body = b"".join(request.vectors[place] for place in range(len(request.texts)))
             _say(sink, {"number": request.number, "used": used_megabytes()}, body)
 
 
-def _go_on(model: Model, request: EmbeddingRequest) -> None:
+def _embed_next(model: Model, request: EmbeddingRequest) -> None:
     """Embed the next portion."""
-    places = request.take(model.portion([request.texts[place] for place in request.left]))
+    places = request.next_places(model.portion([request.texts[place] for place in request.left]))
     vectors = as_bytes(model.embed([request.texts[place] for place in places], request.query))
     request.vectors.update(zip(places, vectors, strict=True))
 

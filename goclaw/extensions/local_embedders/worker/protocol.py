@@ -80,7 +80,7 @@ class EmbeddingRequest:
     def __post_init__(self) -> None:
         self.left = deque(sorted(range(len(self.texts)), key=lambda place: len(self.texts[place])))
 
-    def take(self, places: int) -> list[int]:
+    def next_places(self, places: int) -> list[int]:
         """Return the places of the next texts."""
         return [self.left.popleft() for _ in range(places)]
 

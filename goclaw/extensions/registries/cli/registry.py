@@ -28,7 +28,7 @@ from goclaw.extensions.registries.catalog_store import FILE, OWN, CatalogStore, 
 from goclaw.extensions.registries.cli import registry_requests
 from goclaw.extensions.registries.cli.registry_requests import fetch, gaps, settings_of
 from goclaw.extensions.registries.resolving import commands
-from goclaw.program.cli.base import FAILED, say, show
+from goclaw.program.cli.base import FAILED, print_message, show
 from goclaw.program.cli.options import command_group, load
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ async def _serve(config: Config) -> None:
             open_users(config.users_path, clock) as users,
             open_tokens(config.tokens_path, clock) as tokens,
             open_audit(config, clock) as audit,
-            _kept_fresh(config, clock),
+            _refresh_meanwhile(config, clock),
             open_registry(config, users, tokens, clock, audit.record) as port,
         ):
             print(f"The registry runs at {_address(config, port)}. Stop it with Ctrl+C.", flush=True)
@@ -79,24 +79,24 @@ async def _serve(config: Config) -> None:
 
 
 @asynccontextmanager
-async def _kept_fresh(config: Config, clock: Clock) -> AsyncIterator[None]:
+async def _refresh_meanwhile(config: Config, clock: Clock) -> AsyncIterator[None]:
     """Keep fetching the entries that are shared on, while the block runs."""
     shared = {name: settings for name, settings in config.registries.items() if settings.federation.share}
     if not shared:
         yield
         return
-    from goclaw.common.core.supervise import background, keep_running
+    from goclaw.common.core.supervise import background, run_with_restarts
     from goclaw.common.net import open_client
     from goclaw.extensions.registries.syncing import SYNCING
 
-    def tell(registry: str, problem: str, *, changed: bool) -> None:
+    def report(registry: str, problem: str, *, changed: bool) -> None:
         if problem:
             log.warning("the registry %s: %s", registry, problem)
 
     async with open_client() as http:
-        work = partial(SYNCING.run, shared, config.state_dir, http=http, clock=clock, tell=tell)
+        work = partial(SYNCING.run, shared, config.state_dir, http=http, clock=clock, tell=report)
         name = "registries that are shared on"
-        async with background(keep_running(name, work, clock), name):
+        async with background(run_with_restarts(name, work, clock), name):
             yield
 
 
@@ -143,7 +143,9 @@ def list_(
     found = _load_entries(config, registry, own=own, kind=kind)
     _print_newest(found, json=json)
     if not found and not config.registries:
-        say("no registry is configured (`registries`), and nothing is published here (`goclaw registry publish`)")
+        print_message(
+            "no registry is configured (`registries`), and nothing is published here (`goclaw registry publish`)"
+        )
 
 
 @app.command()
@@ -162,7 +164,7 @@ def search(
     found = [each for each in _load_entries(config, registry, own=own, kind=kind) if matches(each.entry, words)]
     _print_newest(found, json=json)
     if not found:
-        say(f"no entry matches {' '.join(words)}")
+        print_message(f"no entry matches {' '.join(words)}")
         raise typer.Exit(FAILED)
 
 
@@ -208,9 +210,9 @@ def sync(
         if not json and not result.problem:
             show(f"{result.registry}: {result.entries} {'entry' if result.entries == 1 else 'entries'}")
         for line in result.lines():
-            say(line)
+            print_message(line)
     if not results:
-        say("no registry is configured (`registries`)")
+        print_message("no registry is configured (`registries`)")
     if any(result.problem for result in results):
         raise typer.Exit(FAILED)
 
@@ -227,7 +229,7 @@ def _load_entries(
     catalog = CatalogStore(config.state_dir / FILE)
     names = [] if own else _choose(config, registry)
     for line in gaps(config, catalog, names):
-        say(line)
+        print_message(line)
     wanted = names if registry and not own else [*names, OWN]
     if len(wanted) == 1:
         found = catalog.entries(wanted[0])

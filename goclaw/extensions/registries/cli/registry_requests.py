@@ -22,9 +22,9 @@ from goclaw.common.core.events import Actor
 from goclaw.common.core.files import read_text
 from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, StateError
-from goclaw.extensions.registries.base import MAX_DOCUMENT, EntryKind, RegistryError, packed
+from goclaw.extensions.registries.base import MAX_DOCUMENT, EntryKind, RegistryError, pack
 from goclaw.extensions.registries.catalog_store import FILE, CatalogStore, TakenOver
-from goclaw.program.cli.base import FAILED, say, show
+from goclaw.program.cli.base import FAILED, print_message, show
 from goclaw.program.cli.options import load
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def withdraw(
     """Remove a version from a registry. Who has fetched it keeps it until the next time."""
     config = load(context).config
     if not asyncio.run(_withdraw(config, kind, name, version, from_)):
-        say(f"there is no {kind} {name} {version}{f' in {from_}' if from_ else ''}")
+        print_message(f"there is no {kind} {name} {version}{f' in {from_}' if from_ else ''}")
         raise typer.Exit(FAILED)
     show(f"withdrew {kind} {name} {version}{f' from {from_}' if from_ else ''}")
 
@@ -136,7 +136,7 @@ def withdraw(
 async def _publish(config: Config, file: Path, registry: str | None) -> None:
     document = _read(file)
     try:
-        new = packed(document)
+        new = pack(document)
     except ValueError as error:
         raise RegistryError(f"{file}: {error}") from None
     what = f"{new.entry.kind} {new.entry.name} {new.entry.version}"

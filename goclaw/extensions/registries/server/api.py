@@ -156,19 +156,19 @@ class Pages:
 
     async def publish(self, request: web.Request) -> web.StreamResponse:
         """`PUT` the same address: store a version, forever unchanged."""
-        self._visitors.may_change(await self._visitors.known(request))
+        self._visitors.may_change(await self._visitors.identify(request))
         body = await request.read()
-        visitor = await self._visitors.known(request)  # rights may have been removed while the body came
+        visitor = await self._visitors.identify(request)  # rights may have been removed while the body came
 
-        def keep() -> bool:
+        def store_document() -> bool:
             return self._store.publish(_document(body, _address(request)), visitor.user, self._clock.now())
 
-        is_new = await self._change("publish", visitor, request, keep)
+        is_new = await self._change("publish", visitor, request, store_document)
         return _json({}, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
 
     async def withdraw(self, request: web.Request) -> web.StreamResponse:
         """`DELETE` it: it is not served any more."""
-        visitor = await self._visitors.known(request)
+        visitor = await self._visitors.identify(request)
         self._visitors.may_change(visitor)
         kind, name, version = _address(request)
 
@@ -187,7 +187,7 @@ class Pages:
         outcome = await _outcome(visitor, work)
         self._note(verb, visitor, " ".join(_address(request)), outcome)
         if isinstance(outcome, RequestRefused):
-            self._visitors.refused(visitor)
+            self._visitors.count_refusal(visitor)
             raise outcome
         return outcome
 

@@ -102,12 +102,12 @@ class Catalogue:
         with self._reading:
             revision = self._store.revision()
             if self._index is None or self._index.revision != revision:
-                self._index = self._read(revision)
+                self._index = self._load(revision)
             return self._index
 
-    def _read(self, revision: str) -> Index:
+    def _load(self, revision: str) -> Index:
         # By name alone: users of `data-tools` do not say whether it is a toolset or an MCP server.
-        of = {name.lower(): OWN for _, name in self._store.owned()}
+        of = {name.lower(): OWN for _, name in self._store.list_own()}
         newest: dict[Name, StoredLine] = {}
         chosen: list[StoredLine] = []
         for source in self._sources:

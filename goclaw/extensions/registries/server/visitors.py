@@ -98,9 +98,9 @@ class Visitors:
     async def reader(self, request: web.Request) -> None:
         """Check that the caller may read. Raises `RequestRefused` without a valid token."""
         if not self._settings.open or "Authorization" in request.headers:
-            await self.known(request)
+            await self.identify(request)
 
-    async def known(self, request: web.Request) -> RegistryUser:
+    async def identify(self, request: web.Request) -> RegistryUser:
         """Return the caller. Raises `RequestRefused` if the user is not listed in users.json."""
         address = network_of(request.remote or "")
         try:
@@ -123,6 +123,6 @@ class Visitors:
             words = "too many refused changes from here; wait a minute"
             raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, words, {"Retry-After": str(int(seconds) + 1)})
 
-    def refused(self, visitor: RegistryUser) -> None:
+    def count_refusal(self, visitor: RegistryUser) -> None:
         """Count a change that was refused."""
         self._refused.note(f"{visitor.address} {visitor.user}")

@@ -26,7 +26,7 @@ from goclaw.tools.toolkit.tool_docs import ListedTool, details, fault_lines, ove
 
 async def _agents(context: CommandContext) -> Reply:
     agents_for = context.ports.sessions.agents_for
-    listed = agents_for.listed(context.actor)
+    listed = agents_for.list_for(context.actor)
     if not listed:
         return Reply("No agent is available to you.")
     try:
@@ -61,7 +61,7 @@ async def _agent(context: CommandContext) -> Reply:
     try:
         await agents_for.choose(context.session, name, context.actor)
     except AccessDenied as error:
-        known = [kind.name for kind in agents_for.listed(context.actor)]
+        known = [kind.name for kind in agents_for.list_for(context.actor)]
         meant = closest(wanted[:40], known)
         hint = f" Did you mean {meant}?" if meant else f" Available: {', '.join(known) or 'none'}."
         return Reply(f"{error}{hint}")
@@ -74,7 +74,7 @@ async def _agent(context: CommandContext) -> Reply:
 
 async def _agent_here(context: CommandContext) -> str:
     agents_for = context.ports.sessions.agents_for
-    chosen = await agents_for.chosen(context.session)
+    chosen = await agents_for.choice_for(context.session)
     try:
         found = await agents_for.of(context.actor, context.session)
     except (AccessDenied, ConfigError) as error:
@@ -120,7 +120,7 @@ async def _model(context: CommandContext) -> Reply:
 
 async def _model_here(context: CommandContext) -> str:
     models, session = context.ports.sessions.models, context.session
-    chosen = await models.chosen(session)
+    chosen = await models.choice_for(session)
     lines = [f"You chose {chosen} for this conversation with /model." if chosen else models.sentence]
     if refusal := models.refusal(chosen):
         lines.append(f"It cannot be used: {refusal}")

@@ -133,7 +133,7 @@ async def _mode(context: CommandContext) -> Reply:
 
 
 async def _mode_overview(context: CommandContext, modes: Modes) -> str:
-    chosen, in_force = await modes.chosen(context.session), await modes.of(context.session, context.actor)
+    chosen, in_force = await modes.choice_for(context.session), await modes.of(context.session, context.actor)
     head = f"Permission mode: {chosen}."
     if in_force != chosen:
         head = f"Permission mode: {chosen}, which for you is {in_force}."

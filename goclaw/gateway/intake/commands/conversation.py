@@ -114,10 +114,10 @@ async def _forget(context: CommandContext) -> Reply:
     if not context.arguments:
         return Reply(await _explain_forgetting(context))
     forgetter = ports.sessions.forgetter
-    if not await forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
+    if not await forgetter.codes.redeem(context.actor.key, session, context.arguments.upper()):
         return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new code.")
     with ports.engine.alone(session) as alone:
-        if not alone or await forgetter.unfinished(session):
+        if not alone or await forgetter.has_open_work(session):
             return Reply(BUSY)
         rows, complete = await forgetter.forget(session)
     later = "" if complete else " Some files could not be removed yet; GoClaw retries at least once a day."
@@ -131,8 +131,8 @@ async def _explain_forgetting(context: CommandContext) -> str:
         return "There is nothing to delete: this conversation has no messages yet."
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
     made = f", {extent.schedules} schedule(s) created here" if extent.schedules else ""
-    kept = " ".join(filter(None, (KEPT, forgetter.kept_elsewhere)))
-    code = await forgetter.codes.give(context.actor.key, context.session)
+    kept = " ".join(filter(None, (KEPT, forgetter.describe_copies)))
+    code = await forgetter.codes.issue(context.actor.key, context.session)
     return (
         f"This deletes this conversation forever: {_count(extent.rows)}{since}{made}, summaries, to-do lists, settings "
         "made here, and pictures and long outputs that no other conversation uses. Its cost stays in the totals, "

@@ -7,7 +7,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from goclaw.common.auth.pairing import PairingRefused, shown
+from goclaw.common.auth.pairing import PairingRefused, format_request
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 FIRST_COMMANDS = ("help", "status", "stop", "clear", "compact", "model")
@@ -70,7 +70,7 @@ async def _pair(context: CommandContext) -> Reply:
     try:
         match order.lower():
             case "list" | "":
-                waiting = [shown(each, ports.clock.now()) for each in await pairing.list()]
+                waiting = [format_request(each, ports.clock.now()) for each in await pairing.list()]
                 return Reply(
                     "\n".join(["Pairing requests:", *waiting]) if waiting else "There are no pairing requests."
                 )

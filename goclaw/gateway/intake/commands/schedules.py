@@ -9,9 +9,9 @@
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from goclaw.conversation.schedules.command_line import parsed
-from goclaw.conversation.schedules.heartbeat_orders import heartbeat_ordered
-from goclaw.conversation.schedules.orders import carried_out, made
+from goclaw.conversation.schedules.command_line import parse
+from goclaw.conversation.schedules.heartbeat_orders import run_heartbeat_order
+from goclaw.conversation.schedules.orders import carried_out, make_schedule
 from goclaw.conversation.schedules.times import NoTime, UnusableTime, split_moment
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
@@ -32,7 +32,7 @@ async def _remind(context: CommandContext) -> Reply:
         await ports.engine.submit(replace(inbound, text=f"Remind me {context.arguments.removeprefix('me ')}"))
         return Reply(turn=inbound.id)
     wanted = ScheduleRequest(at=moment, message=text)
-    return await _answer(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
+    return await _answer(make_schedule(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
 
 
 REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
@@ -40,7 +40,7 @@ REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT"
 
 async def _schedule(context: CommandContext) -> Reply:
     try:
-        order = parsed(context.arguments)
+        order = parse(context.arguments)
     except StateError as error:
         return Reply(f"Not done: {error}")
     return await _answer(carried_out(context.ports.schedules, context.inbound, order))
@@ -63,7 +63,7 @@ SCHEDULE = Command("schedule", "Schedule messages and tasks: /schedule list|add|
 
 async def _heartbeat(context: CommandContext) -> Reply:
     order = context.arguments.strip().lower()
-    return await _answer(heartbeat_ordered(context.ports.schedules, context.inbound, order))
+    return await _answer(run_heartbeat_order(context.ports.schedules, context.inbound, order))
 
 
 HEARTBEAT = Command("heartbeat", "Check HEARTBEAT.md regularly: /heartbeat on|off|now", _heartbeat, anywhere=True)

@@ -13,7 +13,7 @@ from goclaw.common.config.changing import CHANGEABLE, change
 from goclaw.common.config.document import all_shown
 from goclaw.common.core.redact import mask
 from goclaw.common.core.wire import MAX_NAME
-from goclaw.common.health.log_reading import LogLevel, last_lines, record_of, wanted_lines
+from goclaw.common.health.log_reading import LogLevel, last_lines, line_filter, record_of
 from goclaw.common.health.logs import log_path
 from goclaw.errors import ToolError
 from goclaw.gateway.servers.api.operations import Call, NoFields, Operation, Request, Response
@@ -87,7 +87,7 @@ async def get_log(call: Call, asked: LogAsked) -> Log:
     path = log_path(call.ports.config)
 
     def read() -> Iterator[dict[str, Any]]:
-        wanted = wanted_lines(asked.turn, asked.session, asked.level)
+        wanted = line_filter(asked.turn, asked.session, asked.level)
         with path.open("rb") as file:
             newest = (line.rstrip(b"\n") for line in file)
             found = last_lines(path, newest, asked.lines, wanted)

@@ -19,7 +19,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import MessageStored, Notice, SessionNow
 from goclaw.common.core.replay_buffer import NOWHERE, Position
 from goclaw.common.core.supervise import background, ends_within
-from goclaw.common.core.wire import Happened, happened
+from goclaw.common.core.wire import Happened, event_frame
 from goclaw.errors import AccessDenied
 from goclaw.gateway.servers.api.messages import for_people, latest
 from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Response
@@ -89,7 +89,7 @@ class _Feed:
                 while not await ends_within(sending, self._clock, LOOK_SECONDS):
                     if self._is_over():
                         following.end()
-                        await self._let_end(sending)
+                        await self._drain(sending)
                         break
         return self._stream.response
 
@@ -97,13 +97,13 @@ class _Feed:
         transport, since = self._call.request.transport, self._writing_since
         is_gone = transport is None or transport.is_closing()
         is_stalled = since is not None and self._clock.monotonic() - since >= STALLED_SECONDS
-        return is_gone or is_stalled or self._has_to_go()
+        return is_gone or is_stalled or self._must_end()
 
     async def _end_with_daemon(self, following: Following) -> None:
         await self._call.request.app[ENDING].wait()
         following.end()
 
-    def _has_to_go(self) -> bool:
+    def _must_end(self) -> bool:
         """Whether the reader's token or right has ended, or its session has another name now."""
         if self._call.services.programs.objection(self._call.program):
             return True
@@ -112,7 +112,7 @@ class _Feed:
         except AccessDenied:
             return True
 
-    async def _let_end(self, sending: "asyncio.Task[None]") -> None:
+    async def _drain(self, sending: "asyncio.Task[None]") -> None:
         """Give the reader a moment for the written data, and then close its connection."""
         transport = self._call.request.transport
         if not await ends_within(sending, self._clock, GOODBYE_SECONDS) and transport is not None:
@@ -129,7 +129,7 @@ class _Feed:
             aclosing(with_pauses(gathered, self._clock)) as pieces,
         ):
             async for piece in pieces:
-                if self._has_to_go():
+                if self._must_end():
                     break
                 if piece is None:
                     await self._write(None)
@@ -139,7 +139,7 @@ class _Feed:
                     continue
                 if isinstance(event, MessageStored):
                     event = for_people(event)
-                frame = happened(event, number, round(at, 2))
+                frame = event_frame(event, number, round(at, 2))
                 await self._write(StreamEvent(frame.name, _HAPPENED.to_json(frame), f"{epoch}:{number}"))
         await self._stream.response.write_eof()
 

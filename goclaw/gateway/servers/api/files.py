@@ -77,7 +77,7 @@ class Working:
         self._of: Counter[str] = Counter()
 
     @contextmanager
-    def counted(self, owner: str) -> Iterator[None]:
+    def count(self, owner: str) -> Iterator[None]:
         """Count one until the block ends; raises Problem (429) if there are too many."""
         if self._of[owner] >= AT_ONCE or self._of.total() >= AT_ONCE_IN_ALL:
             raise Problem(
@@ -99,7 +99,7 @@ async def upload(call: Call, asked: UploadAsked) -> Uploaded:
     """Keep a file for a message."""
     session = await writable(call, asked.session)
     name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
-    with _WORKING.counted(call.actor.key):
+    with _WORKING.count(call.actor.key):
         data = await call.request.read()
         if not data:
             raise bad_request("the file is empty", "body")

@@ -28,7 +28,7 @@ _ABOUT = (
 )
 
 
-def written(operations: Sequence[Operation]) -> bytes:
+def render(operations: Sequence[Operation]) -> bytes:
     """Return the document as JSON, for people and for comparisons. Takes a while: not in the event loop."""
     return (json.dumps(document(operations), indent=2, ensure_ascii=False) + "\n").encode()
 

@@ -75,14 +75,14 @@ def unavailable(detail: str) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"Retry-After": RETRY_SECONDS})
 
 
-def refused(refusal: web.HTTPException) -> web.Response:
+def refusal_response(refusal: web.HTTPException) -> web.Response:
     """Return the answer to a request that the listener refuses."""
     words = _WORDS.get(refusal.status, "this request cannot be answered")
     headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
     return Problem(HTTPStatus(refusal.status), words, headers=headers).response()
 
 
-async def answered(work: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+async def respond(work: Awaitable[web.StreamResponse]) -> web.StreamResponse:
     """Return a handler's answer; its errors are problem details."""
     try:
         return await work

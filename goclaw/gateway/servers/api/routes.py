@@ -11,7 +11,7 @@ from goclaw.common.core.wire import MAX_FRAME
 from goclaw.durable.store.uploads import Uploads
 from goclaw.gateway.servers.api.files import MAX_FILE, UPLOAD_SECONDS
 from goclaw.gateway.servers.api.operations import Answer, Call, Operation, Services
-from goclaw.gateway.servers.api.problems import answered, refused
+from goclaw.gateway.servers.api.problems import refusal_response, respond
 from goclaw.gateway.servers.api.reading import fields_of
 from goclaw.gateway.servers.api.table import OPERATIONS, document
 from goclaw.gateway.servers.http import HEADERS
@@ -39,12 +39,12 @@ class ApiRoutes:
 
     async def _handle(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         """Answer a request; errors are problem details."""
-        return await answered(self._admit(operation, request))
+        return await respond(self._admit(operation, request))
 
     async def _admit(self, operation: Operation, request: web.Request) -> web.StreamResponse:
         programs = self._services.programs
         program = await programs.admit(request)
-        with programs.counted(program):
+        with programs.count(program):
             return await self._answer(operation, request, program)
 
     async def _answer(self, operation: Operation, request: web.Request, program: Program) -> web.StreamResponse:
@@ -70,7 +70,7 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
 
 
 _RULES = (
-    PathRule(PREFIX, MAX_FILE, refused, suffix="/files", body_seconds=UPLOAD_SECONDS),
-    PathRule(PREFIX, MAX_FRAME, refused),
+    PathRule(PREFIX, MAX_FILE, refusal_response, suffix="/files", body_seconds=UPLOAD_SECONDS),
+    PathRule(PREFIX, MAX_FRAME, refusal_response),
 )
 API = RoutePart(_routes, _RULES)

@@ -37,4 +37,4 @@ OPERATIONS: tuple[Operation, ...] = (
 @cache
 def document() -> bytes:
     """Return the OpenAPI document, as JSON. Takes long the first time: not in the event loop."""
-    return openapi.written(OPERATIONS)
+    return openapi.render(OPERATIONS)

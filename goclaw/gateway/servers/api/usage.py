@@ -87,7 +87,7 @@ async def get(call: Call, asked: UsageAsked) -> Usage:
         call.demand_admin()
     own = "" if asked.everybody else call.services.programs.home(call.actor)
     since = call.ports.clock.now() - asked.days * DAY_SECONDS
-    found = await call.ports.gauges.spending.grouped(asked.by, since, own)
+    found = await call.ports.gauges.spending.group(asked.by, since, own)
     return Usage(
         sums=[
             Sum(

@@ -89,7 +89,7 @@ class Approvals:
         await facts.learn(f"{FACT}:{digest_of(word)}", row)
         return word
 
-    async def take(self, word: str) -> PendingApproval:
+    async def pop(self, word: str) -> PendingApproval:
         """Remove and return the question of a token; empty if it is unknown or expired."""
         if (facts := self._backend.facts) is None:
             return self._open.pop(word, PendingApproval())
@@ -179,7 +179,7 @@ class ClientQuestion:
             ToolError: it was not asked yet; `asks` has the question.
         """
         if self._answered is None:
-            self._answered = await self._approvals.take(self._params.request_state or "")
+            self._answered = await self._approvals.pop(self._params.request_state or "")
             self._agreed |= self._answered.agreed
         given = (self._params.input_responses or {}).get(KEY)
         if wanted.digest in self._agreed:

@@ -91,7 +91,7 @@ class ExternalRunsPort(Protocol):
         """Return a selection that excludes tools of no use to a client."""
         ...
 
-    def received(
+    def open_port(
         self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
     ) -> AbstractAsyncContextManager[AgentPort]:
         """Yield the port for the tool of a call with this id to ask agents, with their tools limited to `tools`."""
@@ -104,7 +104,7 @@ class NoExternalRuns:
     without: Sequence[str] = ()
 
     @asynccontextmanager
-    async def received(
+    async def open_port(
         self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
     ) -> AsyncIterator[AgentPort]:
         yield self
@@ -143,7 +143,7 @@ class McpBackend:
         """Return the session for the actor's calls: the actor's own."""
         return self.access.session_for(actor, own_session(actor.key))
 
-    def offered(self, actor: Actor) -> Sequence[ToolSpec]:
+    def list_tools(self, actor: Actor) -> Sequence[ToolSpec]:
         """Return the tools that the actor may use, and that are for clients."""
         return [spec for spec in self.dispatcher.registry.visible_to(actor) if self.selection(spec) is not None]
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
-from goclaw.common.core.supervise import keep_running
+from goclaw.common.core.supervise import run_with_restarts
 from goclaw.common.workspace import FileQuery, FileStamp, Workspace
 from goclaw.common.workspace.hints import Hints, NothingTold, open_hints
 from goclaw.errors import ToolError
@@ -98,7 +98,7 @@ class Interests:
             self.drop(token)
             return
         self._put[token] = interest
-        seen = await look(await self._workspace(actor), interest)
+        seen = await snapshot(await self._workspace(actor), interest)
         if self._put.get(token) is not interest:
             return  # it changed or ended its subscription meanwhile
         if token in self._all:
@@ -132,7 +132,7 @@ class Interests:
         return list(dict.fromkeys(interest.actor.key for interest, _ in self._all.values()))
 
 
-async def look(workspace: Workspace, interest: Interest) -> Seen:
+async def snapshot(workspace: Workspace, interest: Interest) -> Seen:
     """Return the present state of the files subscribed to."""
     named = {path: await _version(workspace, path) for path in interest.paths}
     if not interest.everything:
@@ -155,7 +155,7 @@ async def follow_files(interests: Interests, clock: Clock, workspace: WorkspaceO
             for person in people[:MAX_PEOPLE]:
                 if person not in running or running[person].done():
                     watch, name = _Watch(person, interests, clock, workspace, publish), f"files of {person}"
-                    running[person] = group.create_task(keep_running(name, watch.run, clock), name=name)
+                    running[person] = group.create_task(run_with_restarts(name, watch.run, clock), name=name)
             await interests.changed.wait()
 
 
@@ -186,7 +186,7 @@ class _Watch:
                     await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
                     continue
                 self._warn(str(error))
-                await self._look(workspace, interest)
+                await self._check(workspace, interest)
                 await self._clock.sleep(SAFETY_SECONDS)
 
     async def _follow(self, workspace: Workspace, interest: Interest, folders: frozenset[str], hints: Hints) -> None:
@@ -197,13 +197,13 @@ class _Watch:
         while self._interests.of(self._person) == interest:
             if due or self._clock.monotonic() - looked >= SAFETY_SECONDS:
                 began = self._clock.monotonic()
-                await self._look(workspace, interest)
+                await self._check(workspace, interest)
                 if await _folders(workspace, interest) != folders:
                     return
                 looked = self._clock.monotonic()
                 pause = max(LOOK_SECONDS, 10 * (looked - began))
             await self._clock.sleep(pause)
-            told = await hints.look()
+            told = await hints.poll()
             if not folders.isdisjoint(told):
                 return  # a folder that comes again under its old name is another one
             due = bool(told) if interest.everything else not ways.isdisjoint(told)
@@ -218,12 +218,15 @@ class _Watch:
                 why,
             )
 
-    async def _look(self, workspace: Workspace, interest: Interest) -> None:
-        """Look at the files, and report differences."""
-        before, self._seen = self._seen.or_else(self._interests.began(self._person)), await look(workspace, interest)
-        self._tell(interest, before)
+    async def _check(self, workspace: Workspace, interest: Interest) -> None:
+        """Compare the files with the last snapshot, and report differences."""
+        before, self._seen = (
+            self._seen.or_else(self._interests.began(self._person)),
+            await snapshot(workspace, interest),
+        )
+        self._notify(interest, before)
 
-    def _tell(self, interest: Interest, before: Seen) -> None:
+    def _notify(self, interest: Interest, before: Seen) -> None:
         now = self._seen
         by_name = _find_changes(before.named, now.named)
         in_list = differences(before, now)

@@ -113,14 +113,14 @@ class McpExport:
         await self._tools.idle()
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return await self._tools.listed(self._who(ctx).actor, params)
+        return await self._tools.list_items(self._who(ctx).actor, params)
 
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         caller = self._who(ctx)
-        return await self._tools.called(caller.actor, ctx, params, caller.gone)
+        return await self._tools.run_call(caller.actor, ctx, params, caller.gone)
 
     async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await self._resources.listed(self._who(ctx).actor, params)
+        return await self._resources.list_items(self._who(ctx).actor, params)
 
     async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return await self._resources.templates(params)
@@ -140,14 +140,14 @@ class McpExport:
         return EmptyResult()
 
     async def set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
-        self.hub.hear(self._who(ctx).connection, params.level)
+        self.hub.set_log_level(self._who(ctx).connection, params.level)
         return EmptyResult()
 
     async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         return await self.hub.listen(self._who(ctx).actor, ctx, params)
 
     async def list_prompts(self, ctx: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        return await self._prompts.listed(self._who(ctx).actor, params)
+        return await self._prompts.list_items(self._who(ctx).actor, params)
 
     async def get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
         return await self._prompts.get(self._who(ctx).actor, params)
@@ -155,9 +155,9 @@ class McpExport:
     async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
         actor, argument = self._who(ctx).actor, params.argument
         if isinstance(params.ref, PromptReference):
-            found = self._prompts.completed(actor, params.ref.name, argument.name, argument.value)
+            found = self._prompts.complete(actor, params.ref.name, argument.name, argument.value)
         else:
-            found = await self._resources.completed(actor, argument.name, argument.value)
+            found = await self._resources.complete(actor, argument.name, argument.value)
         more = len(found) > MAX_COMPLETED
         return CompleteResult(
             completion=Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
@@ -167,9 +167,9 @@ class McpExport:
         """Check every message: its sender, and the version of the protocol."""
         caller = self._who(ctx)
         if wanted := self._backend.settings.protocol_version:
-            _hold_to(wanted, ctx)
+            _require_version(wanted, ctx)
         if ctx.method != "initialize":  # over HTTP the connection has no name before that is answered
-            self.hub.met(caller.connection, caller.actor, ctx)
+            self.hub.remember(caller.connection, caller.actor, ctx)
         return await call_next(ctx)
 
 
@@ -187,7 +187,7 @@ class _Server(Server[Any]):
         )
 
 
-def _hold_to(wanted: str, ctx: Context) -> None:
+def _require_version(wanted: str, ctx: Context) -> None:
     """Accept this version of the protocol only.
 
     Raises:

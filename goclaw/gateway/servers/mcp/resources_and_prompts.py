@@ -127,7 +127,7 @@ class ResourceOffer:
         self._declared = {each.uri: each for each in backend.declared.resources}
         self._offers_own = backend.settings.resources
 
-    async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_items(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """Return everything that can be read."""
         found = [
             Resource(name=each.name, uri=each.uri, mime_type=each.mime, description=each.description or None)
@@ -162,7 +162,7 @@ class ResourceOffer:
         try:
             if not allowed:
                 raise Absent(f"there is no resource {uri[:200]}")
-            return await self._read(actor, uri)
+            return await self._read_content(actor, uri)
         except Absent as error:
             raise MCPError(NOT_FOUND, str(error), {"uri": uri[:200]}) from None
         except GoclawError as error:
@@ -201,11 +201,11 @@ class ResourceOffer:
         except ToolError:
             return False
 
-    def declared(self, uri: str) -> declared.Resource | None:
+    def find_declaration(self, uri: str) -> declared.Resource | None:
         """Return the resource that code declares under this URI."""
         return self._declared.get(uri)
 
-    async def completed(self, actor: Actor, name: str, begun: str) -> Sequence[str]:
+    async def complete(self, actor: Actor, name: str, begun: str) -> Sequence[str]:
         """Return completions of a template's variable."""
         if name == "session" and self._offers_own:
             return [key for key in await self._readable(actor) if key.startswith(begun)]
@@ -230,7 +230,7 @@ class ResourceOffer:
         may = self._backend.access.authorize
         return [info.key for info in found if may(actor, "session.read", info.key).allowed]
 
-    async def _read(self, actor: Actor, uri: str) -> ReadResourceResult:
+    async def _read_content(self, actor: Actor, uri: str) -> ReadResourceResult:
         if known := self._declared.get(uri):
             given = await known.read(actor)
             return _contents(uri, known.mime, given if isinstance(given, bytes) else given.encode())
@@ -295,7 +295,7 @@ class PromptOffer:
         configured = [configured_prompt(name, given) for name, given in backend.settings.prompts.items()]
         self._prompts = {each.name: each for each in (*backend.declared.prompts, *configured)}
 
-    async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list_items(self, actor: Actor, params: PaginatedRequestParams | None) -> ListPromptsResult:
         """Return those that the actor may use."""
         here, cursor = page([each for each in self._prompts.values() if each.may(actor)], lambda it: it.name, params)
         return ListPromptsResult(prompts=[_listed_prompt(each) for each in here], next_cursor=cursor)
@@ -321,7 +321,7 @@ class PromptOffer:
             description=prompt.description or None, messages=[_prompt_message(each) for each in messages]
         )
 
-    def completed(self, actor: Actor, name: str, argument: str, begun: str) -> Sequence[str]:
+    def complete(self, actor: Actor, name: str, argument: str, begun: str) -> Sequence[str]:
         """Return completions of an argument."""
         prompt = self._find(actor, name)
         known = [each for each in (prompt.arguments if prompt else ()) if each.name == argument]

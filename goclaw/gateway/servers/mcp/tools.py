@@ -60,7 +60,7 @@ class Progress:
         self._line = ""
         self._news = asyncio.Event()
 
-    def tell(self, event: TurnEvent) -> None:
+    def add_event(self, event: TurnEvent) -> None:
         """Add an event of the call."""
         match event:
             case ToolStarted(name=name, hint=hint):
@@ -132,7 +132,7 @@ class CallServices(ClientServices):
         self._progress = progress
 
     def emit(self, event: TurnEvent) -> None:
-        self._progress.tell(event)
+        self._progress.add_event(event)
 
     async def approve(self, wanted: ApprovalRequest) -> Approval:
         return await self._question.decide(wanted)
@@ -161,14 +161,14 @@ class ToolOffer:
         """Wait until no call runs."""
         await self._idle.wait()
 
-    async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_items(self, actor: Actor, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return those that the actor may use, and that are offered."""
         registry = self._backend.dispatcher.registry
         await registry.ready()
-        specs, cursor = page(self._backend.offered(actor), lambda spec: spec.name, params)
+        specs, cursor = page(self._backend.list_tools(actor), lambda spec: spec.name, params)
         return ListToolsResult(tools=[_describe(spec) for spec in specs], next_cursor=cursor)
 
-    async def called(
+    async def run_call(
         self,
         actor: Actor,
         ctx: ServerRequestContext[Any, Any],
@@ -202,7 +202,7 @@ class ToolOffer:
         backend, registry = self._backend, self._backend.dispatcher.registry
         scope, tools = self._scope(actor, services), backend.settings.tools
         by = backend.selection(registry.spec(registry.meant(call).name))
-        async with backend.external_runs.received(scope, call.id, services, tools) as services.agents:
+        async with backend.external_runs.open_port(scope, call.id, services, tools) as services.agents:
             selections = scope.selections if by is None else (by, *backend.without)
             return await self._backend.dispatcher.call(call, replace(scope, selections=selections))
 

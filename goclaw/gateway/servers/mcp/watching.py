@@ -34,7 +34,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from goclaw.common.core.events import Actor
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.errors import GoclawError
 from goclaw.gateway.servers.mcp.backend import Change, Changed, ListChanged, McpBackend, ServerNotification
 from goclaw.gateway.servers.mcp.files import WHOLE, Interests, follow_files
@@ -150,7 +150,7 @@ class Hub:
         finally:
             self.files.drop(token)
 
-    def met(self, key: str, actor: Actor, ctx: ServerRequestContext[Any, Any]) -> None:
+    def remember(self, key: str, actor: Actor, ctx: ServerRequestContext[Any, Any]) -> None:
         """Remember the connection of a message, for later notifications to its client."""
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
@@ -188,11 +188,11 @@ class Hub:
             peer.uris.discard(uri)
             await self._watch_files(key, peer)
 
-    def hear(self, key: str, level: str) -> None:
+    def set_log_level(self, key: str, level: str) -> None:
         """Set the level from which a client gets log messages, as which declared notifications are sent."""
         self._peers[key].listens = level in ("debug", "info", LEVEL)
 
-    def watched(self) -> bool:
+    def has_subscribers(self) -> bool:
         """Return whether any resource has a subscriber."""
         return bool(self._listeners) or any(peer.uris for peer in self._peers.values())
 
@@ -282,7 +282,7 @@ class _View:
         raise NotImplementedError("changes come from the hub")
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        def told(change: Change) -> None:
+        def on_change(change: Change) -> None:
             match change:
                 case Changed(resource=uri):
                     listener(ResourceUpdated(uri))
@@ -291,7 +291,7 @@ class _View:
                 case _:
                     pass  # the protocol has no event for it
 
-        return self._hub.enter(self._actor, told)
+        return self._hub.enter(self._actor, on_change)
 
 
 @asynccontextmanager
@@ -301,7 +301,7 @@ async def open_hub(backend: McpBackend, may: Callable[[Actor, str], bool], there
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "telling MCP clients": hub.send,
         "changes for MCP clients": partial(_follow, hub, backend),
-        "tools for MCP clients": partial(_look_at_tools, hub, backend),
+        "tools for MCP clients": partial(_poll_tools, hub, backend),
     }
     clock, workspace = backend.environment.clock, backend.environment.workspace
     if backend.settings.resources:
@@ -312,14 +312,14 @@ async def open_hub(backend: McpBackend, may: Callable[[Actor, str], bool], there
         tasks[f"notification {notification.name}"] = partial(_follow_notification, hub, notification)
     async with AsyncExitStack() as stack:
         for name, run in tasks.items():
-            await stack.enter_async_context(background(keep_running(name, run, clock), name))
+            await stack.enter_async_context(background(run_with_restarts(name, run, clock), name))
         yield hub
 
 
 async def _follow(hub: Hub, backend: McpBackend) -> None:
     """Publish the gateway's changes; a stream that ends because we lagged is reopened."""
     while True:
-        async with backend.conversations.changes(hub.watched) as changes:
+        async with backend.conversations.changes(hub.has_subscribers) as changes:
             async for change in changes:
                 hub.publish(change)
                 if change.event != "updated" and change.resource != STATUS:
@@ -339,7 +339,7 @@ async def _follow_notification(hub: Hub, notification: Notification) -> None:
             hub.publish(ServerNotification(notification.name, payload))
 
 
-async def _look_at_tools(hub: Hub, backend: McpBackend) -> None:
+async def _poll_tools(hub: Hub, backend: McpBackend) -> None:
     """Publish changes of tools and rights. This polls: the sources send no notice."""
     registry = backend.dispatcher.registry
     await registry.ready()

@@ -73,7 +73,7 @@ class TurnTimes:
         self.waits_for: dict[Hashable, float] = {}
         """The calls that it waits for, and since when."""
 
-    def begin(self, what: Hashable, now: float) -> None:
+    def start(self, what: Hashable, now: float) -> None:
         """Note that it waits for something."""
         if not self.waits_for:
             self._overhead += now - self._alone_since
@@ -143,16 +143,16 @@ class Counting:
         bus.watch(QuestionAnswered, self._question_answered)
         bus.watch(Notice, self._noticed)
 
-    def asked(self, request: AskedModel) -> None:
+    def on_request(self, request: AskedModel) -> None:
         now = self._clock.monotonic()
         # The lane binds the turn for the log; agents that work for a turn, and summaries on its way, inherit that.
         times = self._running.get(get_contextvars().get("turn", ""))
         if times:
-            times.begin(request, now)
+            times.start(request, now)
         self._asked[request] = times, now
         self.counts.model_retries += request.number > 1
 
-    def ended(self, request: AskedModel) -> None:
+    def on_end(self, request: AskedModel) -> None:
         now = self._clock.monotonic()
         times, since = self._asked.pop(request, (None, now))
         if times:
@@ -189,7 +189,7 @@ class Counting:
 
     def _tool_started(self, event: ToolStarted) -> None:
         if times := self._times(event.turn):
-            times.begin(_Call(event.turn, event.call_id, tool_label(event.name)), self._clock.monotonic())
+            times.start(_Call(event.turn, event.call_id, tool_label(event.name)), self._clock.monotonic())
 
     def _tool_finished(self, event: ToolFinished) -> None:
         tool, times = tool_label(event.name), self._times(event.turn)
@@ -200,7 +200,7 @@ class Counting:
 
     def _question_asked(self, event: QuestionAsked) -> None:
         if times := self._times(event.turn):
-            times.begin(event.question.id, self._clock.monotonic())
+            times.start(event.question.id, self._clock.monotonic())
 
     def _question_answered(self, event: QuestionAnswered) -> None:
         if times := self._times(event.turn):
@@ -210,7 +210,7 @@ class Counting:
         """Take a pause (`/pause`) out of a turn's overhead."""
         if event.kind is NoticeKind.TEXT or not (times := self._times(event.turn)):
             return
-        change = times.begin if event.kind is NoticeKind.PAUSED else times.end
+        change = times.start if event.kind is NoticeKind.PAUSED else times.end
         change(NoticeKind.PAUSED, self._clock.monotonic())
 
     def _times(self, turn: str) -> TurnTimes | None:

@@ -36,7 +36,7 @@ from goclaw.durable.store.spending import Spent
 from goclaw.errors import StateError
 from goclaw.gateway.servers.openai.errors import NOT_AGAIN, ApiError
 from goclaw.gateway.servers.openai.places import Place, Places
-from goclaw.gateway.servers.openai.reading import Delta, TurnReader, ended
+from goclaw.gateway.servers.openai.reading import Delta, TurnReader, turn_end
 from goclaw.gateway.servers.openai.requests import Asked, Said
 from goclaw.gateway.servers.programs import Program
 from goclaw.gateway.servers.routes import RoutePorts
@@ -51,7 +51,7 @@ MAX_ROWS = 5_000
 """Rows of a session that are read for the answer of a turn that was asked for before."""
 RETRY_SECONDS = "5"
 SETTLED = "settle"
-"""The step that ends a turn without a whole answer (`turns.turn.TurnRun.settle`)."""
+"""The step that ends a turn without a whole answer (`turns.turn.TurnRun.finish`)."""
 _DECISION = re.compile(r"/(approve|deny)\s+(\S+)(?:\s+(always))?\s*")
 
 
@@ -155,7 +155,7 @@ class Asking:
 
     async def _follow(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncGenerator[Delta, None]:
         """Begin the turn, or find it; yield its words until it is over, or waits for a person."""
-        said, question = await self._begin(wanted, reader)
+        said, question = await self._submit_question(wanted, reader)
         for delta in reader.paragraph(said):
             yield delta
         if reader.turn and (question or await self._works(wanted.place.session, reader.turn)):
@@ -171,9 +171,9 @@ class Asking:
     ) -> AsyncGenerator[Delta, None]:
         """Yield what events say until the turn is over or waits, or its end was missed; raises as `_Watch.check`."""
         try:
-            async with background(self._look(wanted, reader, following, watch), "the caller of a turn"):
+            async with background(self._watch_caller(wanted, reader, following, watch), "the caller of a turn"):
                 async for _, event, _ in following.events:
-                    for delta in reader.take(event):
+                    for delta in reader.translate(event):
                         yield delta
                     if reader.is_over:
                         return
@@ -191,7 +191,7 @@ class Asking:
             if not self._awaited[wanted.turn]:
                 del self._awaited[wanted.turn]
 
-    async def _look(self, wanted: Wanted, reader: TurnReader, following: Following, watch: _Watch) -> None:
+    async def _watch_caller(self, wanted: Wanted, reader: TurnReader, following: Following, watch: _Watch) -> None:
         """End the following when the caller is gone or has to go, or the turn is over unseen."""
         session = wanted.place.session
         while not watch.is_over:
@@ -226,12 +226,12 @@ class Asking:
             (last, *_) = await gateway.transcript(session, rows[-1].row - 1)
             outcome = Outcome.FAILED if last.step == SETTLED else Outcome.ANSWERED
         again = self._reader(wanted, turn, live=False)
-        found = [delta for row in rows for delta in again.take(row)]
-        found += again.take(ended(turn, session, outcome or Outcome.FAILED))
+        found = [delta for row in rows for delta in again.translate(row)]
+        found += again.translate(turn_end(turn, session, outcome or Outcome.FAILED))
         reader.turn, reader.finished = turn, again.finished
         return [] if reader.has_text else found
 
-    async def _begin(self, wanted: Wanted, reader: TurnReader) -> tuple[str, str]:
+    async def _submit_question(self, wanted: Wanted, reader: TurnReader) -> tuple[str, str]:
         """Submit the question; return its immediate answer (empty: a turn answers), and the question it answers itself.
 
         `reader` then has the turn that goes on, or none.

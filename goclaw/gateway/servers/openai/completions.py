@@ -28,7 +28,7 @@ class Completion:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(end)}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": _usage(end.spent)}
 
-    def begin(self) -> Sequence[StreamEvent]:
+    def start(self) -> Sequence[StreamEvent]:
         """Return the first chunk: who speaks."""
         return [self._chunk({"role": "assistant", "content": ""})]
 
@@ -42,7 +42,7 @@ class Completion:
         counted = [StreamEvent("", usage)] if self._include_usage else []
         return [self._chunk({}, _reason(end)), *counted, StreamEvent("", DONE)]
 
-    def failed(self, error: ApiError) -> Sequence[StreamEvent]:
+    def fail(self, error: ApiError) -> Sequence[StreamEvent]:
         """Return the error as clients of OpenAI expect it in a stream."""
         return [StreamEvent("", error.data())]
 

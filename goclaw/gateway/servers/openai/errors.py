@@ -59,7 +59,7 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
     return ApiError(HTTPStatus.BAD_REQUEST, message, param=param, code=code)
 
 
-def refused(refusal: web.HTTPException) -> web.Response:
+def refusal_response(refusal: web.HTTPException) -> web.Response:
     """Return the answer to a request that the listener refuses."""
     words = _WORDS.get(refusal.status, "this request cannot be answered")
     headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}

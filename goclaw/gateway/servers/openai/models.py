@@ -22,7 +22,7 @@ class Models:
         self._access = access
         self._since = int(since)
 
-    def listed(self, actor: Actor) -> list[dict[str, Any]]:
+    def list_entries(self, actor: Actor) -> list[dict[str, Any]]:
         """Return the entries of GET /v1/models."""
         return [self._entry(name) for name in self._names(actor)]
 

@@ -51,7 +51,7 @@ class Places:
         session = session_of_program(self._programs.home(program.actor), digits[:_DIGITS])
         return Place(session, is_kept=False), f"{TURN}{digits}"
 
-    async def kept(self, program: Program, session: str, key: str, param: str | None = None) -> tuple[Place, str]:
+    async def find_place(self, program: Program, session: str, key: str, param: str | None = None) -> tuple[Place, str]:
         """Return the session that a request names, and its turn.
 
         Raises:

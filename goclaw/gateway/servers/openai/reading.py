@@ -21,7 +21,7 @@ from goclaw.common.core.events import (
 from goclaw.common.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.conversation.questions.question_messages import in_words
-from goclaw.tools.approval.requests import about_refused
+from goclaw.tools.approval.requests import describe_refusals
 
 BEGINS_ANEW = "(The answer was cut off and starts again.)"
 
@@ -72,7 +72,7 @@ class TurnReader:
         """Whether any text was read."""
         return self._has_text
 
-    def take(self, event: TurnEvent) -> Iterator[Delta]:
+    def translate(self, event: TurnEvent) -> Iterator[Delta]:
         """Yield the pieces that an event makes."""
         if isinstance(event, MessageStored) and event.joined == self.turn:
             self.turn = event.turn
@@ -132,7 +132,7 @@ class TurnReader:
     def _end(self, event: TurnFinished) -> Iterator[Delta]:
         if event.outcome.went_well and not self._has_text:
             yield from self._text(event.text)
-        elif refused := about_refused(self._refused) if self._unattended else "":
+        elif refused := describe_refusals(self._refused) if self._unattended else "":
             yield from self.paragraph(refused)
 
     def _in_words(self, question: Question) -> str:
@@ -142,6 +142,6 @@ class TurnReader:
         return f"{in_words(question, question.text)}\n\nAnswer {where}."
 
 
-def ended(turn: str, session: str, outcome: Outcome) -> TurnFinished:
+def turn_end(turn: str, session: str, outcome: Outcome) -> TurnFinished:
     """Return the end of a turn that is read afterwards."""
     return TurnFinished(turn, session, outcome, "")

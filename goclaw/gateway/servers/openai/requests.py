@@ -125,7 +125,7 @@ class ChatRequest(_Request):
         if set(self.modalities or ()) - {"text"}:
             raise _refusal_of("modalities", "the answer is always text")
 
-    def asked(self) -> Asked:
+    def extract_question(self) -> Asked:
         """Return the question. Raises ApiError where the messages make none."""
         return _parse_messages(self.messages, "messages", "")
 
@@ -165,7 +165,7 @@ class ResponsesRequest(_Request):
         """The session's key in `conversation`; empty: none."""
         return self.conversation.id if isinstance(self.conversation, _Id) else self.conversation or ""
 
-    def asked(self) -> Asked:
+    def extract_question(self) -> Asked:
         """Return the question. Raises ApiError where the items make none."""
         items = [ChatMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
         if len(items) > MAX_MESSAGES:
@@ -173,7 +173,7 @@ class ResponsesRequest(_Request):
         return _parse_messages([each for each in items if each.type != "reasoning"], "input", self.instructions or "")
 
 
-def parsed(kind: type[RequestT], raw: bytes) -> RequestT:
+def parse(kind: type[RequestT], raw: bytes) -> RequestT:
     """Return the request in a body. Takes long for a large one: not in the event loop.
 
     Raises:

@@ -71,7 +71,7 @@ class Response:
         self._kind = "text"
         return self._response(_status(end), [self._item(text, "completed")], end.spent)
 
-    def begin(self) -> Sequence[StreamEvent]:
+    def start(self) -> Sequence[StreamEvent]:
         """Return the first events."""
         started = {"response": self._response("in_progress", [])}
         return [self._event("response.created", started), self._event("response.in_progress", started)]
@@ -89,7 +89,7 @@ class Response:
         done = self._response(status, self._items, end.spent)
         return [*closed, self._event(f"response.{status}", {"response": done})]
 
-    def failed(self, error: ApiError) -> Sequence[StreamEvent]:
+    def fail(self, error: ApiError) -> Sequence[StreamEvent]:
         """Return the end of an answer that fails in the middle."""
         closed = self._close("incomplete")
         failed = self._response("failed", self._items)

@@ -16,10 +16,10 @@ from goclaw.gateway.servers.event_stream import EventStream
 from goclaw.gateway.servers.http import ENDING, HEADERS
 from goclaw.gateway.servers.openai.asking import Answered, Asking, Wanted
 from goclaw.gateway.servers.openai.completions import Completion
-from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refused
+from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refusal_response
 from goclaw.gateway.servers.openai.models import Models
 from goclaw.gateway.servers.openai.places import Place, Places
-from goclaw.gateway.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parsed
+from goclaw.gateway.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parse
 from goclaw.gateway.servers.openai.responses import Response, named_by
 from goclaw.gateway.servers.openai.streaming import Form, stream
 from goclaw.gateway.servers.programs import Program, Programs
@@ -64,7 +64,7 @@ class OpenAIRoutes:
         """Admit the caller, and answer errors in the protocol's shape."""
         try:
             program = await self._admit(request)
-            with self._programs.counted(program):
+            with self._programs.count(program):
                 return await handler(request, program)
         except NotAdmitted as refusal:
             code = _CODES.get(refusal.status)
@@ -80,7 +80,7 @@ class OpenAIRoutes:
         return await self._programs.admit(request)
 
     async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
-        listed = {"object": "list", "data": self._models.listed(program.actor)}
+        listed = {"object": "list", "data": self._models.list_entries(program.actor)}
         return web.json_response(listed, headers=HEADERS)
 
     async def _one(self, request: web.Request, program: Program) -> web.StreamResponse:
@@ -89,9 +89,9 @@ class OpenAIRoutes:
     async def _complete(self, request: web.Request, program: Program) -> web.StreamResponse:
         body = await self._body(request, ChatRequest)
         key, session = _header(request, IDEMPOTENCY_KEY), _header(request, SESSION)
-        agent, asked = self._models.agent(program.actor, body.model), body.asked()
+        agent, asked = self._models.agent(program.actor, body.model), body.extract_question()
         if session:
-            place, turn = await self._places.kept(program, session, key)
+            place, turn = await self._places.find_place(program, session, key)
         else:
             place, turn = self._places.fresh(program, key)
         include_usage = body.stream_options is not None and body.stream_options.include_usage
@@ -101,7 +101,7 @@ class OpenAIRoutes:
 
     async def _respond(self, request: web.Request, program: Program) -> web.StreamResponse:
         body = await self._body(request, ResponsesRequest)
-        agent, asked = self._models.agent(program.actor, body.model), body.asked()
+        agent, asked = self._models.agent(program.actor, body.model), body.extract_question()
         place, turn = await self._place_of(request, program, body)
         form = Response(turn, place, body.model, self._ports.clock.now(), body.previous_response_id)
         wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
@@ -116,7 +116,7 @@ class OpenAIRoutes:
             raise bad_request(f"send one of `conversation`, `previous_response_id` and {SESSION}", "conversation")
         if wanted:
             ((name, session),) = wanted.items()
-            return await self._places.kept(program, session, key, name)
+            return await self._places.find_place(program, session, key, name)
         if not body.previous_response_id:
             return self._places.fresh(program, key)
         return await self._after(program, body.previous_response_id, key)
@@ -126,7 +126,7 @@ class OpenAIRoutes:
         param = "previous_response_id"
         before, session = named_by(previous)
         try:
-            place, turn = await self._places.kept(program, session, key, param)
+            place, turn = await self._places.find_place(program, session, key, param)
         except ApiError:
             place, turn = None, ""
         last = await self._places.last_turn(place.session) if place else ""
@@ -141,7 +141,7 @@ class OpenAIRoutes:
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ApiError(HARD_TO_READ, "send the body without a Content-Encoding")
         raw = await request.read()
-        return await asyncio.to_thread(parsed, kind, raw) if len(raw) > LARGE_BODY else parsed(kind, raw)
+        return await asyncio.to_thread(parse, kind, raw) if len(raw) > LARGE_BODY else parse(kind, raw)
 
     def _build_request(
         self,
@@ -153,11 +153,11 @@ class OpenAIRoutes:
         *,
         live: bool,
     ) -> Wanted:
-        def gone() -> bool:
+        def is_disconnect() -> bool:
             return request.transport is None or request.transport.is_closing()
 
         progress = live and self._ports.config.openai.progress
-        return Wanted(program, *placed, asked, agent, progress, live, gone, request.app[ENDING].is_set)
+        return Wanted(program, *placed, asked, agent, progress, live, is_disconnect, request.app[ENDING].is_set)
 
     async def _reply(self, request: web.Request, wanted: Wanted, form: Form) -> web.StreamResponse:
         headers = {SESSION: wanted.place.session} if wanted.place.is_kept else {}
@@ -185,4 +185,4 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
     return OpenAIRoutes(ports).routes()
 
 
-OPENAI = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refused),))
+OPENAI = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refusal_response),))

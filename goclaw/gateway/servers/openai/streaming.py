@@ -20,7 +20,7 @@ class Form(Protocol):
         """Return the body of an answer that is not streamed."""
         ...
 
-    def begin(self) -> Sequence[StreamEvent]:
+    def start(self) -> Sequence[StreamEvent]:
         """Return the first events of a stream."""
         ...
 
@@ -32,7 +32,7 @@ class Form(Protocol):
         """Return the last events."""
         ...
 
-    def failed(self, error: ApiError) -> Sequence[StreamEvent]:
+    def fail(self, error: ApiError) -> Sequence[StreamEvent]:
         """Return the last events of an answer that fails in the middle."""
         ...
 
@@ -54,11 +54,11 @@ async def stream(
                     continue
                 if not has_begun:
                     has_begun = True
-                    await response.send(form.begin())
+                    await response.send(form.start())
                 await response.send(form.end(piece) if isinstance(piece, Answered) else form.piece(piece))
     except ApiError as error:
         if not response.response.prepared:
             raise
-        await response.send([*(() if has_begun else form.begin()), *form.failed(error)])
+        await response.send([*(() if has_begun else form.start()), *form.fail(error)])
     await response.response.write_eof()
     return response.response

@@ -186,10 +186,10 @@ def _version_of(contents: Mapping[str, bytes]) -> str:
 def _with_versions(index: str, version: str) -> str:
     """Return the index with the versions of the files that it names."""
 
-    def versioned(found: re.Match[str]) -> str:
+    def with_version(found: re.Match[str]) -> str:
         return f'"{WEB}v-{version}/{found[1]}"' if found[1].endswith(VERSIONED) else found[0]
 
-    return _NAMED.sub(versioned, index)
+    return _NAMED.sub(with_version, index)
 
 
 def _asset(content: bytes, media_type: str) -> Asset:

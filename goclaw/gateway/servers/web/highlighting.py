@@ -61,7 +61,7 @@ class _CFamily(RegexLexer):
     }
 
 
-def highlighted(code: str, language: str) -> str:
+def highlight(code: str, language: str) -> str:
     """Return code as HTML; without colours if the language is unknown or the code is long."""
     name = language.lower()
     if name not in _KNOWN | _OURS or not _is_short(code):

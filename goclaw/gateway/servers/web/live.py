@@ -101,8 +101,8 @@ class LivePages:
             return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
         person = visitor.actor.key
         with (
-            self._places.taken(f"token {visitor.device}", f"address {address}") as has_room,
-            self._persons.taken(f"person {person}", "") as has_room_for_person,
+            self._places.reserve(f"token {visitor.device}", f"address {address}") as has_room,
+            self._persons.reserve(f"person {person}", "") as has_room_for_person,
         ):
             if not (has_room and has_room_for_person) or self._ended:
                 return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})

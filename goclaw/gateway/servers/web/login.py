@@ -10,7 +10,7 @@ from goclaw.common.auth.web_logins import REQUEST_SECONDS, LetIn, LoginOver, Log
 from goclaw.common.core.supervise import background
 from goclaw.gateway.servers.admission import FailureLimits, Failures
 from goclaw.gateway.servers.api.operations import JSON
-from goclaw.gateway.servers.api.problems import Problem, answered, bad_request
+from goclaw.gateway.servers.api.problems import Problem, bad_request, respond
 from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import ENDING, HEADERS
 from goclaw.gateway.servers.programs import Programs
@@ -75,27 +75,27 @@ class Logins:
 
     async def login(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login`: with a token or a link."""
-        return await answered(self._login(request))
+        return await respond(self._login(request))
 
     async def link(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login/link`: as whom a link logs in, so that a person decides before it does."""
-        return await answered(self._link(request))
+        return await respond(self._link(request))
 
     async def code(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
-        return await answered(self._code(request))
+        return await respond(self._code(request))
 
     async def wait(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login/wait`: when the code is approved, denied or over; or after `WAIT_SECONDS`."""
-        return await answered(self._wait(request))
+        return await respond(self._wait(request))
 
     async def me(self, request: web.Request) -> web.StreamResponse:
         """Answer `GET /web/me`; nothing where the browser is not logged in."""
-        return await answered(self._me(request))
+        return await respond(self._me(request))
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/logout`."""
-        return await answered(self._logout(request))
+        return await respond(self._logout(request))
 
     async def _login(self, request: web.Request) -> web.Response:
         body = await self._body_of(request, LoginBody)
@@ -118,7 +118,7 @@ class Logins:
 
     async def _link(self, request: web.Request) -> web.Response:
         body = await self._body_of(request, LinkBody)
-        let_in = await self._logins.look(body.link)
+        let_in = await self._logins.peek(body.link)
         if let_in is None:
             raise self._ports.admission.refuse(network_of(request.remote or ""), LINK_OVER)
         name = self._devices.name_of(let_in.user, is_owner=let_in.owner)

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import orjson
 
 from goclaw.common.core.events import MessageStored, StreamRestarted, TextStreamed, TurnEvent, TurnFinished, TurnStarted
-from goclaw.common.core.redact import revealed
+from goclaw.common.core.redact import reveal
 from goclaw.common.core.replay_buffer import Numbered
 from goclaw.common.core.wire import SERVER_FRAME, Accepted, Attached, Happened, Older, ServerFrame
-from goclaw.gateway.servers.web.rendering import GrowingHtml, aside, rendered
+from goclaw.gateway.servers.web.rendering import GrowingHtml, aside, render
 
 MAX_KEPT = 500_000
 """Characters of HTML that are kept: some hundred messages."""
@@ -50,7 +50,7 @@ class HtmlCache:
             self._kept[key] = html
         return html
 
-    def keep(self, text: str, html: str) -> None:
+    def store(self, text: str, html: str) -> None:
         """Keep the HTML of a text, in place of the one unused for the longest time."""
         key = _key(text)
         self._size += len(html) - len(self._kept.pop(key, ""))
@@ -143,18 +143,18 @@ class PageFrames:
 
     async def _new(self, text: str, size: int) -> str:
         """Return the HTML of a text that is not known, one of several with `size` characters."""
-        html = await self._render(size, partial(rendered, text))
-        self._known.keep(text, html)
+        html = await self._render(size, partial(render, text))
+        self._known.store(text, html)
         return html
 
     async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
         for question in questions:
             text = str(question["text"])
             # Nothing of a call that waits for approval stays hidden, as in a terminal.
-            question["html"] = await self._html_of(revealed(text) if question["kind"] == "approval" else text)
+            question["html"] = await self._html_of(reveal(text) if question["kind"] == "approval" else text)
 
     async def _html_of(self, text: str) -> str:
-        return await self._render(len(text), lambda: rendered(text))
+        return await self._render(len(text), lambda: render(text))
 
     async def _render(self, size: int, work: Callable[[], T]) -> T:
         """Do some rendering; outside the event loop if it may be long."""

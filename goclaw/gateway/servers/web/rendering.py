@@ -25,7 +25,7 @@ from markdown_it.token import Token
 
 from goclaw.common.core.markdown import HAS_SCHEME, MAX_NESTING, GrowingMarkdown, new_markdown_parser
 from goclaw.common.core.redact import storable
-from goclaw.gateway.servers.web.highlighting import CLASSES, highlighted
+from goclaw.gateway.servers.web.highlighting import CLASSES, highlight
 
 MAX_TEXT = 100_000
 """Characters of a text beyond which it is shown as it was written."""
@@ -59,7 +59,7 @@ class _TooMuch(Exception):
     """A text takes more steps, or is deeper, than is rendered."""
 
 
-def rendered(text: str) -> str:
+def render(text: str) -> str:
     """Return a text's HTML; never raises. Takes up to half a second: beyond some kilobytes not in the event loop."""
     text = storable(text)
     if len(text) > MAX_TEXT:
@@ -77,7 +77,7 @@ async def aside(work: Callable[[], T]) -> T:
 
 async def rendered_aside(text: str) -> str:
     """Return a text's HTML, made outside the event loop."""
-    return await aside(lambda: rendered(text))
+    return await aside(lambda: render(text))
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class GrowingHtml:
         """Finish all there is as one text: the following text starts afresh."""
         whole = self._markdown.rest + text
         self._markdown.rest = ""
-        return rendered(whole), ""
+        return render(whole), ""
 
 
 def _as_written(text: str) -> str:
@@ -215,7 +215,7 @@ def _code(code: str, info: str) -> str:
     named = _LANGUAGE.match(info.strip())
     language = named[0] if named else ""
     attribute = f' data-language="{escape(language)}"' if language else ""
-    return f"<pre{attribute}><code>{highlighted(code, language)}</code></pre>\n"
+    return f"<pre{attribute}><code>{highlight(code, language)}</code></pre>\n"
 
 
 def _opening(tokens: Sequence[Token], end: int) -> int:

@@ -12,7 +12,7 @@ from goclaw.common.config.listening import WEB as PREFIX
 from goclaw.common.core.events import Actor
 from goclaw.common.core.plugins import load_large
 from goclaw.errors import ConfigError
-from goclaw.gateway.servers.api.problems import refused
+from goclaw.gateway.servers.api.problems import refusal_response
 from goclaw.gateway.servers.programs import ProgramLimits, Programs
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
 from goclaw.gateway.servers.web.assets import ASSETS
@@ -85,4 +85,4 @@ class _Live:
         return PageVisitor(program.name, program.actor, partial(self._programs.objection, program))
 
 
-WEB = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refused),))
+WEB = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refusal_response),))

@@ -67,7 +67,7 @@ def proof_in(hook: IncomingWebhook, headers: Headers, now: float) -> Proof:
             return Proof((_secret_in(headers),))
 
 
-def signed(hook: IncomingWebhook, body: bytes, now: float) -> Mapping[str, str]:
+def sign(hook: IncomingWebhook, body: bytes, now: float) -> Mapping[str, str]:
     """Return the headers with which a caller proves that it knows the secret."""
     secret = hook.secret.get_secret_value()
     match hook.hmac:

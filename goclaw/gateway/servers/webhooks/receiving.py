@@ -17,7 +17,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Actor, Address, Inbound, Unattended, session_of_agent
 from goclaw.common.core.messages import Foreign
 from goclaw.common.core.records import BoundedDict
-from goclaw.conversation.schedules.saying import say_in_chat
+from goclaw.conversation.schedules.saying import send_to_chat
 from goclaw.errors import ConfigError, StateError
 from goclaw.gateway.servers.connections import network_of
 from goclaw.gateway.servers.http import HEADERS
@@ -101,7 +101,7 @@ class Webhook:
         if self._hook.hmac == "github" and request.headers.get(GITHUB_EVENT) == "ping":
             return _respond(HTTPStatus.OK, "pong")
         try:
-            return await self._take(raw, request.headers)
+            return await self._receive(raw, request.headers)
         except CallFault as fault:
             return _refusal(HTTPStatus.BAD_REQUEST, str(fault))
         except TemplateFault as fault:
@@ -115,8 +115,8 @@ class Webhook:
         log.warning("webhook %s: a call from %s has a wrong secret", self.name, request.remote)
         return _refusal(HTTPStatus.UNAUTHORIZED, "the secret or signature is wrong")
 
-    async def _take(self, raw: bytes, headers: Headers) -> web.StreamResponse:
-        body, text, foreign = await asyncio.to_thread(self._read, raw, shown_headers(self._hook, headers))
+    async def _receive(self, raw: bytes, headers: Headers) -> web.StreamResponse:
+        body, text, foreign = await asyncio.to_thread(self._parse_body, raw, shown_headers(self._hook, headers))
         if not text:
             return _respond(HTTPStatus.OK, "nothing to do")
         if self._ports.users.get(self._hook.user) is None:
@@ -129,13 +129,13 @@ class Webhook:
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many messages are waiting", RETRY_SECONDS)
         if self._hook.task is None:
             way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address)
-            is_new = await say_in_chat(inbound, self._ports.engine.submit, way)
+            is_new = await send_to_chat(inbound, self._ports.engine.submit, way)
         else:
             is_new = await self._ports.engine.submit(inbound)
         log.info("webhook %s: a call was %s", self.name, "taken" if is_new else "known", extra={"turn": inbound.id})
         return _respond(HTTPStatus.ACCEPTED, "accepted") if is_new else _respond(HTTPStatus.OK, "duplicate")
 
-    def _read(self, raw: bytes, headers: Mapping[str, str]) -> tuple[object, str, tuple[Foreign, ...]]:
+    def _parse_body(self, raw: bytes, headers: Mapping[str, str]) -> tuple[object, str, tuple[Foreign, ...]]:
         try:
             body: object = orjson.loads(raw)
         except orjson.JSONDecodeError:

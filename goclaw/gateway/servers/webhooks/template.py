@@ -129,7 +129,7 @@ class _Budget:
         self._steps = MAX_STEPS
         self._end = monotonic() + MAX_SECONDS
 
-    def counted(self, values: Any) -> Iterator[Any]:
+    def count(self, values: Any) -> Iterator[Any]:
         if not isinstance(values, list | Mapping | Undefined):
             raise TemplateFault("a loop needs a list")
         for value in values:
@@ -143,7 +143,7 @@ class _Budget:
 def _count(context: Context, values: Any) -> Iterator[Any]:
     budget = context[_COUNTED]
     assert isinstance(budget, _Budget)  # noqa: S101 - put there by render
-    return budget.counted(values)
+    return budget.count(values)
 
 
 def _json(value: Any) -> str:

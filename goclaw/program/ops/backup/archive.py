@@ -215,7 +215,7 @@ def read_archive(path: Path, into: Path | None = None) -> Manifest:
             reader = _Reader(into)
             with tarfile.open(fileobj=_Bounded(zipped), mode="r:") as tar:
                 while info := tar.next():
-                    reader.take(tar, info)
+                    reader.unpack(tar, info)
                     tar.members = []  # type: ignore[attr-defined]  # see `pack`
             # The end mark is followed by padding, and that by the checksum of gzip.
             if len(zipped.read(MAX_AT_ONCE)) == MAX_AT_ONCE:
@@ -258,7 +258,7 @@ class _Reader:
         self._folders: set[str] = set()
         self._manifest: Manifest | None = None
 
-    def take(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+    def unpack(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         """Check one member and unpack it; raises `_Refused` for what no backup holds."""
         name = as_text(info.name)
         if not is_plain(info.name):
@@ -276,7 +276,7 @@ class _Reader:
         elif name == MANIFEST:
             self._manifest = _manifest_in(content, info.size)
         else:
-            self._found[name] = self._take_file(info, content)
+            self._found[name] = self._unpack_file(info, content)
 
     def finish(self) -> Manifest:
         """Return the manifest, if all that it lists was there and nothing else; makes the links."""
@@ -301,7 +301,7 @@ class _Reader:
                 raise _Refused(f"the link {name!r} points nowhere")
             self._make_link(name, target)
 
-    def _take_file(self, info: tarfile.TarInfo, content: IO[bytes]) -> ArchiveMember:
+    def _unpack_file(self, info: tarfile.TarInfo, content: IO[bytes]) -> ArchiveMember:
         digest, size = hashlib.sha256(), 0
         with self._create(info) as file:
             while chunk := content.read(MAX_AT_ONCE):

@@ -43,7 +43,7 @@ from goclaw.program.ops.backup.archive import (
     registry_file,
 )
 from goclaw.program.ops.backup.collect import agent_folders, listed_users
-from goclaw.program.ops.backup.settle import Settled, remember_replaced, settle
+from goclaw.program.ops.backup.settle import Settled, end_open_work, remember_replaced
 from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
 
 Reload = Callable[[Path, Path], Config]
@@ -141,7 +141,9 @@ class _Restoring:
             # One transaction, and before the files: a restore that is killed between the two is run once more.
             self._replace_rows(place)
         swap(self._here.state_dir, self.ready.moves)
-        return Restored(manifest, self._parts, self._notes, settled, waiting, self.ready.kept(), self.ready.mark)
+        return Restored(
+            manifest, self._parts, self._notes, settled, waiting, self.ready.list_replaced_folders(), self.ready.mark
+        )
 
     def _lay_database(self, new: Path, manifest: Manifest) -> tuple[Settled, int | None]:
         old, index = self._here.database_path, self._here.state_dir / "memory.db"
@@ -153,7 +155,7 @@ class _Restoring:
         # Now and not at the next start: if it cannot be brought up to date, nothing must change.
         migrate(new)
         try:
-            settled = settle(new, manifest.made_at, self._now)
+            settled = end_open_work(new, manifest.made_at, self._now)
             waiting = remember_replaced(new, old, self._now)
         except (sqlite3.Error, ValueError) as error:
             raise StateError(f"the database in the backup cannot be used: {error}") from error

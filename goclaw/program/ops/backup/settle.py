@@ -63,7 +63,7 @@ def moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def settle(path: Path, made_at: float, now: float) -> Settled:
+def end_open_work(path: Path, made_at: float, now: float) -> Settled:
     """End every open turn and delivery of the database at `path`, which is a copy that was made at `made_at`.
 
     A message that was not processed yet becomes a part of its conversation, so that nothing is lost; each of the turns

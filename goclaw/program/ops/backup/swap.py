@@ -158,7 +158,7 @@ class StagedRestore:
         """Let the place be empty afterwards."""
         self._move(Path(os.path.realpath(place)))
 
-    def kept(self) -> list[Path]:
+    def list_replaced_folders(self) -> list[Path]:
         """Return the folders that hold the replaced entries now, under a name with `mark` in it."""
         asides = [move.aside for move in self.moves if os.path.lexists(move.aside)]
         return list(

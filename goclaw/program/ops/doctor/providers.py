@@ -75,7 +75,7 @@ async def check_model(
             return [Finding(_MODEL, "warning", sentence)]
         open_chain(specs, config, ports)
         model = open_model(specs[0], config, ports)
-        found = await (budget_of if offline else prepared)(config, model, await tools)
+        found = await (budget_of if offline else prepare)(config, model, await tools)
         if offline:
             asked, calls = Finding(_MODEL, "ok", f"{sentence} {_OFFLINE}"), CallStyle.UNTRIED
         else:
@@ -97,7 +97,7 @@ async def _ask_model(model: ChatModel, sentence: str) -> tuple[Finding, CallStyl
     return Finding(_MODEL, "ok", f"{sentence} It answers{said}"), trial.calls
 
 
-async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
+async def prepare(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
     """Prepare a model for one request with the window that the daemon uses, because another one would reload it.
 
     Args:

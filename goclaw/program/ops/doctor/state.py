@@ -14,7 +14,7 @@ from goclaw.common.core.container import daemon_command
 from goclaw.common.health.resources import REMEDY, amount, measure
 from goclaw.durable.store.open import postgres
 from goclaw.durable.store.sqlite.migrations import MIGRATIONS
-from goclaw.durable.store.sqlite.recovery import Salvage, examine_file, marked, rescued, set_aside
+from goclaw.durable.store.sqlite.recovery import Salvage, examine_file, list_rescued_files, read_damage_mark, set_aside
 from goclaw.errors import StateError
 from goclaw.program.ops.doctor.base import Finding
 
@@ -94,7 +94,7 @@ def _in_use(path: Path) -> Finding:
         return Finding("database", "problem", f"{path}: {error}", remedy)
     if version > 1 + len(MIGRATIONS):
         return Finding("database", "problem", f"a newer GoClaw wrote {path}", "install that version")
-    if why := marked(path):
+    if why := read_damage_mark(path):
         return Finding("database", "problem", f"{path}: damage was found while it was in use ({why})", remedy)
     words = "sound" if found == "" else f"no damage found within {LOOK_SECONDS:g} s; `goclaw backup` checks all of it"
     return Finding("database", "ok", f"{path}: {words}, schema {version}")
@@ -122,7 +122,7 @@ def _aside(salvage: Salvage) -> Finding:
 
 
 def _report_rescues(path: Path) -> Iterator[Finding]:
-    for file in rescued(path):
+    for file in list_rescued_files(path):
         yield Finding(
             "database",
             "warning",

@@ -30,9 +30,9 @@ from goclaw.common.core.plugin_folder import (
 from goclaw.common.core.records import record
 from goclaw.errors import StateError
 from goclaw.program.ops.plugins.packages import digest_of, name_in, name_of_folder, own_packages, seed
-from goclaw.program.ops.plugins.sources import is_local, pinned, requirement_of
+from goclaw.program.ops.plugins.sources import is_local, pin, requirement_of
 from goclaw.program.ops.plugins.trial import try_out
-from goclaw.program.ops.plugins.uv import InstallError, normalized, run_uv
+from goclaw.program.ops.plugins.uv import InstallError, normalize, run_uv
 
 SECONDS = 600.0
 """The time for everything when a person waits, in seconds: a package may have to be built."""
@@ -74,10 +74,10 @@ class Plugins:
             raise InstallError(f"{remote[0]}: only a folder can be editable")
         new = [Wanted(each, editable=editable, fresh=True) for each in asked]
         again = {name_in(each) or name_of_folder(each) for each in asked}
-        before = {normalized(each.name) for each in self.record.plugins if each.source not in asked} - again
+        before = {normalize(each.name) for each in self.record.plugins if each.source not in asked} - again
         kept = [each for each in self._list_others(again) if each.known and each.known.source not in asked]
         after = self._switch(self._make([*kept, *new]), self._find_faulty())
-        return [each for each in after if normalized(each.name) not in before]
+        return [each for each in after if normalize(each.name) not in before]
 
     def update(self, names: Sequence[str]) -> Sequence[tuple[InstalledPlugin, InstalledPlugin]]:
         """Install the newest of these plugins (none: of all) that their sources have. Returns each before and after.
@@ -85,16 +85,16 @@ class Plugins:
         Raises:
             InstallError: as `add`; also for a name that is not recorded.
         """
-        chosen = {normalized(self._find(name).name) for name in names or [each.name for each in self.record.plugins]}
-        before = {normalized(each.name): each for each in self.record.plugins}
+        chosen = {normalize(self._find(name).name) for name in names or [each.name for each in self.record.plugins]}
+        before = {normalize(each.name): each for each in self.record.plugins}
         anew = [
             Wanted(each.source, known=each, editable=each.editable, fresh=True)
             for name, each in before.items()
             if name in chosen
         ]
         after = self._switch(self._make([*self._list_others(chosen), *anew]), self._find_faulty())
-        pairs = ((before.get(normalized(each.name), each), each) for each in after)
-        return [(old, new) for old, new in pairs if normalized(new.name) in chosen]
+        pairs = ((before.get(normalize(each.name), each), each) for each in after)
+        return [(old, new) for old, new in pairs if normalize(new.name) in chosen]
 
     def remove(self, names: Sequence[str]) -> Sequence[InstalledPlugin]:
         """Remove these plugins, and what only they needed. Returns them.
@@ -106,7 +106,7 @@ class Plugins:
         """
         gone = [self._find(name) for name in names]
         # Those left out are not in the folder: what it holds stays as it is.
-        rest = self._list_others({normalized(each.name) for each in gone})
+        rest = self._list_others({normalize(each.name) for each in gone})
         try:
             made = self._make(rest) if rest else None
         except InstallError:
@@ -153,14 +153,14 @@ class Plugins:
     def _copied_without(self, gone: Sequence[InstalledPlugin]) -> "_Made":
         """Copy the folder in force but for these packages."""
         before = self._folder / self.record.folder
-        names = {normalized(each.name) for each in gone}
+        names = {normalize(each.name) for each in gone}
         folder = self._new_folder()
         shutil.copytree(before, folder, symlinks=True, dirs_exist_ok=True)
         for package in distributions(path=[str(folder)]):
-            if normalized(package.name) in names:
+            if normalize(package.name) in names:
                 for file in package.files or ():
                     Path(str(package.locate_file(file))).unlink(missing_ok=True)
-        stay = (each for each in self.record.plugins if not each.fault and normalized(each.name) not in names)
+        stay = (each for each in self.record.plugins if not each.fault and normalize(each.name) not in names)
         return _Made(folder, tuple(stay))
 
     def _new_folder(self) -> Path:
@@ -170,7 +170,7 @@ class Plugins:
 
     def _find(self, name: str) -> InstalledPlugin:
         for each in self.record.plugins:
-            if normalized(each.name) == normalized(name):
+            if normalize(each.name) == normalize(name):
                 return each
         there = ", ".join(each.name for each in self.record.plugins) or "none"
         raise InstallError(f"there is no plugin {name}; installed: {there}")
@@ -180,7 +180,7 @@ class Plugins:
 
     def _list_others(self, but: set[str]) -> list[Wanted]:
         """Return the plugins that are in the folder and stay as they are, without those of these names."""
-        sound = (each for each in self.record.plugins if not each.fault and normalized(each.name) not in but)
+        sound = (each for each in self.record.plugins if not each.fault and normalize(each.name) not in but)
         return list(map(_requirement_of, sound))
 
     def _make(self, wanted: Sequence[Wanted]) -> "_Made":
@@ -205,7 +205,7 @@ class Plugins:
     def _fill(self, folder: Path, wanted: Sequence[Wanted]) -> "_Made":
         ours = own_packages()
         self._install(folder, wanted, ours)
-        packages = {normalized(each.name): each for each in distributions(path=[str(folder)])}
+        packages = {normalize(each.name): each for each in distributions(path=[str(folder)])}
         if doubled := sorted(packages.keys() & ours.keys()):
             there, has = packages[doubled[0]], ours[doubled[0]]
             raise InstallError(f"it needs {there.name} {there.version}, but GoClaw has {has.name} {has.version}")
@@ -256,9 +256,9 @@ class Plugins:
     def _switch(self, made: "_Made | None", failed: Sequence[InstalledPlugin] = ()) -> Sequence[InstalledPlugin]:
         """Put a folder in force; None: without any package. Returns its content."""
         plugins = made.plugins if made else ()
-        there = {normalized(each.name) for each in plugins}
-        missing = (each for each in failed if normalized(each.name) not in there)
-        every = sorted((*plugins, *missing), key=lambda each: normalized(each.name))
+        there = {normalize(each.name) for each in plugins}
+        missing = (each for each in failed if normalize(each.name) not in there)
+        every = sorted((*plugins, *missing), key=lambda each: normalize(each.name))
         folder = made.folder if made else None
         if folder:
             _flush(folder)
@@ -327,14 +327,14 @@ def _requirement_of(plugin: InstalledPlugin) -> Wanted:
 
 def _plugin(package: Distribution, wanted: Sequence[Wanted], parts: tuple[str, ...]) -> InstalledPlugin:
     origin: dict[str, Any] = json.loads(package.read_text("direct_url.json") or "{}")
-    name = normalized(package.name)
+    name = normalize(package.name)
     each = _request(name, origin, wanted)
     source = each.known.source if each.known else each.requirement
     return InstalledPlugin(
         package.name,
         source,
         package.version,
-        pinned(source, package.name, package.version, origin),
+        pin(source, package.name, package.version, origin),
         "" if each.editable else digest_of(package),
         each.editable,
         parts,
@@ -344,7 +344,7 @@ def _plugin(package: Distribution, wanted: Sequence[Wanted], parts: tuple[str, .
 def _request(name: str, origin: Mapping[str, Any], wanted: Sequence[Wanted]) -> Wanted:
     """Return the request that a package came by."""
     for each in wanted:
-        if (each.known and normalized(each.known.name) == name) or name_in(each.requirement) == name:
+        if (each.known and normalize(each.known.name) == name) or name_in(each.requirement) == name:
             return each
     for each in wanted:
         url = str(origin.get("url", ""))
@@ -359,7 +359,7 @@ def _refuse_other_content(plugin: InstalledPlugin, wanted: Sequence[Wanted]) -> 
     """Raise InstallError where an index has other content by now under a version that was added before."""
     for each in wanted:
         known = each.known
-        if known is None or each.fresh or normalized(known.name) != normalized(plugin.name):
+        if known is None or each.fresh or normalize(known.name) != normalize(plugin.name):
             continue
         pure = name_in(known.source) and not known.editable
         if pure and known.digest and (known.version, known.digest) != (plugin.version, plugin.digest):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goclaw.common.core.plugin_folder import own_path
 from goclaw.program.ops.plugins.sources import is_local
-from goclaw.program.ops.plugins.uv import normalized
+from goclaw.program.ops.plugins.uv import normalize
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(
@@ -27,7 +27,7 @@ def own_packages() -> Mapping[str, Distribution]:
     for package in distributions(path=own_path()):
         # What an interrupted installer left has no name, and systems have versions that no resolver reads.
         if _NAME.fullmatch(package.metadata["Name"] or "") and _VERSION.fullmatch(package.metadata["Version"] or ""):
-            found.setdefault(normalized(package.name), package)
+            found.setdefault(normalize(package.name), package)
     return found
 
 
@@ -46,14 +46,14 @@ def name_in(requirement: str) -> str:
     if is_local(requirement) or (":" in requirement and " @ " not in requirement):
         return ""
     name = requirement.partition(" @ ")[0]
-    return normalized(re.split(r"[^A-Za-z0-9._-]", name, maxsplit=1)[0])
+    return normalize(re.split(r"[^A-Za-z0-9._-]", name, maxsplit=1)[0])
 
 
 def name_of_folder(requirement: str) -> str:
     """Return the normalized name that a folder's pyproject.toml says; empty if it says none."""
     try:
         said = tomllib.loads((Path(requirement) / "pyproject.toml").read_text("utf-8")) if is_local(requirement) else {}
-        return normalized(str(said.get("project", {}).get("name", "")))
+        return normalize(str(said.get("project", {}).get("name", "")))
     except (OSError, ValueError, AttributeError):
         return ""
 

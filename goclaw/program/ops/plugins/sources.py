@@ -39,7 +39,7 @@ def is_local(requirement: str) -> bool:
     return requirement.startswith("/")
 
 
-def pinned(requirement: str, name: str, version: str, origin: dict[str, object]) -> str:
+def pin(requirement: str, name: str, version: str, origin: dict[str, object]) -> str:
     """Return the requirement that installs the very same again.
 
     `origin`: the content of `direct_url.json` (PEP 610); empty for what came from an index.

@@ -20,7 +20,7 @@ from goclaw.common.core import catalog
 from goclaw.common.core.plugin_folder import own_path
 from goclaw.common.core.plugins import GROUP, fault_of, load
 from goclaw.common.core.records import record
-from goclaw.program.ops.plugins.uv import environment, normalized
+from goclaw.program.ops.plugins.uv import environment, normalize
 
 SECONDS = 60.0
 """The time that the imports of one package may take, in seconds."""
@@ -85,16 +85,16 @@ def main() -> None:
     """Try out one package in this process: the folder, its name and the file for the result are arguments."""
     folder, name, result = sys.argv[2:5]
     site.addsitedir(folder)  # with what .pth files name
-    found = look(folder, name)
+    found = try_package(folder, name)
     beside = Path(f"{result}.new")
     beside.write_text(json.dumps(asdict(found)))
     beside.replace(result)
     os._exit(0)  # a thread of the package must not hold up the end
 
 
-def look(folder: str, name: str) -> Tried:
+def try_package(folder: str, name: str) -> Tried:
     """Import the parts of a package in `folder`, which is on the path."""
-    packages = {normalized(each.name): each for each in distributions(path=[folder])}
+    packages = {normalize(each.name): each for each in distributions(path=[folder])}
     if name not in packages:
         return Tried(faults=("it is missing after the installation",))
     points = _points(packages[name])

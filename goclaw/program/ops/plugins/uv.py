@@ -107,7 +107,7 @@ def refusal(output: str, ours: Mapping[str, Distribution]) -> str:
     conflicts = []
     for found in _WANTS.finditer(text):
         name, wanted = found["name"], found["wanted"].rstrip(".,")
-        has = ours.get(normalized(name))
+        has = ours.get(normalize(name))
         if has and f"{name}=={has.version}" in text and f"{name}{wanted}" != f"{name}=={has.version}":
             who = f"{found['who']} {found['version'] or ''}".strip()
             conflicts.append(f"{who} needs {name}{wanted}, but GoClaw has {name} {has.version}")
@@ -118,7 +118,7 @@ def refusal(output: str, ours: Mapping[str, Distribution]) -> str:
     return "; ".join(shown).removeprefix("error: ") or "uv failed without a message"
 
 
-def normalized(name: str) -> str:
+def normalize(name: str) -> str:
     """Return the name of a package as indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 

@@ -59,7 +59,7 @@ class Checkout:
                 "drop them with `git restore .`, then upgrade"
             )
 
-    def look(self, ref: str) -> tuple[Release, Source]:
+    def find_release(self, ref: str) -> tuple[Release, Source]:
         name = ref or self._newest()
         with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as folder:
             aside = Path(folder)

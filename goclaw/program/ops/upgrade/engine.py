@@ -22,7 +22,7 @@ from goclaw.program.ops.upgrade import checkout, journal, snapshot, trial
 from goclaw.program.ops.upgrade.exchange import check_exchange, exchange
 from goclaw.program.ops.upgrade.installation import Installation, Release, Say
 from goclaw.program.ops.upgrade.journal import Journal, Phase, identity
-from goclaw.program.ops.upgrade.recovery import discard, is_committed, settle, undo
+from goclaw.program.ops.upgrade.recovery import discard, finish, is_committed, undo
 
 
 class Daemon(Protocol):
@@ -129,7 +129,7 @@ class Upgrade:
     def switch(self) -> None:
         """Keep the state as the old version left it, and let the two environments exchange their places."""
         with open_state(self.config):
-            snapshot.take(self.config.state_dir)
+            snapshot.create(self.config.state_dir)
             journal.mark_uncommitted(self.config.state_dir)
             self.journal = replace(self.journal, phase=Phase.SWITCHING)
             journal.write(self.config.state_dir, self.journal)
@@ -144,9 +144,9 @@ class Upgrade:
         if self.ran:
             self.order.daemon.start()
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Let the rest follow, and remove unneeded leftovers."""
-        settle(self.config, self.journal)
+        finish(self.config, self.journal)
 
 
 STEPS: Sequence[tuple[str, Callable[[Upgrade], None]]] = (
@@ -158,7 +158,7 @@ STEPS: Sequence[tuple[str, Callable[[Upgrade], None]]] = (
     ("stopping the old version", Upgrade.drain),
     ("switching", Upgrade.switch),
     ("starting the new version", Upgrade.start),
-    ("cleaning up", Upgrade.settle),
+    ("cleaning up", Upgrade.finish),
 )
 """Every step, with the words that are shown when it begins."""
 

@@ -60,7 +60,7 @@ class Installation(Protocol):
         """
         ...
 
-    def look(self, ref: str) -> tuple[Release, Source]:
+    def find_release(self, ref: str) -> tuple[Release, Source]:
         """Return the newest release, or the one called `ref`, and its texts; changes nothing.
 
         Raises:
@@ -135,7 +135,7 @@ def command(
     return done.stdout
 
 
-def installed() -> Distribution | None:
+def find_metadata() -> Distribution | None:
     """Return the metadata of the installed GoClaw; None: it was not installed, only put on the path."""
     try:
         return distribution(DISTRIBUTION)
@@ -145,7 +145,7 @@ def installed() -> Distribution | None:
 
 def direct_url() -> Mapping[str, Any]:
     """Return where GoClaw was installed from, if that was no index (PEP 610); empty: an index."""
-    found = installed()
+    found = find_metadata()
     text = found.read_text("direct_url.json") if found else None
     try:
         known = orjson.loads(text or "{}")

@@ -26,7 +26,7 @@ from goclaw.program.ops.upgrade.installation import (
     Release,
     command,
     direct_url,
-    installed,
+    find_metadata,
     packages_of,
     rewrite_paths,
     scripts_of,
@@ -65,7 +65,7 @@ def tool_of(environment: Path) -> Tool:
         return UV_TOOL
     if (environment / PIPX_METADATA).exists():
         return PIPX
-    found = installed()
+    found = find_metadata()
     by = (found.read_text("INSTALLER") or "").strip() if found else ""
     return UV_PIP if by == "uv" else PIP
 
@@ -91,7 +91,7 @@ class Package:
         if self.tool.uses_uv and not shutil.which("uv"):
             raise StateError(f"uv created {self.home} but is not on PATH; install uv and try again")
 
-    def look(self, ref: str) -> tuple[Release, Source]:
+    def find_release(self, ref: str) -> tuple[Release, Source]:
         requirement = self._requirement(ref)
         with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as folder:
             command([*self._installer(self.home), "--no-deps", "--target", folder, requirement])
@@ -116,7 +116,7 @@ class Package:
         shutil.copytree(journal.home, journal.beside, symlinks=True)
         command([*self._installer(journal.beside), "--upgrade", release.name])
         rewrite_paths(scripts_of(journal.beside), journal.beside, journal.home)
-        _tell_pipx(journal.beside, release.version)
+        _update_pipx(journal.beside, release.version)
 
     def way_back(self, old: str) -> str:
         return self.tool.upgrade.format(python=self.home / "bin" / "python", requirement=self._requirement_of(old))
@@ -170,7 +170,7 @@ def _newest_tag(url: str) -> str:
 
 def _extras() -> Iterator[str]:
     """Yield the extras with all their packages installed; pip does not write down which were asked for."""
-    found = installed()
+    found = find_metadata()
     wanted: dict[str, list[str]] = {}
     for line in (found.requires if found else None) or ():
         if match := _EXTRA.match(line):
@@ -192,7 +192,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _tell_pipx(environment: Path, version: str) -> None:
+def _update_pipx(environment: Path, version: str) -> None:
     """Write the version down where `pipx list` reads it."""
     path = environment / PIPX_METADATA
     if not path.exists():

@@ -7,7 +7,7 @@ from pathlib import Path
 from goclaw.common.core.container import daemon_command, is_gateway_container
 from goclaw.errors import StateError
 from goclaw.program.ops.upgrade.checkout import ENVIRONMENT, Checkout
-from goclaw.program.ops.upgrade.installation import Installation, direct_url, installed, is_environment, tree
+from goclaw.program.ops.upgrade.installation import Installation, direct_url, find_metadata, is_environment, tree
 from goclaw.program.ops.upgrade.package import Package
 
 
@@ -27,7 +27,7 @@ def recognise() -> Installation:
             f"GoClaw is an editable install of {place} in {prefix}, for development: run `git pull` there, or start it "
             f"with {place / 'scripts' / 'run'}, whose `{ENVIRONMENT}` can be upgraded"
         )
-    if installed() is None:
+    if find_metadata() is None:
         raise StateError(f"GoClaw is not installed; it runs from {place}: put another version there by hand")
     if not is_environment():
         raise StateError(

@@ -52,7 +52,7 @@ def _recover(config: Config, found: Journal | None) -> Recovered | None:
         return Recovered(f"removed the files of an interrupted upgrade to {found.new}", must_restart=False)
     if is_committed(config, found):
         try:
-            settle(config, found)
+            finish(config, found)
         except StateError as error:
             return Recovered(f"warning: the upgrade to {found.new} is not finished yet: {error}", must_restart=False)
         return Recovered(f"finished an interrupted upgrade to {found.new}", must_restart=False)
@@ -103,7 +103,7 @@ def discard(config: Config, found: Journal) -> None:
     remove(found.source or found.beside)
 
 
-def settle(config: Config, found: Journal) -> None:
+def finish(config: Config, found: Journal) -> None:
     """Finish an upgrade that was committed: the checkout follows, the old environment goes.
 
     Raises:

@@ -21,7 +21,7 @@ _OWN = {LOCK, UPGRADE_JOURNAL, f"{UPGRADE_JOURNAL}.new", UPGRADE_UNCOMMITTED, jo
 _LOGS = ("-wal", "-shm", "-journal")
 
 
-def take(state_dir: Path) -> None:
+def create(state_dir: Path) -> None:
     """Copy the state; the copy has its name when it is whole and on disk.
 
     Raises:

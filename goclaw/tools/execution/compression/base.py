@@ -51,7 +51,7 @@ def signals(line: str) -> bool:
     return _SIGNAL.search(line) is not None
 
 
-def shortened(text: str, most: int = CUT) -> str:
+def shorten(text: str, most: int = CUT) -> str:
     """Return the beginning of a long text; the whole text if its end may speak of an error."""
     more = len(text) - most
     if more <= len(" … (+9,999)") or signals(text[most - len("traceback") :]):

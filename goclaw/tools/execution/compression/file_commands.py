@@ -21,7 +21,7 @@ from goclaw.tools.execution.compression.base import (
     Words,
     essence,
     flags,
-    shortened,
+    shorten,
     signals,
 )
 
@@ -143,7 +143,7 @@ def compress_grep(lines: Sequence[str], words: Words) -> Shown | None:
     named = bool(asked & _NAMES) or _searches_folders(words)
     read = _with_gaps(list(_read_matches(lines, numbered=bool(asked & _NUMBERS), named=named)))
     shown = [line for path, group in groupby(read, lambda each: each.path) for line in _group(path, list(group))]
-    left_out = any(shortened(each.text) != each.text for each in read if each.place or each.path)
+    left_out = any(shorten(each.text) != each.text for each in read if each.place or each.path)
     return Shown(shown, left_out)
 
 
@@ -193,13 +193,13 @@ def _with_gaps(read: Sequence[_Found]) -> list[_Found]:
 def _group(path: str, group: Sequence[_Found]) -> Iterator[str]:
     """Yield the lines of one file; unrecognised ones stay."""
     if not path:
-        yield from (each.place + shortened(each.text) if each.place else each.line for each in group)
+        yield from (each.place + shorten(each.text) if each.place else each.line for each in group)
         return
     if len(group) == 1:
-        yield f"{path}:{group[0].place}{shortened(group[0].text)}"
+        yield f"{path}:{group[0].place}{shorten(group[0].text)}"
         return
     yield path
-    yield from (f" {each.place}{shortened(each.text)}" for each in group)
+    yield from (f" {each.place}{shorten(each.text)}" for each in group)
 
 
 def _essence(line: str) -> str:

@@ -171,11 +171,11 @@ def _read_log(lines: Sequence[str]) -> tuple[list[str], list[_Commit]]:
             before.append(line)
         else:
             in_message = in_message and (line == "" or line.startswith(_INDENT) or not commits[-1].message)
-            _take(line, commits[-1], in_message=in_message)
+            _parse_line(line, commits[-1], in_message=in_message)
     return before, commits
 
 
-def _take(line: str, commit: _Commit, *, in_message: bool) -> None:
+def _parse_line(line: str, commit: _Commit, *, in_message: bool) -> None:
     if in_message and not commit.message and not signals(line):
         if found := _AUTHOR.fullmatch(line):
             commit.author = found[1]

@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, a
 from pathlib import Path
 from typing import Any
 
-from goclaw.common.core.supervise import background, result_of, see_through
+from goclaw.common.core.supervise import background, finish_despite_cancel, result_of
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox import landlock, seccomp
 from goclaw.tools.execution.sandbox.base import Policy, Process, SandboxCommand, Tier
@@ -69,7 +69,7 @@ class BrokerProcess:
         except TimeoutError:
             log.warning("a killed command is still not gone after %s s", _DEATH)
 
-    async def started(self) -> None:
+    async def wait_for_start(self) -> None:
         """Return when the command runs; SandboxUnavailable with the reason when it does not."""
         try:
             async with asyncio.timeout(_START):
@@ -186,9 +186,9 @@ class Broker:
             await self._send([theirs.fileno(), request, stdin, write_end, errors])
             given.close()
             process = BrokerProcess(channel, output, feed)
-            await process.started()
+            await process.wait_for_start()
             await stack.enter_async_context(background(process.follow(), "watch of a command"))
-            stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
+            stack.push_async_callback(lambda: finish_despite_cancel(process.kill(), "end of a command"))
             return process
         except OSError as error:
             raise SandboxUnavailable(f"the command cannot be started: {error.strerror or error}") from error

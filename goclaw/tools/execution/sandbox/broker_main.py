@@ -85,14 +85,14 @@ def main(descriptor: int, *, powerless: bool) -> None:
     has_children = False
     while True:
         ready, _, _ = select.select([control], [], [], _TICK if has_children else None)
-        has_children = _look_after(supervisors)
+        has_children = _reap(supervisors)
         if not ready:
             continue
         data, descriptors, _, _ = socket.recv_fds(control, PACKET, _DESCRIPTORS)
         if not data:
             return
         try:
-            _begin(supervisors, control, *descriptors)
+            _start(supervisors, control, *descriptors)
             has_children = True
         except (OSError, TypeError) as error:
             # No process, no descriptor left for it. The daemon hears it, and the next one may be luckier.
@@ -101,7 +101,7 @@ def main(descriptor: int, *, powerless: bool) -> None:
             os.close(theirs)
 
 
-def _begin(
+def _start(
     supervisors: dict[int, _Supervisor],
     control: socket.socket,
     report: int,
@@ -134,12 +134,12 @@ def _turn_away(descriptors: list[int], error: Exception) -> None:
     if descriptors:
         try:
             with socket.socket(fileno=os.dup(descriptors[0])) as channel:
-                _tell(channel, {"error": getattr(error, "strerror", None) or "its descriptors did not come"})
+                _send(channel, {"error": getattr(error, "strerror", None) or "its descriptors did not come"})
         except OSError:
             pass  # closing says as much
 
 
-def _look_after(supervisors: dict[int, _Supervisor]) -> bool:
+def _reap(supervisors: dict[int, _Supervisor]) -> bool:
     """Forget supervisors that ended, alarm those with too many processes, end orphaned processes.
 
     Returns whether a child is left: a supervisor, or a leftover of a killed one, which may fork meanwhile.
@@ -172,9 +172,9 @@ def _supervise(request: _Request, watched: int, report: int, streams: _Streams) 
         code = _run(request, restrict, watched, channel, streams)
         _end_tree(confinement)
         if code is not None:
-            _tell(channel, {"exit": code})
+            _send(channel, {"exit": code})
     except OSError as error:
-        _tell(channel, {"error": error.strerror or str(error)})
+        _send(channel, {"error": error.strerror or str(error)})
     finally:
         _end_tree(confinement)
         os._exit(0)
@@ -225,7 +225,7 @@ def _run(request: _Request, restrict: _Restrict, watched: int, channel: socket.s
             failure = told.recv(PACKET)
     if failure:
         raise OSError(0, failure.decode())
-    _tell(channel, {"started": pid})
+    _send(channel, {"started": pid})
     calls = MetadataCalls(listeners[0], _writable(request)) if listeners else None
     return _watch(pid, watched, channel, request["limits"], calls)
 
@@ -251,11 +251,11 @@ def _watch(
         if watched in ready:
             counted = not ready[watched] & select.POLLHUP
             # Without the broker no process counts any more.
-            _tell(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
+            _send(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL
         if _measure_time() > cpu_seconds:
             # The kernel counts what is done for the command here, links that are followed for one, as ours.
-            _tell(channel, {"note": f"more than {cpu_seconds} s of processor time for calls that are made for it"})
+            _send(channel, {"note": f"more than {cpu_seconds} s of processor time for calls that are made for it"})
             return 128 + signal.SIGKILL
         if calls and calls.listener in ready:
             try:
@@ -396,7 +396,7 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl {option} refused")
 
 
-def _tell(channel: socket.socket, message: dict[str, Any]) -> None:
+def _send(channel: socket.socket, message: dict[str, Any]) -> None:
     try:
         channel.send(json.dumps(message).encode())
     except OSError:

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from goclaw.common.core.container import is_container
-from goclaw.common.core.supervise import background, see_through
+from goclaw.common.core.supervise import background, finish_despite_cancel
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox import broker_main, proxy_port, seccomp
 from goclaw.tools.execution.sandbox.base import Limits, Policy, Process, SandboxCommand, Serve, Tier
@@ -212,10 +212,10 @@ class Bubblewrap:
             await process.count_beside(stack)
             yield process
 
-    async def shown(self, command: SandboxCommand, policy: Policy) -> Hashable:
+    async def describe_mounts(self, command: SandboxCommand, policy: Policy) -> Hashable:
         """Return the mounts that a command would have now: another folder of the same name is another mount."""
         places = (command.cwd, *policy.workspaces, *policy.readable)
-        async with self._configuration.shown() as copy:
+        async with self._configuration.open_folder() as copy:
             return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))
 
     async def start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
@@ -233,7 +233,7 @@ class Bubblewrap:
             stack.enter_context(closing(block_write))
             program = file_of(_filter(policy.network), "seccomp")
             given.enter_context(closing(program))
-            copy = await stack.enter_async_context(self._configuration.shown()) if _is_usual(policy) else None
+            copy = await stack.enter_async_context(self._configuration.open_folder()) if _is_usual(policy) else None
             options = [*self._options(command, policy, copy), "--seccomp", str(program)]
             options += ["--json-status-fd", str(status_write), "--block-fd", str(block_read)]
             arguments = file_of(b"".join(os.fsencode(option) + b"\0" for option in options), "options")
@@ -248,7 +248,7 @@ class Bubblewrap:
             process = _watch(popen, output, feed, policy.limits)
             stack.callback(process.close)
             await stack.enter_async_context(background(process.reap(), "reaping of a command"))
-            stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
+            stack.push_async_callback(lambda: finish_despite_cancel(process.kill(), "end of a command"))
             await process.born(status, output)
             if policy.proxy is not None:
                 await stack.enter_async_context(process.inlet(policy.proxy))

@@ -46,7 +46,7 @@ class ConfigurationCopy:
         self._copying = asyncio.Lock()
 
     @asynccontextmanager
-    async def shown(self) -> AsyncIterator[Path | None]:
+    async def open_folder(self) -> AsyncIterator[Path | None]:
         """Yield a folder that holds, in the place of /etc, `CONFIGURATION` as it is now; None: there is no room for it.
 
         It stays as it is until the block ends.
@@ -90,14 +90,14 @@ def _copy_configuration(machine: Path, folder: Path, old: list[_Copy]) -> _Copy:
         folder.mkdir()
         for path in CONFIGURATION:
             place = Path(path).relative_to("/")
-            _take(str(machine / place), folder / place.relative_to("etc"), copy.stamps)
+            _copy(str(machine / place), folder / place.relative_to("etc"), copy.stamps)
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return copy
 
 
-def _take(source: str, target: Path, stamps: dict[str, _Stamp | None]) -> None:
+def _copy(source: str, target: Path, stamps: dict[str, _Stamp | None]) -> None:
     """Copy a file, or a folder with all in it, and note the stamps of the copied files as they were before.
 
     Of links in a folder the words are copied: the folder's own stamp changes with them.
@@ -117,7 +117,7 @@ def _take(source: str, target: Path, stamps: dict[str, _Stamp | None]) -> None:
                     if entry.is_symlink():
                         (target / entry.name).symlink_to(Path(entry.path).readlink())
                     else:
-                        _take(entry.path, target / entry.name, stamps)
+                        _copy(entry.path, target / entry.name, stamps)
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -114,7 +114,7 @@ class _Caller:
                 return found
         raise OSError(too_long, "too long")
 
-    def opened(self, descriptor: int) -> int:
+    def open(self, descriptor: int) -> int:
         """Open the file of one of the caller's descriptors, or its folder for AT_FDCWD."""
         if descriptor == _HERE:
             return os.open(f"/proc/{self.thread}/cwd", _FIND)
@@ -386,7 +386,7 @@ def _file_of(call: _Call, caller: _Caller) -> int:
     path = caller.text(at, _PATH_MAX, errno.ENAMETOOLONG)
     if not path:
         if flags & _EMPTY_PATH:
-            return caller.opened(descriptor)
+            return caller.open(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no path")
     return _resolve(caller, descriptor, path, follow=call.follows and not flags & _NO_FOLLOW)
 
@@ -395,7 +395,7 @@ def _only(caller: _Caller, descriptor: int) -> int:
     """Open the file of a descriptor; unlike `_at`, AT_FDCWD is refused."""
     if descriptor < 0:
         raise OSError(errno.EBADF, "no descriptor")
-    return caller.opened(descriptor)
+    return caller.open(descriptor)
 
 
 def _resolve(caller: _Caller, descriptor: int, path: bytes, *, follow: bool) -> int:
@@ -403,10 +403,10 @@ def _resolve(caller: _Caller, descriptor: int, path: bytes, *, follow: bool) -> 
     if own and (follow or own[2]):
         descriptor, path = int(own[1]), own[2] or b""
         if not path:
-            return caller.opened(descriptor)
+            return caller.open(descriptor)
     if path.startswith(b"/"):
         return _openat2(_HERE, path, follow=follow)
-    folder = caller.opened(descriptor)
+    folder = caller.open(descriptor)
     try:
         return _openat2(folder, path, follow=follow)
     finally:

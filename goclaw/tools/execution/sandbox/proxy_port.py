@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from goclaw.common.core.supervise import see_through
+from goclaw.common.core.supervise import finish_despite_cancel
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.base import Serve
 from goclaw.tools.execution.sandbox.descriptors import closing
@@ -53,7 +53,7 @@ async def inlet(pid: int, process: int, serve: Serve) -> AsyncIterator[None]:
             return opened.enter_context(await asyncio.to_thread(_open_inside, pid, process))
 
         try:
-            listener = await see_through(open_it(), "opening the proxy in the sandbox")
+            listener = await finish_despite_cancel(open_it(), "opening the proxy in the sandbox")
         except (OSError, TimeoutError) as error:
             raise SandboxUnavailable(f"the proxy cannot be opened in the sandbox: {error.strerror or error}") from error
         async with _answering(listener, serve):
@@ -97,13 +97,13 @@ async def _answering(listener: socket.socket, serve: Serve) -> AsyncIterator[Non
     """Serve connections while the block runs; end them with the block."""
     serving: set[asyncio.Task[None]] = set()
 
-    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def start(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(serve(reader, writer))
         serving.add(task)
         task.add_done_callback(serving.discard)
 
     listener.setblocking(False)
-    server = await asyncio.start_server(begin, sock=listener, limit=_BUFFER)
+    server = await asyncio.start_server(start, sock=listener, limit=_BUFFER)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from goclaw.common.core.supervise import see_through
+from goclaw.common.core.supervise import finish_despite_cancel
 from goclaw.tools.execution.sandbox.descriptors import closing
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def scratch_folder() -> AsyncIterator[Path]:
             stack.push_async_callback(asyncio.to_thread, shutil.rmtree, folder, ignore_errors=True)
             return folder
 
-        yield await see_through(make(), "making a temporary folder")
+        yield await finish_despite_cancel(make(), "making a temporary folder")
 
 
 def sweep() -> None:

@@ -108,7 +108,7 @@ def explain_refusal(sandbox: Sandbox, code: int, output: str) -> str:
     return f"[{note}]\n" if note and os.strerror(errno.EPERM).lower() in output.lower() else ""
 
 
-async def settle(sandbox: Sandbox) -> None:
+async def wait_for_tier(sandbox: Sandbox) -> None:
     """Wait until a sandbox knows its tier, so that its name in an approval request stays the same."""
     if isinstance(sandbox, SelectedSandbox):
         with suppress(SandboxUnavailable):
@@ -119,7 +119,7 @@ async def settle(sandbox: Sandbox) -> None:
 async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
     """Open the sandbox for `settings`, immediately; its tier is determined in the background."""
     sandbox = SelectedSandbox(settings, clock or RealClock())
-    looking = asyncio.create_task(_look(sandbox), name="exec sandbox")
+    looking = asyncio.create_task(_probe(sandbox), name="exec sandbox")
     try:
         yield sandbox
     finally:
@@ -133,7 +133,7 @@ async def probe(settings: ExecSettings, clock: Clock | None = None) -> list[Tier
     return [await _try(tier, settings, clock or RealClock()) for tier in _tiers(settings)]
 
 
-async def _look(sandbox: SelectedSandbox) -> None:
+async def _probe(sandbox: SelectedSandbox) -> None:
     try:
         await sandbox.ready()
     except SandboxUnavailable:

@@ -97,7 +97,7 @@ def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
         raise Unclear("a word of it goes on in the next line")
     if _OTHER_BLANK.search(line):
         raise Unclear("it has a control character")
-    root = parsed(line)
+    root = parse(line)
     if root.has_error:
         raise Unclear("it is not understood as a shell command")
     found: list[ResolvedCommand] = []
@@ -109,7 +109,7 @@ def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
     return found
 
 
-def parsed(line: str) -> Node:
+def parse(line: str) -> Node:
     """Parse the line by bash's grammar; `has_error` where it is invalid."""
     return _parser().parse(line.encode(errors="replace")).root_node
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from goclaw.tools.execution.sandbox.base import Grammar, Part, Unclear
-from goclaw.tools.execution.sandbox.shell import WRAPPERS, commands_of, parsed, words_of
+from goclaw.tools.execution.sandbox.shell import WRAPPERS, commands_of, parse, words_of
 
 _ERRORS_REDIRECTION = re.compile(r"2>&1|2>\s*/dev/null")
 _TRANSPARENT = frozenset({"timeout", "nice", "env", "command", "stdbuf", "time"})
@@ -31,7 +31,7 @@ def shown_by(line: str) -> tuple[str, ...]:
     Raises:
         Unclear: several commands have a part in the output, or a word is only known when it runs.
     """
-    root = parsed(line)
+    root = parse(line)
     if root.has_error or len(root.children) != 1:
         raise Unclear("it is more than one command")
     commands = [_shown_words(node) for node in _shown_pipeline(root.children[0])]
@@ -134,7 +134,7 @@ def parts_of(line: str) -> list[Part]:
     Raises:
         Unclear: the line is more than plain commands, or one of them could be anything.
     """
-    root = parsed(line)
+    root = parse(line)
     if root.has_error:
         raise Unclear("it is not understood as a shell command")
     parts = [tuple(_plain_words(node) for node in pipeline) for pipeline in _plain_pipelines(root)]

@@ -65,7 +65,7 @@ class WarmBubblewrap:
             if process is None:
                 process = await stack.enter_async_context(self._bubblewrap.run(command, policy))
             yield process
-        self._have_another(command, policy)
+        self._prepare_another(command, policy)
 
     async def _run_warm(
         self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack
@@ -88,17 +88,17 @@ class WarmBubblewrap:
         await warm.process.count_beside(stack)
         return warm.process
 
-    def _have_another(self, command: SandboxCommand, policy: Policy) -> None:
+    def _prepare_another(self, command: SandboxCommand, policy: Policy) -> None:
         """Have a sandbox like that of `command` wait, unless one waits already."""
         if self._warm is not None or self._starting:
             return
         self._starting = True
         # Without the context of the call: its log fields, and all that they hold, would stay for minutes.
-        task = asyncio.create_task(self._keep(command, policy), name="warm sandbox", context=contextvars.Context())
+        task = asyncio.create_task(self._run_spare(command, policy), name="warm sandbox", context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _keep(self, command: SandboxCommand, policy: Policy) -> None:
+    async def _run_spare(self, command: SandboxCommand, policy: Policy) -> None:
         async with AsyncExitStack() as stack:
             try:
                 await self._clock.sleep(REST)
@@ -116,7 +116,7 @@ class WarmBubblewrap:
 
     async def _key(self, command: SandboxCommand, policy: Policy) -> Hashable:
         """Return a key that is equal for two commands if either may run in one and the same sandbox."""
-        files = await self._bubblewrap.shown(command, policy)
+        files = await self._bubblewrap.describe_mounts(command, policy)
         return command.cwd, tuple(command.env.items()), policy, files
 
     async def close(self) -> None:

@@ -133,11 +133,11 @@ class TaskRecord(Protocol):
         """Return the tasks of an owner, the oldest first."""
         ...
 
-    async def unreported(self) -> Sequence[TaskInfo]:
+    async def list_pending_reports(self) -> Sequence[TaskInfo]:
         """Return the ended tasks, of all owners, that the model has not been told about."""
         ...
 
-    async def tell(self, task_ids: Sequence[str]) -> None:
+    async def record_reports(self, task_ids: Sequence[str]) -> None:
         """Record that the model knows of the ends of these."""
         ...
 
@@ -146,7 +146,7 @@ class Tasks(Protocol):
     """The background tasks. Whatever takes a task's id raises UnknownTask where the owner has none of that id."""
 
     @property
-    def unreported(self) -> Mapping[str, TaskInfo]:
+    def pending_reports(self) -> Mapping[str, TaskInfo]:
         """Ended tasks, of all owners, that the model has not been told about, by id."""
         ...
 
@@ -159,7 +159,7 @@ class Tasks(Protocol):
         """
         ...
 
-    async def begin(self, job: Job) -> TaskInfo:
+    async def start_job(self, job: Job) -> TaskInfo:
         """Do a job; returns when it is being done. Raises ToolError as `start` does."""
         ...
 
@@ -207,12 +207,12 @@ class Tasks(Protocol):
 class NoTasks:
     """Where nothing can go on in the background."""
 
-    unreported: Mapping[str, TaskInfo] = MappingProxyType({})
+    pending_reports: Mapping[str, TaskInfo] = MappingProxyType({})
 
     async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         raise ToolError("nothing can run in the background here")
 
-    async def begin(self, job: Job) -> TaskInfo:
+    async def start_job(self, job: Job) -> TaskInfo:
         raise ToolError("nothing can run in the background here")
 
     async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:

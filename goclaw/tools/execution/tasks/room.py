@@ -13,7 +13,7 @@ from typing import Any
 
 from goclaw.common.config.tools import TasksSettings
 from goclaw.common.core.clock import Clock
-from goclaw.common.core.supervise import result_of, see_through
+from goclaw.common.core.supervise import finish_despite_cancel, result_of
 from goclaw.durable.store.blobs import Blobs
 from goclaw.durable.store.tasks import TaskRows
 from goclaw.errors import DiskError, ToolError
@@ -51,7 +51,7 @@ class TaskRoom:
         self._tasks: dict[str, RunningTask] = {}
         """In the order of their start; ended ones stay for a while."""
         self._lives: set[asyncio.Task[None]] = set()
-        self.unreported: dict[str, TaskInfo] = {}
+        self.pending_reports: dict[str, TaskInfo] = {}
         """Ended tasks of whose end the model does not know."""
         self._told: list[Tell] = []
 
@@ -66,7 +66,7 @@ class TaskRoom:
     async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         return await self._start(RunningCommand(self._new_id(), work, self._clock.now, sandbox))
 
-    async def begin(self, job: Job) -> TaskInfo:
+    async def start_job(self, job: Job) -> TaskInfo:
         return await self._start(RunningJob(self._new_id(), job, self._clock.now))
 
     async def _start(self, task: RunningTask) -> TaskInfo:
@@ -142,7 +142,7 @@ class TaskRoom:
 
     async def forget(self, session: str) -> None:
         await self._stop_each([task for task in self._tasks.values() if _session_of(task) == session])
-        for ids in (self._tasks, self.unreported):
+        for ids in (self._tasks, self.pending_reports):
             for task_id in [task_id for task_id, task in ids.items() if _session_of(task) == session]:
                 del ids[task_id]
 
@@ -158,23 +158,23 @@ class TaskRoom:
         return sorted((written | here).values(), key=lambda info: info.began_at)
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
-        found = [info for info in self.unreported.values() if info.owner == owner]
+        found = [info for info in self.pending_reports.values() if info.owner == owner]
         if found:
-            await self._tell(found)
+            await self._record_reports(found)
         return found
 
     async def restore(self) -> None:
         """Mark the tasks recorded as running as lost: the daemon that ran them is gone."""
         if lost := await self._record.lose(self._clock.now()):
             log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
-        self.unreported = {info.id: info for info in await self._record.unreported()}
+        self.pending_reports = {info.id: info for info in await self._record.list_pending_reports()}
 
     async def close(self) -> None:
         """End everything, with its processes. What ran stays on record as running, and so is lost."""
         for life in self._lives:
             life.cancel()
         if self._lives:
-            await see_through(_ends(set(self._lives)), "end of background tasks")
+            await finish_despite_cancel(_ends(set(self._lives)), "end of background tasks")
 
     def _refuse_too_many(self, owner: Owner) -> None:
         settings = self._settings
@@ -204,7 +204,7 @@ class TaskRoom:
                 self._tasks.pop(task.info.id, None)
             is_awaited = task.waiting > 0 or task.stopping
             if not task.info.running:
-                self.unreported[task.info.id] = task.info
+                self.pending_reports[task.info.id] = task.info
             task.ended.set()
             task.news.set()
         if task.has_started:
@@ -244,17 +244,17 @@ class TaskRoom:
     async def _mark_known(self, info: TaskInfo) -> TaskInfo:
         """Return the task, marked as known to the model."""
         if not info.running and not info.told:
-            await self._tell([info])
+            await self._record_reports([info])
         return info
 
-    async def _tell(self, infos: Sequence[TaskInfo]) -> None:
+    async def _record_reports(self, infos: Sequence[TaskInfo]) -> None:
         for info in infos:
-            self.unreported.pop(info.id, None)
+            self.pending_reports.pop(info.id, None)
             if info.id in self._tasks:
                 task = self._tasks[info.id]
                 task.info = replace(task.info, told=True)
         try:
-            await self._record.tell([info.id for info in infos])
+            await self._record.record_reports([info.id for info in infos])
         except DiskError as error:
             log.warning("that a task's end is known is not on record, it will be told again: %s", error)
 
@@ -285,10 +285,10 @@ class NoRecord:
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         return ()
 
-    async def unreported(self) -> Sequence[TaskInfo]:
+    async def list_pending_reports(self) -> Sequence[TaskInfo]:
         return ()
 
-    async def tell(self, task_ids: Sequence[str]) -> None:
+    async def record_reports(self, task_ids: Sequence[str]) -> None:
         """Do nothing."""
 
 
@@ -330,11 +330,11 @@ class TasksOnDisk:
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         return [_task_info(row) for row in await self._rows.of(owner.session, owner.person)]
 
-    async def unreported(self) -> Sequence[TaskInfo]:
-        return [_task_info(row) for row in await self._rows.unreported()]
+    async def list_pending_reports(self) -> Sequence[TaskInfo]:
+        return [_task_info(row) for row in await self._rows.list_pending_reports()]
 
-    async def tell(self, task_ids: Sequence[str]) -> None:
-        await self._rows.tell(task_ids)
+    async def record_reports(self, task_ids: Sequence[str]) -> None:
+        await self._rows.record_reports(task_ids)
 
 
 def _columns(info: TaskInfo) -> dict[str, Any]:

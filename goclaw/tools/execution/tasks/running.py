@@ -40,14 +40,14 @@ class Output:
 
     async def add(self, chunk: bytes) -> None:
         """Add output of the task."""
-        await self._keep(await self._screen.write(chunk))
+        await self._append(await self._screen.write(chunk))
 
     async def end(self) -> None:
         """Take in the rows that the task could still have drawn again."""
         rest, self._screen = self._screen.rest(), Screen()
-        await self._keep(rest)
+        await self._append(rest)
 
-    async def _keep(self, text: bytes) -> None:
+    async def _append(self, text: bytes) -> None:
         if not text:
             return
         await self._spill.write(text)
@@ -209,12 +209,12 @@ class RunningJob(RunningTask):
     async def _to_its_end(self, output: Output) -> TaskInfo:
         note = ""
 
-        async def say(text: str) -> None:
+        async def write(text: str) -> None:
             await output.add(text.encode())
             self.news.set()
 
         if self._job.hands is not None:
-            self._job.hands(say)
+            self._job.hands(write)
         async with background(self._do(), f"job {self.info.id}") as self._doing:
             self.started.set_result(None)
             try:

@@ -164,7 +164,7 @@ def test_without_a_connection_nothing_is_under_way_and_afterwards_files_are_foun
     assert typing.answer() == ["README.md"]
 
     typing.type("D")
-    typing.completion.unanswered()  # the connection broke
+    typing.completion.expect_no_answer()  # the connection broke
     typing.completion.know(COMMANDS)
     assert typing.back_to("@READ") == ["README.md"] and typing.asked[-1] == "READ"
 

@@ -41,7 +41,7 @@ def test_everything_else_is_no_mention(before: str) -> None:
 def test_a_path_is_quoted_where_it_must_be_and_a_folder_stays_open(before: str, path: str, completed: str) -> None:
     mention = mention_before(before)
     assert mention is not None
-    assert mention.completed(path) == completed
+    assert mention.complete(path) == completed
 
 
 def test_a_path_with_a_quotation_mark_cannot_be_told_from_its_end() -> None:

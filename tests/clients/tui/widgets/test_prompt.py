@@ -44,7 +44,7 @@ async def test_what_is_taken_is_whole_and_leaves_nothing(prompt: Prompt) -> None
     prompt.insert(" b ")
     await prompt._on_paste(Paste(second))
     assert prompt.text == "a [pasted text 7: 3 lines] [pasted text 1: 20 lines] b [pasted text 2: 30 lines]"
-    assert prompt.take() == f"a [pasted text 7: 3 lines] {first} b {second}", "a mark that was typed is a text"
+    assert prompt.pop_text() == f"a [pasted text 7: 3 lines] {first} b {second}", "a mark that was typed is a text"
     assert prompt.text == prompt.whole_text == ""
     prompt.put("[pasted text 1: 20 lines]")
     assert prompt.whole_text == "[pasted text 1: 20 lines]", "of a paste that was sent"
@@ -53,11 +53,11 @@ async def test_what_is_taken_is_whole_and_leaves_nothing(prompt: Prompt) -> None
 async def test_what_was_edited_elsewhere_takes_the_place_and_what_came_meanwhile_stays(prompt: Prompt) -> None:
     await prompt._on_paste(Paste(lines(20)))
     before = prompt.whole_text
-    prompt.edited(before, before)
+    prompt.apply_edit(before, before)
     assert prompt.text == "[pasted text 1: 20 lines]", "nothing was changed, and it stays folded"
-    prompt.edited(before, "shorter")
+    prompt.apply_edit(before, "shorter")
     assert prompt.text == "shorter"
     prompt.put("a draft came back")
-    prompt.edited("shorter", "longer")
+    prompt.apply_edit("shorter", "longer")
     assert prompt.text == "longer\na draft came back"
     assert prompt.cursor_location == prompt.document.end

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.common.net.pages.fetching import decoded, is_page, is_text, looks_binary
+from goclaw.common.net.pages.fetching import decode, is_page, is_text, looks_binary
 
 WORDS = "Grüße — 你好"
 
@@ -29,16 +29,16 @@ WORDS = "Grüße — 你好"
     ],
 )
 def test_text_is_read_as_it_was_written(body: bytes, charset: str, text: str) -> None:
-    assert decoded(body, charset, page=True, cut=False) == text
+    assert decode(body, charset, page=True, cut=False) == text
 
 
 def test_a_character_that_was_cut_in_half_spoils_nothing() -> None:
-    assert decoded("Grüß".encode()[:-1], "utf-8", page=False, cut=True) == "Grü"
+    assert decode("Grüß".encode()[:-1], "utf-8", page=False, cut=True) == "Grü"
 
 
 def test_an_xml_says_how_it_is_written() -> None:
     body = '<?xml version="1.0" encoding="windows-1251"?><a>Привет</a>'.encode("cp1251")
-    assert "Привет" in decoded(body, "", page=False, cut=False)
+    assert "Привет" in decode(body, "", page=False, cut=False)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.redact import remember
 from goclaw.common.net.pages.base import NoWeb
-from goclaw.common.net.pages.fetching import decoded
+from goclaw.common.net.pages.fetching import decode
 from goclaw.common.net.pages.service import Converter, MarkdownPage
 from goclaw.errors import ToolError
 from tests.common.net.pages.pages import ARTICLE, Site, service, serving
@@ -69,12 +69,12 @@ async def test_five_megabytes_are_worked_on_elsewhere_while_the_loop_goes_on(
             loop_thread.append(True)
         except RuntimeError:
             decoding.append(True)
-        return decoded(*given, **named)  # type: ignore[arg-type]  # passed on as they came
+        return decode(*given, **named)  # type: ignore[arg-type]  # passed on as they came
 
     async def converted(self: Converter, html: str, url: str) -> MarkdownPage:
         return MarkdownPage("", f"{len(html)} characters", False)
 
-    monkeypatch.setattr("goclaw.common.net.pages.service.decoded", noted)
+    monkeypatch.setattr("goclaw.common.net.pages.service.decode", noted)
     monkeypatch.setattr(Converter, "convert", converted)
     page = await service(site).fetch(site.serve("<p>a</p>" * 655_360), raw=False)
     assert page.text == "5242880 characters"

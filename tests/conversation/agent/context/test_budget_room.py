@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.common.config.schema import CompactionSettings
-from goclaw.conversation.agent.context.budget import filled, reserve, room
+from goclaw.conversation.agent.context.budget import percent_full, reserve, room
 from goclaw.llm.base import SMALL_WINDOW, is_small
 
 SETTINGS = CompactionSettings()
@@ -22,13 +22,13 @@ def test_only_a_window_that_is_known_is_small() -> None:
 
 @pytest.mark.parametrize(("tokens", "share"), [(1_800, 0), (1_000, 0), (3_972, 50), (6_144, 100)])
 def test_a_small_window_is_filled_by_the_conversation_alone(tokens: int, share: float) -> None:
-    assert filled(tokens, 8_192, 1_800, SETTINGS) == share
+    assert percent_full(tokens, 8_192, 1_800, SETTINGS) == share
 
 
 def test_a_large_window_is_filled_by_all_that_is_in_it() -> None:
-    assert filled(50_000, 200_000, 10_000, SETTINGS) == 25
-    assert filled(50_000, 0, 10_000, SETTINGS) == 0
+    assert percent_full(50_000, 200_000, 10_000, SETTINGS) == 25
+    assert percent_full(50_000, 0, 10_000, SETTINGS) == 0
 
 
 def test_where_there_is_no_room_every_word_is_too_much() -> None:
-    assert filled(2_000, 2_048, 1_900, SETTINGS) > 100
+    assert percent_full(2_000, 2_048, 1_900, SETTINGS) > 100

@@ -32,9 +32,9 @@ from goclaw.conversation.agent.context.compaction import (
     fit_summary,
     is_due,
     split_at,
-    summarized,
+    summarize,
 )
-from goclaw.conversation.agent.context.repair import repaired
+from goclaw.conversation.agent.context.repair import valid_messages
 from goclaw.conversation.agent.context.window import ContextEntry, Window
 from goclaw.durable.store.transcripts import StoredCompaction
 from goclaw.errors import ModelErrorKind
@@ -70,7 +70,7 @@ class Desk:
     async def spent(self, finished: Finished) -> None:
         self.booked.append(finished.spec)
 
-    def failed(self, source: SummarySource, reason: str) -> None:
+    def record_failure(self, source: SummarySource, reason: str) -> None:
         self.failures.append((source, reason))
 
     async def compact(
@@ -82,7 +82,7 @@ class Desk:
             if not self.window.holds(compaction.first_kept):
                 return False
             self.kept.append(compaction)
-            self.window.keep_from(
+            self.window.drop_before(
                 compaction.first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside
             )
             return True
@@ -310,7 +310,7 @@ async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
     for person_waits in (True, False):
         for sources in (down, down[:1]):
             wanted = SummaryRequest(120, person_waits=person_waits)
-            assert await summarized(Basis("", []), sources, wanted, desk) == (SummarySource.EMERGENCY, "")
+            assert await summarize(Basis("", []), sources, wanted, desk) == (SummarySource.EMERGENCY, "")
     assert given == [72, 110, 120, 120, 120, 120]
 
 
@@ -334,7 +334,7 @@ async def test_a_context_that_is_cleared_meanwhile_stays_cleared() -> None:
 
         @property
         def context_window(self) -> int:
-            desk.window.keep_from(31)
+            desk.window.drop_before(31)
             return 200_000
 
         @context_window.setter
@@ -389,7 +389,7 @@ def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int,
     kept = [entry.message for entry in entries[split:]]
     if split:
         assert not isinstance(kept[0], ToolResult)
-        assert repaired([UserMessage("summary"), *kept])[1:] == kept
+        assert valid_messages([UserMessage("summary"), *kept])[1:] == kept
         assert sum(map(estimate_message, kept[2:])) <= budget, "but for the last exchange, the budget is kept"
     else:
         assert not kept or len(kept) <= max(least, len(kept) * percent // 100) + 1 or isinstance(kept[1], ToolResult)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import INTERRUPTED, UNANSWERED, repaired
+from goclaw.conversation.agent.context.repair import INTERRUPTED, UNANSWERED, valid_messages
 
 IDS = st.sampled_from(["a", "b", "c"])
 CALLS = st.lists(IDS, unique=True, max_size=3).map(lambda ids: tuple(ToolCall(each, "look", {}) for each in ids))
@@ -43,7 +43,7 @@ def violations(messages: Sequence[Message]) -> list[str]:
 @pytest.mark.promise("P-valid-context")
 @given(st.lists(MESSAGES, max_size=12))
 def test_any_sequence_becomes_a_valid_one(messages: list[Message]) -> None:
-    result = repaired(messages)
+    result = valid_messages(messages)
     assert violations(result) == []
     said = [message for message in messages if isinstance(message, UserMessage)]
     heard = [message for message in result if isinstance(message, UserMessage) and message is not UNANSWERED]
@@ -52,8 +52,8 @@ def test_any_sequence_becomes_a_valid_one(messages: list[Message]) -> None:
 
 @given(st.lists(MESSAGES, max_size=12))
 def test_repairing_twice_changes_nothing_more(messages: list[Message]) -> None:
-    once = repaired(messages)
-    assert repaired(once) == once
+    once = valid_messages(messages)
+    assert valid_messages(once) == once
 
 
 @st.composite
@@ -72,7 +72,7 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
 
 @given(whole_turns())
 def test_whole_turns_lose_nothing(messages: list[Message]) -> None:
-    result = repaired(messages)
+    result = valid_messages(messages)
     assert violations(result) == []
     assert sorted(map(repr, result)) == sorted(map(repr, messages))
 
@@ -82,14 +82,14 @@ def test_whole_turns_lose_nothing(messages: list[Message]) -> None:
 def test_a_crash_anywhere_is_mended_before_the_next_request(messages: list[Message], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(messages)))
     after: list[Message] = [*messages[:cut], UserMessage("are you there?")]
-    result = repaired(after)
+    result = valid_messages(after)
     assert violations(result) == []
     assert result[-1] == UserMessage("are you there?")
 
 
 def test_a_call_without_result_is_said_to_be_interrupted() -> None:
     call = ToolCall("1", "exec", {"command": "make"})
-    assert repaired([UserMessage("go"), AssistantMessage("", (call,)), UserMessage("and?")]) == [
+    assert valid_messages([UserMessage("go"), AssistantMessage("", (call,)), UserMessage("and?")]) == [
         UserMessage("go"),
         AssistantMessage("", (call,)),
         ToolResult("1", "exec", INTERRUPTED, is_error=True),
@@ -106,28 +106,28 @@ def test_ids_that_a_server_uses_again_keep_their_own_results() -> None:
         AssistantMessage("", (call,)),
         ToolResult("call_0", "look", "second"),
     ]
-    assert repaired(turns) == turns
+    assert valid_messages(turns) == turns
 
 
 def test_of_two_results_the_first_is_what_really_came_of_the_call() -> None:
     call = ToolCall("1", "exec", {})
     first, second = ToolResult("1", "exec", "done"), ToolResult("1", "exec", "stopped", is_error=True)
     turn: list[Message] = [UserMessage("go"), AssistantMessage("", (call,)), first, second]
-    assert repaired(turn) == turn[:3]
+    assert valid_messages(turn) == turn[:3]
 
 
 def test_pictures_stay() -> None:
     picture = UserMessage("", (Image("ab" * 32, "image/png"),))
-    assert repaired([picture]) == [picture]
+    assert valid_messages([picture]) == [picture]
 
 
 def test_no_notice_is_shown_as_what_the_model_said() -> None:
     stopped = AssistantMessage("[Stopped.]", notice=True)
     hi, half, more = UserMessage("hi"), AssistantMessage("Half"), UserMessage("more")
-    assert repaired([hi, half, stopped, more]) == [hi, half, more], "its own words stay"
-    assert repaired([hi, stopped, more]) == [hi, UNANSWERED, more], "what got no answer does not wait for one"
-    assert repaired([hi, stopped, stopped, more])[1:] == [UNANSWERED, UNANSWERED, more]
-    assert repaired([stopped, hi]) == [hi]
+    assert valid_messages([hi, half, stopped, more]) == [hi, half, more], "its own words stay"
+    assert valid_messages([hi, stopped, more]) == [hi, UNANSWERED, more], "what got no answer does not wait for one"
+    assert valid_messages([hi, stopped, stopped, more])[1:] == [UNANSWERED, UNANSWERED, more]
+    assert valid_messages([stopped, hi]) == [hi]
     withheld = AssistantMessage("[A hook keeps this back.]", (ToolCall("c", "look", {}),), notice=True)
     looked = ToolResult("c", "look", "a cat")
-    assert repaired([hi, withheld, looked]) == [hi, AssistantMessage("", withheld.calls), looked]
+    assert valid_messages([hi, withheld, looked]) == [hi, AssistantMessage("", withheld.calls), looked]

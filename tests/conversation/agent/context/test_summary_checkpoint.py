@@ -7,7 +7,7 @@ from goclaw.conversation.agent.context.summary import (
     Checkpoint,
     Material,
     SummaryFailed,
-    reached,
+    highest_mark,
     write_checkpoint,
 )
 from goclaw.errors import ModelErrorKind
@@ -86,4 +86,4 @@ def test_as_a_summary_it_has_its_lists_below() -> None:
 
 @pytest.mark.parametrize(("share", "mark"), [(0, 0), (24.9, 0), (25, 25), (49.9, 25), (50, 50), (75, 75), (200, 75)])
 def test_marks_are_reached_at_their_share(share: float, mark: int) -> None:
-    assert reached(share) == mark
+    assert highest_mark(share) == mark

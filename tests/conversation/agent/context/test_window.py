@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.conversation.agent.context.untrusted_content import ContentMarkers
-from goclaw.conversation.agent.context.window import SUMMARY_HEAD, ContextEntry, Window, shown
+from goclaw.conversation.agent.context.window import SUMMARY_HEAD, ContextEntry, Window, context_entry
 from goclaw.durable.store.transcripts import StoredCompaction, StoredMessage
 from goclaw.llm.base import Usage
 from goclaw.llm.token_counts import estimate_message, estimate_text
@@ -73,7 +73,7 @@ def test_however_a_window_changes_its_request_is_the_one_of_a_window_loaded_anew
             case "append":
                 window.append(ContextEntry(row, message))
             case "drop" if window.entries:
-                window.keep_from(window.entries[len(window.entries) // 2].row, window.summary)
+                window.drop_before(window.entries[len(window.entries) // 2].row, window.summary)
             case "shorten" if window.entries:
                 window.entries[0] = ContextEntry(window.entries[0].row, UserMessage("shorter"))
             case "summary":
@@ -102,7 +102,7 @@ def test_a_row_is_not_added_twice() -> None:
 
 def test_a_users_text_begins_with_the_line_about_it() -> None:
     stored = StoredMessage(1, "t", UserMessage("hi"), 0.0, "telegram:5", "<context>Monday</context>")
-    assert shown(stored).message == UserMessage("<context>Monday</context>\nhi")
+    assert context_entry(stored).message == UserMessage("<context>Monday</context>\nhi")
 
 
 def test_the_summary_comes_first() -> None:
@@ -143,7 +143,7 @@ def test_a_provider_that_counts_nothing_does_not_make_a_context_empty(usage: Usa
 def test_a_count_is_void_when_the_beginning_is_cut_off() -> None:
     window = Window(entries=entries("x" * 4_000, "two"))
     window.count(Usage(input=1_000_000, output=1))
-    window.keep_from(2, "short")
+    window.drop_before(2, "short")
     assert window.tokens(overhead=0) < 100
     assert window.holds(2) and not window.holds(1)
 

@@ -53,10 +53,10 @@ def test_a_count_reaches_the_window_and_what_comes_after_it_is_corrected(native:
         UserMessage("x y z " * 500),
     )
     window, calibration = Window(entries=[ContextEntry(1, asked)]), Calibration()
-    counted = 2 * window.estimated(overhead=300)
+    counted = 2 * window.estimate(overhead=300)
     window.append(ContextEntry(2, answer))
     usage = Usage(input=counted, output=70, reasoning=50)
-    calibration.take(Finished(answer, usage, Stop.END, "m"), window, overhead=300)
+    calibration.calibrate(Finished(answer, usage, Stop.END, "m"), window, overhead=300)
     kept = counted + (70 if native else 20)
     assert calibration.of("m") == window.scale == pytest.approx(2.0)
     assert window.tokens(overhead=300) == kept

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.common.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult, UserMessage
-from goclaw.conversation.agent.context.repair import repaired
+from goclaw.conversation.agent.context.repair import valid_messages
 from goclaw.conversation.agent.context.window import (
     HEAD,
     LATEST_RESULTS,
@@ -63,7 +63,7 @@ def test_seeing_twice_is_seeing_once_and_what_is_seen_can_be_sent(calls: int, ro
     once = view.of(working(calls))
     assert view.of(once) == once
     messages = [entry.message for entry in once]
-    assert not [message for message in repaired(messages) if message not in messages]
+    assert not [message for message in valid_messages(messages) if message not in messages]
 
 
 def test_without_tools_the_words_stay_and_nothing_is_replayed() -> None:
@@ -97,11 +97,11 @@ def test_the_provider_s_count_shrinks_with_what_is_seen() -> None:
     window = Window(entries=working(10))
     window.count(Usage(input=20_000, output=100))
     view = PrunedView(thinned_before=thinnable_before(window.entries))
-    assert window.see(view, at_least=1_000_000) == 0 and window.tokens(overhead=0) == 20_100
-    freed = window.see(view, at_least=3_000)
+    assert window.reduce(view, at_least=1_000_000) == 0 and window.tokens(overhead=0) == 20_100
+    freed = window.reduce(view, at_least=3_000)
     assert freed > 3_000
     assert window.tokens(overhead=0) == 20_100 - freed
-    assert window.see(PrunedView(view.thinned_before, no_tools_to=99)) > 0
+    assert window.reduce(PrunedView(view.thinned_before, no_tools_to=99)) > 0
     assert window.tokens(overhead=50) == 50 + sum(estimate_message(entry.message) for entry in window.entries)
 
 

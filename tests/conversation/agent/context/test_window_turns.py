@@ -38,7 +38,7 @@ def test_the_last_turns_are_shown_whole_and_need_no_repair(
 ) -> None:
     window, whole = window_of(turns), window_of(turns)
     window.summary = "what was before" if summarised else ""
-    window.keep_turns(count)
+    window.limit_turns(count)
     kept = [str(number) for number in range(len(turns))][-count:]
     assert window.entries == [entry for entry in whole.entries if entry.turn in kept]
     assert len(window.turns()) == len(kept)
@@ -50,19 +50,19 @@ def test_the_last_turns_are_shown_whole_and_need_no_repair(
 @given(TURNS)
 def test_a_turn_is_still_one_when_its_tools_are_not_shown_any_more(turns: list[tuple[list[int], bool]]) -> None:
     window = window_of(turns)
-    window.see(PrunedView(no_tools_to=window.entries[-1].row))
+    window.reduce(PrunedView(no_tools_to=window.entries[-1].row))
     assert len(window.turns()) == len(turns)
 
 
 def test_where_few_turns_are_nothing_changes_and_the_providers_count_stands() -> None:
     window = window_of([([1], False), ([], False)])
     before = list(window.entries)
-    window.keep_turns(2)
+    window.limit_turns(2)
     assert window.entries == before
     assert window.turns() == [1, 5]
 
 
 def test_there_are_no_turns_where_nothing_was_said() -> None:
     window = Window()
-    window.keep_turns(1)
+    window.limit_turns(1)
     assert window.turns() == []

@@ -332,7 +332,7 @@ async def test_an_owner_learns_of_readers_also_where_the_first_look_for_them_fai
             c.exchange.watches = refused_once  # type: ignore[method-assign]  # Postgres is full at that moment
             await cut_listener(c)
             await eventually(lambda: refused)
-            b.remote.left("s")
+            b.remote.on_release("s")
             await c.take()
             await c.begin()
             c.stream("words")

@@ -61,7 +61,7 @@ class Session:
         self.owner = to
         await to.begin(turn)
         if before is not to:
-            before.remote.left("s")
+            before.remote.on_release("s")
 
     def is_right(self, reader: Reader) -> None:
         """What stands on a reader's screen at any moment is the beginning of an answer, and its rows are in order."""

@@ -86,10 +86,10 @@ def test_an_answer_that_was_long_on_its_way_moves_the_time_no_more_than_it_is_in
     own = SteppedClock()
     of_database = DatabaseClock(own)
     assert of_database.now() == own.now(), "until it was asked"
-    of_database.seen(own.now() + HOUR, own.awake_or_not())
+    of_database.update(own.now() + HOUR, own.awake_or_not())
     asked = own.awake_or_not()
     own.advance(slow)
-    of_database.seen(own.now() + HOUR - slow, asked)
+    of_database.update(own.now() + HOUR - slow, asked)
     assert of_database.now() == pytest.approx(own.now() + HOUR)
-    of_database.seen(own.now() + 2 * HOUR, own.awake_or_not())
+    of_database.update(own.now() + 2 * HOUR, own.awake_or_not())
     assert of_database.now() == pytest.approx(own.now() + 2 * HOUR), "the database's own clock was set"

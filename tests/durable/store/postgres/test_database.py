@@ -20,7 +20,7 @@ from goclaw.durable.store.open import open_database, stored_fact
 from goclaw.durable.store.postgres import connecting, silence
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.schema import FIRST, NEWEST, STEPS, VERSION
-from goclaw.durable.store.postgres.sending import bound
+from goclaw.durable.store.postgres.sending import bind
 from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.durable.store.schema import schedules, sessions
 from goclaw.durable.store.settings import Settings
@@ -91,7 +91,7 @@ async def test_a_statement_goes_on_after_the_transaction_failed_in_which_it_was_
         for _ in range(2 * connecting.PREPARED_AFTER):
             [result] = await found.write(COUNT(key="a"))
             assert result.rows[0][0] == 1
-        async with found.paused() as writer:
+        async with found.pause_writes() as writer:
             prepared = await (await writer.execute("SELECT count(*) FROM pg_prepared_statements")).fetchone()
         assert prepared is not None and prepared[0] >= 1, "the statements of turns are parsed once"
         assert found.trouble is None
@@ -164,8 +164,8 @@ async def test_the_feed_waits_for_a_transaction_that_has_a_lower_number(place: P
     rows = rows_of(UserMessage("late"), Origin("s", "t", "user", 1.0))
     async with opened(place) as found:
         feed = TranscriptFeed(found)
-        found.written = feed.stored
-        text, values = bound(rows[0])
+        found.written = feed.wake
+        text, values = bind(rows[0])
         other = await psycopg.AsyncConnection.connect(f"{server.url}", options=f"-csearch_path={place.schema}")
         async with other:
             await other.execute(text, values)  # has the lower number, and is not committed yet

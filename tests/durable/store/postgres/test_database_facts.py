@@ -114,8 +114,8 @@ async def test_wrong_codes_count_in_both_processes_together(databases: list[Post
 
 async def test_a_code_that_confirms_is_taken_by_the_other_process(databases: list[PostgresDatabase]) -> None:
     one, two = (Codes(Settings(each), clock) for each in databases)
-    code = await one.give(ADMIN.key, "s")
-    taken = await asyncio.gather(*(each.take(ADMIN.key, "s", code) for each in (one, two)))
+    code = await one.issue(ADMIN.key, "s")
+    taken = await asyncio.gather(*(each.redeem(ADMIN.key, "s", code) for each in (one, two)))
     assert sorted(taken) == [False, True]
 
 

@@ -35,9 +35,9 @@ async def stored(found: PostgresDatabase) -> list[str]:
 
 async def test_what_the_owner_before_writes_is_refused_and_what_others_write_is_kept(place: PostgresPlace) -> None:
     async with shared(place) as (before, after):
-        with under_fence(await before.take("s")):
+        with under_fence(await before.acquire("s")):
             await before.write(sql(ADD, k="first"))
-            fence = await after.take("s")
+            fence = await after.acquire("s")
             outcomes = await asyncio.gather(
                 before.write(sql(ADD, k="late")), before.write(sql(ADD, k="later")), return_exceptions=True
             )
@@ -51,8 +51,8 @@ async def test_what_the_owner_before_writes_is_refused_and_what_others_write_is_
 
 async def test_a_session_lost_in_a_group_undoes_only_its_own_transactions(place: PostgresPlace) -> None:
     async with shared(place) as (before, after):
-        lost, kept = await before.take("lost"), await before.take("kept")
-        await after.take("lost")
+        lost, kept = await before.acquire("lost"), await before.acquire("kept")
+        await after.acquire("lost")
         writes = list[Awaitable[object]]()
         for fence in (lost, kept, None, lost):
             with under_fence(fence):
@@ -65,8 +65,8 @@ async def test_a_session_lost_in_a_group_undoes_only_its_own_transactions(place:
 async def test_without_the_fence_both_would_write(place: PostgresPlace) -> None:
     """The negative control: the same as above, but the one before says nothing of its epoch."""
     async with shared(place) as (before, after):
-        with under_fence(await before.take("s")):
-            fence = await after.take("s")
+        with under_fence(await before.acquire("s")):
+            fence = await after.acquire("s")
             AUTHORITY.set(Authority())
             await before.write(sql(ADD, k="by the one before"))
         with under_fence(fence):
@@ -78,12 +78,12 @@ async def test_who_takes_over_waits_for_the_transaction_that_is_open_and_sees_it
     place: PostgresPlace, server: Server
 ) -> None:
     async with shared(place, 1) as (after,):
-        fence = await after.take("s")
+        fence = await after.acquire("s")
         other = await psycopg.AsyncConnection.connect(server.url, options=f"-csearch_path={place.schema}")
         async with other:
             await other.execute("SELECT check_epoch(%s, %s)", (fence.session, fence.epoch))
             await other.execute("INSERT INTO steps (turn, name, state) VALUES ('open', 'x', 'done')")
-            taking = asyncio.create_task(after.take("s"))
+            taking = asyncio.create_task(after.acquire("s"))
             await waits_for_a_lock(server, taking)
             assert await stored(after) == []
             await other.commit()
@@ -123,13 +123,13 @@ async def test_a_process_that_stops_between_its_statements_and_its_commit_holds_
 
     monkeypatch.setattr(connecting, "AsyncConnection", Pausing)
     async with shared(place) as (before, after):
-        with under_fence(await before.take("s")):
+        with under_fence(await before.acquire("s")):
             Pausing.pauses = True
             writing = before.write(sql(ADD, k="paused"))
         await reached.wait()
         try:
             async with asyncio.timeout(10):
-                fence = await after.take("s")
+                fence = await after.acquire("s")
             with under_fence(fence):
                 await after.write(sql(ADD, k="after"))
         finally:
@@ -144,8 +144,8 @@ async def test_tasks_that_begin_under_a_fence_write_under_it(place: PostgresPlac
         await before.write(sql(ADD, k="late"))
 
     async with shared(place) as (before, after):
-        with under_fence(await before.take("s")):
-            await after.take("s")
+        with under_fence(await before.acquire("s")):
+            await after.acquire("s")
             working = asyncio.create_task(work())
         with pytest.raises(OwnershipLost):
             await working
@@ -153,10 +153,10 @@ async def test_tasks_that_begin_under_a_fence_write_under_it(place: PostgresPlac
 
 async def test_a_journal_under_an_old_epoch_records_nothing(place: PostgresPlace) -> None:
     async with shared(place) as (before, after):
-        with under_fence(await before.take("s")):
+        with under_fence(await before.acquire("s")):
             journal = Journal(before)
             assert await journal.submit(inbound(1), "message")
-            await after.take("s")
+            await after.acquire("s")
             for writing in (
                 journal.record_intent("m1", "tool:1:a"),
                 journal.record_question("m1", "ask", "?"),
@@ -171,17 +171,17 @@ async def test_a_journal_under_an_old_epoch_records_nothing(place: PostgresPlace
 
 async def test_an_epoch_is_never_given_twice_not_even_after_the_session_was_forgotten(place: PostgresPlace) -> None:
     async with shared(place) as (one, two):
-        first = await one.take("s")
+        first = await one.acquire("s")
         await one.write(sql("DELETE FROM session_owners"))
-        assert (await two.take("s")).epoch > first.epoch
+        assert (await two.acquire("s")).epoch > first.epoch
         with under_fence(first), pytest.raises(OwnershipLost):
             await one.write(sql(ADD, k="late"))
 
 
 async def test_while_postgres_is_away_a_session_cannot_be_taken(place: PostgresPlace, server: Server) -> None:
     async with shared(place, 1) as (one,):
-        await one.take("s")
+        await one.acquire("s")
         with psycopg.connect(server.url, options=f"-csearch_path={place.schema}") as other:
             other.execute("LOCK TABLE session_owners")
             with pytest.raises(DiskError, match="cannot be written"):
-                await one.take("s")
+                await one.acquire("s")

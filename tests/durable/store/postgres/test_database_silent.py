@@ -56,7 +56,7 @@ async def test_duties_end_although_a_heartbeat_waits_for_a_frozen_postgres(own_s
             await asyncio.Event().wait()
 
         async def beat(connection: Connection) -> None:
-            with duties.seen(connection):
+            with duties.watch_connection(connection):
                 async with connection.transaction():
                     raise AssertionError("it answered")
 

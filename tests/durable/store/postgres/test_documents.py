@@ -128,13 +128,13 @@ async def test_a_prompt_file_that_is_approved_at_one_gateway_counts_at_the_other
     gateways: list[Gateway], tmp_path: Path
 ) -> None:
     one, two = (ApprovedFiles(each.folder / PROMPT_FILES, lambda root: True, writer=each.writer) for each in gateways)
-    assert (await one.used(tmp_path, {"AGENTS.md": b"old"})).texts == {"AGENTS.md": "old"}
+    assert (await one.texts_to_use(tmp_path, {"AGENTS.md": b"old"})).texts == {"AGENTS.md": "old"}
     await soon(lambda: two.workspaces() == [tmp_path])
-    used = await two.used(tmp_path, {"AGENTS.md": b"new"})
+    used = await two.texts_to_use(tmp_path, {"AGENTS.md": b"new"})
     assert used.texts == {"AGENTS.md": "old"} and [each.after for each in used.waiting] == ["new"]
     assert await asyncio.to_thread(one.approve, tmp_path, "AGENTS.md", "old", "new")
     await soon(lambda: two.waiting() == [])
-    assert (await two.used(tmp_path, {"AGENTS.md": b"new"})).texts == {"AGENTS.md": "new"}
+    assert (await two.texts_to_use(tmp_path, {"AGENTS.md": b"new"})).texts == {"AGENTS.md": "new"}
 
 
 @pytest.mark.promise("P-store-files")

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from goclaw.common.config.values import PostgresPlace
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.ownership import Lease
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.duties import Duties
@@ -71,7 +71,7 @@ async def test_all_duties_of_a_process_are_on_one_connection_and_are_lost_with_i
     has, name = list[str](), one._name
     async with AsyncExitStack() as stack:
         for duty in ("a", "b", "c"):
-            work = keep_running(duty, lambda duty=duty: one.lead(duty, doing(has, f"one {duty}")), clock)  # type: ignore[misc]  # its default
+            work = run_with_restarts(duty, lambda duty=duty: one.lead(duty, doing(has, f"one {duty}")), clock)  # type: ignore[misc]  # its default
             await stack.enter_async_context(background(work, duty))
         await eventually(lambda: len(has) == 3)
         assert on(server, OF_PROCESS, name) == [(1,)]

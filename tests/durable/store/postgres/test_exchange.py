@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from goclaw.common.config.values import PostgresPlace
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.exchange import EVERYONE, Watch
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.durable.store.postgres.exchange import PIECE_BYTES, PostgresExchange
@@ -19,7 +19,7 @@ class Heard:
         self.exchange = exchange
         self.heard: list[str] = []
         self.breaks = 0
-        exchange.hear(self.heard.append, self._missed)
+        exchange.subscribe(self.heard.append, self._missed)
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class Heard:
 async def process(place: PostgresPlace) -> AsyncIterator[Heard]:
     async with open_schema(place, clock) as database:
         made = Heard(PostgresExchange(database))
-        async with background(keep_running("notices", database.notices.run, clock), "notices"):
+        async with background(run_with_restarts("notices", database.notices.run, clock), "notices"):
             await eventually(lambda: made.breaks)
             yield made
 
@@ -79,7 +79,7 @@ async def test_a_message_of_which_the_beginning_was_missed_is_not_heard(place: P
     async with process(place) as one, process(place) as two:
         first, *_ = one.exchange._payloads("x" * 2 * PIECE_BYTES)
         topic = f"events_{two.name}"
-        await one.exchange._database.write(one.exchange._database.notices.told(topic, first))
+        await one.exchange._database.write(one.exchange._database.notices.notice_for(topic, first))
         await eventually(lambda: two.exchange._pieces)
         await one.exchange._database.read(
             sql(

@@ -12,7 +12,7 @@ import pytest
 
 from goclaw.common.config.policies import ReplicaSettings
 from goclaw.common.config.values import PostgresPlace
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.postgres import folder_probe
 from goclaw.durable.store.postgres.database import open_schema
 from goclaw.durable.store.postgres.folder_probe import ASKED, MAX_FOLDERS, FolderProbe, open_probe, unseen_folders
@@ -29,9 +29,11 @@ async def gateway(
         database = await stack.enter_async_context(open_schema(place, clock))
         await database.join(ReplicaSettings.model_validate({"name": name, "stall_seconds": 60}))
         probe = open_probe(database, lambda: folders, clock)
-        await stack.enter_async_context(background(keep_running("notices", database.notices.run, clock), "notices"))
+        await stack.enter_async_context(
+            background(run_with_restarts("notices", database.notices.run, clock), "notices")
+        )
         if answers:
-            await stack.enter_async_context(background(keep_running("probe", probe.run, clock), "probe"))
+            await stack.enter_async_context(background(run_with_restarts("probe", probe.run, clock), "probe"))
         # Another one must not ask before this one listens.
         await eventually(probe._listens.is_set)
         yield probe
@@ -123,7 +125,7 @@ async def test_a_question_for_a_file_outside_is_not_answered(place: PostgresPlac
     async with gateway(place, "one", work) as one, open_schema(place, clock) as other:
         for token in ("../../etc/passwd", "0123456789abcdeg"):
             question = f'{{"token": "{token}", "folders": [""]}}'
-            await other.write(other.notices.told(ASKED, question))
+            await other.write(other.notices.notice_for(ASKED, question))
         await eventually(lambda: one._questions.empty())
         assert await unseen_folders(place, lambda: work, clock) == []
 

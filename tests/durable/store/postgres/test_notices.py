@@ -8,7 +8,7 @@ import psycopg
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import RealClock
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.postgres.notices import MAX_BYTES
 from tests.acceptance.waiting import clock, eventually
@@ -21,7 +21,7 @@ class Topic:
     def __init__(self, database: PostgresDatabase, name: str) -> None:
         self.heard: list[str] = []
         self.connections = 0
-        database.notices.hear(name, self.heard.append, self._missed)
+        database.notices.subscribe(name, self.heard.append, self._missed)
 
     def _missed(self) -> None:
         self.connections += 1
@@ -31,7 +31,7 @@ class Topic:
 async def process(place: PostgresPlace) -> AsyncIterator[PostgresDatabase]:
     """A process that hears notices for as long as the block lasts."""
     async with open_schema(place, RealClock()) as database:
-        async with background(keep_running("notices", database.notices.run, clock), "notices"):
+        async with background(run_with_restarts("notices", database.notices.run, clock), "notices"):
             yield database
 
 
@@ -42,8 +42,8 @@ async def test_a_notice_reaches_every_process_of_the_schema_in_order_and_no_othe
         topics = [Topic(database, "news") for database in (one, two, foreign)]
         await eventually(lambda: all(topic.connections for topic in topics))
         for number in range(20):
-            await one.write(one.notices.told("news", str(number)))
-        await one.write(one.notices.told("news", "x" * MAX_BYTES))
+            await one.write(one.notices.notice_for("news", str(number)))
+        await one.write(one.notices.notice_for("news", "x" * MAX_BYTES))
         await eventually(lambda: all(len(topic.heard) == 21 for topic in topics[:2]))
         expected = [*map(str, range(20)), "x" * MAX_BYTES]
         assert [topic.heard for topic in topics] == [expected, expected, []]
@@ -58,7 +58,7 @@ async def test_a_topic_that_is_added_later_is_heard_and_the_others_told_that_the
         second = Topic(database, "second")
         await eventually(lambda: second.connections == 1)
         assert first.connections == 2
-        await database.write(database.notices.told("second", "b"), database.notices.told("first", "a"))
+        await database.write(database.notices.notice_for("second", "b"), database.notices.notice_for("first", "a"))
         await eventually(lambda: first.heard == ["a"] and second.heard == ["b"])
 
 
@@ -72,7 +72,7 @@ async def test_after_a_lost_connection_listeners_are_told_and_hear_again(place: 
                 (database.application_name,),
             )
         await eventually(lambda: topic.connections == 2)
-        await database.write(database.notices.told("news", "again"))
+        await database.write(database.notices.notice_for("news", "again"))
         await eventually(lambda: topic.heard == ["again"])
 
 
@@ -80,8 +80,8 @@ async def test_a_notice_of_a_transaction_that_is_undone_is_not_sent(place: Postg
     async with process(place) as database:
         topic = Topic(database, "news")
         await eventually(lambda: topic.connections == 1)
-        told = database.notices.told("news", "never"), database.notices.told("news", "x" * (MAX_BYTES + 1))
+        told = database.notices.notice_for("news", "never"), database.notices.notice_for("news", "x" * (MAX_BYTES + 1))
         [refused] = await asyncio.gather(database.write(*told), return_exceptions=True)
         assert isinstance(refused, Exception)
-        await database.write(database.notices.told("news", "then"))
+        await database.write(database.notices.notice_for("news", "then"))
         await eventually(lambda: topic.heard == ["then"])

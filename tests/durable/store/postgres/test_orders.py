@@ -64,16 +64,16 @@ async def rows(database: PostgresDatabase, query: str = "SELECT id FROM orders")
 async def test_an_order_to_a_session_of_another_process_has_its_reply_and_leaves_nothing(place: PostgresPlace) -> None:
     async with process(place) as owner, process(place) as other:
         other.ownership.take_no_more()
-        assert await other.ownership.orders.give("s", "say", "hello", SECONDS) == "say hello", (
+        assert await other.ownership.orders.request("s", "say", "hello", SECONDS) == "say hello", (
             "none had it: one took it"
         )
         long = "x" * 20_000
         replies = await asyncio.gather(
-            *(other.ownership.orders.give("s", "say", f"{number} {long}", SECONDS) for number in range(8))
+            *(other.ownership.orders.request("s", "say", f"{number} {long}", SECONDS) for number in range(8))
         )
         assert replies == [f"say {number} {long}" for number in range(8)], "longer than a notice may be"
         with pytest.raises(StateError, match="refuse that"):
-            await other.ownership.orders.give("s", "refuse", "that", SECONDS)
+            await other.ownership.orders.request("s", "refuse", "that", SECONDS)
         assert len(owner.read) == 10 and other.read == []
         await other.database.write()  # behind the deletions
         assert await rows(owner.database) == []
@@ -82,10 +82,10 @@ async def test_an_order_to_a_session_of_another_process_has_its_reply_and_leaves
 async def test_an_order_without_a_reply_is_given_up_and_not_carried_out_later(place: PostgresPlace) -> None:
     async with process(place) as owner, process(place) as other:
         other.ownership.take_no_more()
-        await other.ownership.orders.give("s", "say", "first", SECONDS)  # taking the session is no part of the time
+        await other.ownership.orders.request("s", "say", "first", SECONDS)  # taking the session is no part of the time
         owner.answers = False
         with pytest.raises(NotAnswered, match=r"works on s has not answered within 3 s"):
-            await other.ownership.orders.give("s", "say", "hello", 3.0)
+            await other.ownership.orders.request("s", "say", "hello", 3.0)
         assert await rows(owner.database) == []
         assert [order.body for order in owner.read] == ["first", "hello"]
 
@@ -94,7 +94,7 @@ async def test_an_order_whose_time_is_over_is_not_read_any_more_though_its_asker
     async with process(place) as owner, process(place) as other:
         other.ownership.take_no_more()
         owner.answers = False
-        async with background(other.ownership.orders.give("s", "say", "late", SECONDS), "an asker"):
+        async with background(other.ownership.orders.request("s", "say", "late", SECONDS), "an asker"):
             await eventually(lambda: owner.read)
         [left] = await rows(owner.database)
         assert [order.id for order in await owner.ownership.orders.open("s")] == [left]
@@ -109,7 +109,7 @@ async def test_the_next_owner_carries_out_what_the_one_before_has_left(place: Po
         for each in (after, other):
             each.ownership.take_no_more()
         before.answers = False
-        async with background(other.ownership.orders.give("s", "say", "hello", SECONDS), "an asker") as asking:
+        async with background(other.ownership.orders.request("s", "say", "hello", SECONDS), "an asker") as asking:
             await eventually(lambda: before.read)
             before.ownership.take_no_more()
             after.ownership._takes = True
@@ -123,7 +123,7 @@ async def test_a_reply_that_no_notice_tells_of_is_found_when_notices_are_heard_a
     async with process(place) as owner, process(place) as other:
         other.ownership.take_no_more()
         owner.answers = False
-        async with background(other.ownership.orders.give("s", "say", "hello", SECONDS), "an asker") as asking:
+        async with background(other.ownership.orders.request("s", "say", "hello", SECONDS), "an asker") as asking:
             [order] = await eventually(lambda: owner.read)
             cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = :name"
             await owner.database.write(
@@ -138,6 +138,6 @@ async def test_whether_any_process_works_on_a_session_is_known_everywhere(place:
     async with process(place) as owner, process(place) as other:
         other.ownership.take_no_more()
         assert not await other.ownership.is_owned("s")
-        await other.ownership.orders.give("s", "say", "hello", SECONDS)
+        await other.ownership.orders.request("s", "say", "hello", SECONDS)
         assert await other.ownership.is_owned("s")
         assert owner.ownership.fence_of("s") is not None and other.ownership.fence_of("s") is None

@@ -131,7 +131,7 @@ async def test_a_process_that_was_paused_is_sure_of_no_session_before_it_has_see
             leases[session] = await eventually(lambda session=session: owner.leases.get(session))  # type: ignore[misc]  # bound at once
             await eventually(lambda session=session: owner.ownership.is_sure_of(session))  # type: ignore[misc]  # bound at once
             assert not other.ownership.is_sure_of(session)
-        await other.database.take("taken")
+        await other.database.acquire("taken")
         owner.ownership._seen_at -= STALL + 1  # as after a pause
         assert not owner.ownership.is_sure_of("kept") and owner.ownership.fence_of("kept")
         await eventually(lambda: leases["taken"].is_lost)  # at the next heartbeat, without a write of its own
@@ -332,7 +332,7 @@ async def test_a_process_that_was_forgotten_while_it_was_paused_is_seen_again_wi
         await found.join(ReplicaSettings.model_validate({"name": "hall", "workspaces": "own", "stall_seconds": 5}))
         ownership = PostgresOwnership(found, clock, 5)
         await found.write(sql("DELETE FROM replicas"))
-        async with background(ownership._look_for_the_dead(), "heartbeat"):
+        async with background(ownership._detect_dead(), "heartbeat"):
             await eventually(lambda: jobs(server, place, row) == ["hall own 5"])
 
 
@@ -454,7 +454,7 @@ async def test_the_end_of_work_beside_the_owner_waits_for_what_is_being_written(
 ) -> None:
     async with process(place) as one, process(place) as two:
         fence = await two.ownership.beside("s")
-        async with two.database.paused() as writer:
+        async with two.database.pause_writes() as writer:
             async with writer.transaction():
                 await writer.execute("SELECT check_epoch(%s, %s)", (fence.session, fence.epoch))
                 ending = asyncio.ensure_future(one.ownership.end_beside("s"))

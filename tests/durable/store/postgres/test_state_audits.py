@@ -274,7 +274,7 @@ async def audited(one: Gateway, audit: Audit, *details: str) -> None:
         audit.record(AuditEntry("tool.use", "read", ANN, where="telegram:5", detail=detail))
     await audit.flush()
     audit._grown.set()
-    await audit.tell(Settings(one.database))
+    await audit.publish(Settings(one.database))
     await one.files.audits.send()
 
 

@@ -56,7 +56,7 @@ async def test_a_name_that_no_gateway_stores_is_written_nowhere(
             await stored.put(each, None, stored_file(b"x", 0o600, 1.0), b"x")
         files = StateFiles(database, here, SteppedClock())
         await files.begin()
-        await files.media.settle()
+        await files.media.sync()
         await files.audits.fetch()
         files._miss()
         await files.follow_news()

@@ -28,7 +28,7 @@ async def media(place: PostgresPlace, folder: Path) -> AsyncIterator[Blobs]:
     async with open_database(place) as database:
         files = StateFiles(database, folder, SteppedClock())
         await files.begin()
-        await files.media.settle()
+        await files.media.sync()
         async with open_blobs(folder / "blobs", SteppedClock(), files.media) as blobs:
             yield blobs
 
@@ -42,7 +42,7 @@ async def test_a_picture_is_in_the_database_when_it_is_put_and_another_folder_ge
         key = await blobs.put(b"picture", "image/png")
         (here / "blobs/media" / key).unlink()
         (here / "blobs/media" / f"{key}.type").unlink()
-        assert await blobs.keep(key)
+        assert await blobs.retain(key)
         assert (await blobs.get(key), await blobs.mime(key)) == (b"picture", "image/png")
     async with media(place, elsewhere) as blobs:
         assert (elsewhere / "blobs/media" / key).read_bytes() == b"picture"

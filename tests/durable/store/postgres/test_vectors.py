@@ -12,7 +12,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import SteppedClock
 from goclaw.common.core.messages import UserMessage
-from goclaw.common.core.supervise import background, keep_running
+from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.forgetting import Forgetting, Retention
 from goclaw.durable.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.durable.store.reading import TranscriptFeed
@@ -49,7 +49,7 @@ class Gateway:
                 await real.sleep(0.01)
 
     async def heard(self, query: str, session: str) -> list[str]:
-        found = await self.memory.heard(TranscriptQuery(query, [session]), 5)
+        found = await self.memory.search_transcripts(TranscriptQuery(query, [session]), 5)
         return [line.text for quote in found.quotes for line in quote.lines if line.row == quote.row]
 
     async def vectors(self) -> list[str]:
@@ -67,8 +67,8 @@ async def gateway(folder: Path, place: PostgresPlace) -> AsyncIterator[Gateway]:
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_schema(place, real))
         feed = TranscriptFeed(database)
-        database.written, database.deleted = feed.stored, feed.deleted
-        listening = keep_running("notices", database.notices.run, real)
+        database.written, database.deleted = feed.wake, feed.on_deletion
+        listening = run_with_restarts("notices", database.notices.run, real)
         await stack.enter_async_context(background(listening, "notices"))
         opening = open_memory(
             folder / "state" / "memory.db", config, clock, feed, embedders=Embedders(rack.choose, rack.open)
@@ -134,9 +134,9 @@ async def test_a_vector_that_comes_after_its_session_was_forgotten_is_not_kept(
     async with open_schema(place, real) as database:
         await Story(database).turn("s", "t", 100.0, UserMessage("a lighthouse"))
         await Story(database).sent()
-        await database.vectors.keep("m", [("s", b"1", b"vector")])
+        await database.vectors.store("m", [("s", b"1", b"vector")])
         assert await database.vectors.find("m", [b"1", b"2"]) == {b"1": b"vector"}
         assert await database.vectors.find("another", [b"1"]) == {}
         await Forgetting(database).forget("s", 1_000.0)
-        await database.vectors.keep("m", [("s", b"1", b"vector")])
+        await database.vectors.store("m", [("s", b"1", b"vector")])
         assert await database.vectors.find("m", [b"1"]) == {}

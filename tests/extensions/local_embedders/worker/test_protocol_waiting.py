@@ -11,7 +11,7 @@ def texts_done(waiting: Waiting, portion: int, requests: int, arrives: dict[int,
     steps = 0
     while requests:
         request = waiting.first()
-        order += [request.texts[place] for place in request.take(min(portion, len(request.left)))]
+        order += [request.texts[place] for place in request.next_places(min(portion, len(request.left)))]
         steps += 1
         if not request.left:
             waiting.remove(request)

@@ -49,7 +49,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     older = {**TABLES, "version": "0.9.0"}
     listed = [CatalogRow(each, 1_750_000_000.0, via=("there",)) for each in (TABLES, older, CLOCKWORK)]
-    CatalogStore(folder / FILE).take("corp", listed, clock.now())
+    CatalogStore(folder / FILE).replace_catalog("corp", listed, clock.now())
     return folder
 
 
@@ -117,7 +117,7 @@ def test_what_strangers_wrote_stays_on_its_line_and_moves_no_cursor(
     tool = {"name": "x", "description": evil, "input_schema": {}}
     entry = {**TABLES, "name": "evil", "description": evil, "tags": [evil], "tools": [tool]}
     entry["remotes"] = [{"url": f"https://x/{evil}", "type": evil, "headers": [evil]}]
-    CatalogStore(state / FILE).take("corp", [CatalogRow(entry, 1e300, via=(evil,))], clock.now())
+    CatalogStore(state / FILE).replace_catalog("corp", [CatalogRow(entry, 1e300, via=(evil,))], clock.now())
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for words in (["list"], ["show", "evil"]):
         assert run(["registry", *words]) == 0
@@ -127,7 +127,7 @@ def test_what_strangers_wrote_stays_on_its_line_and_moves_no_cursor(
 
 
 def test_whose_catalogue_is_not_known_or_old_is_said(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    CatalogStore(state / FILE).take("corp", [CatalogRow(TABLES, 1.0)], clock.now() - 7_300)
+    CatalogStore(state / FILE).replace_catalog("corp", [CatalogRow(TABLES, 1.0)], clock.now() - 7_300)
     settings = yaml.safe_load((state / "config.yaml").read_text())
     settings["registries"]["other"] = {"url": "http://127.0.0.1:9"}
     (state / "config.yaml").write_text(json.dumps(settings))

@@ -192,7 +192,7 @@ async def test_what_is_no_entry_is_refused_with_what_is_wrong(tmp_path: Path, bo
     async with open_house(tmp_path) as house:
         answer = await house.ask("PUT", address_of(document()), "bob", body)
         assert (answer.status, words in answer.body["error"]) == (400, True)
-        assert house.shelf.owned() == set()
+        assert house.shelf.list_own() == set()
 
 
 async def test_what_is_larger_than_any_entry_is_not_read(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ async def test_shared_registries_are_offered_with_the_way_they_came(tmp_path: Pa
         "secret": {"url": "http://127.0.0.1:9"},
     }
     async with open_house(tmp_path, registries=registries) as house:
-        house.shelf.take("corp", [CatalogRow(document("theirs"), 5.0, latest=True, via=("a", "b"))], 1.0)
-        house.shelf.take("secret", [CatalogRow(document("hidden"), 5.0)], 1.0)
+        house.shelf.replace_catalog("corp", [CatalogRow(document("theirs"), 5.0, latest=True, via=("a", "b"))], 1.0)
+        house.shelf.replace_catalog("secret", [CatalogRow(document("hidden"), 5.0)], 1.0)
         await house.publish("bob", document())
         answer = await house.ask("GET", "/v1/entries")
         found = {each["document"]["name"]: each["via"] for each in answer.body["entries"]}
@@ -321,7 +321,7 @@ async def test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours(tmp_path: P
     shared = {"url": "http://127.0.0.1:9", "federation": {"share": True}}
     async with open_house(tmp_path, registries={"one": shared, "two": shared}) as house:
         for registry in ("one", "two"):
-            house.shelf.take(
+            house.shelf.replace_catalog(
                 registry, [CatalogRow(document(version=f"{len(registry) * 9}.0.{registry == 'two':d}"), 5.0)], 1.0
             )
         assert await listed(house) == ["data-tools 27.0.0"], "of two registries the first"
@@ -335,7 +335,7 @@ async def test_a_name_that_is_ours_is_ours_as_every_kind(tmp_path: Path) -> None
     """Who uses `data-tools` of this registry does not say which kind it is."""
     shared = {"url": "http://127.0.0.1:9", "federation": {"share": True}}
     async with open_house(tmp_path, registries={"one": shared}) as house:
-        house.shelf.take("one", [CatalogRow({**document("Data-Tools"), "kind": "mcp-server"}, 5.0)], 1.0)
+        house.shelf.replace_catalog("one", [CatalogRow({**document("Data-Tools"), "kind": "mcp-server"}, 5.0)], 1.0)
         await house.publish("bob", document())
         assert await listed(house) == ["data-tools 1.0.0"]
 

@@ -152,7 +152,7 @@ async def test_what_cannot_be_opened_is_refused_in_words_and_changes_nothing(
     async with choosing(tmp_path) as core:
         assert words in await core.command(f"/model {name}")
         assert await answer(core) == "I am first."
-        assert await core.sessions.ports.models.chosen("memory:here") == ""
+        assert await core.sessions.ports.models.choice_for("memory:here") == ""
 
 
 async def test_a_slip_of_the_finger_has_a_neighbour(tmp_path: Path) -> None:

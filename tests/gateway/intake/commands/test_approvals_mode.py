@@ -99,7 +99,7 @@ async def test_a_choice_lapses_when_the_configured_mode_is_another_one(tmp_path:
         assert (await core.sessions.modes.choose(SESSION, "accept-edits", ANN)).allowed
     async with world(tmp_path, mode="plan").running() as core:
         assert await core.sessions.modes.of(SESSION, ANN) == "plan"
-        assert await core.sessions.modes.chosen(SESSION) == "plan"
+        assert await core.sessions.modes.choice_for(SESSION) == "plan"
 
 
 async def test_who_may_not_write_to_a_session_may_not_choose_its_mode_and_tries_are_recorded(tmp_path: Path) -> None:

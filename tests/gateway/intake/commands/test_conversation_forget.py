@@ -200,7 +200,7 @@ async def _what_is_left(world: World) -> str:
         rows, todos = await core.messages(), (await core.sessions.contexts.session("memory:here")).todos
         pictures = names(world.folder / "blobs" / "media")
         assert (len(rows), bool(todos), len(pictures)) in ((2, True, 2), (0, False, 0))
-        assert not await Forgetting(core.database).owed()
+        assert not await Forgetting(core.database).list_pending()
         return "everything" if rows else "nothing"
 
 

@@ -61,7 +61,7 @@ async def test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set
         await pass_time(core, world, 10)
         world.clock.jump(by)
         if looks:  # as each five seconds; without, only the timer tells
-            core.schedules.scheduler.look()
+            core.schedules.scheduler.start_due()
             await core.schedules.scheduler.clock_was_set()
         await pass_time(core, world, 19)
         assert reminders(world) == []
@@ -90,7 +90,7 @@ async def test_a_reminder_at_a_time_of_day_follows_the_clock(world: World) -> No
         await ask(core, f"/remind {moment} drink tea")
         await asleep(core)
         world.clock.jump(-HOUR)
-        core.schedules.scheduler.look()
+        core.schedules.scheduler.start_due()
         await pass_time(core, world, 60)
         assert reminders(world) == []
         await pass_time(core, world, HOUR)

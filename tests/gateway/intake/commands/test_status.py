@@ -113,9 +113,9 @@ async def test_less_than_a_minute_to_the_next_try_is_told_in_seconds_and_owed_su
         await core.say("/compact")
         await core.settled()
         for _ in range(2):
-            await core.sessions.summary_retries.pay()
+            await core.sessions.summary_retries.retry_due()
             world.clock.advance(3_600)
-        await core.sessions.summary_retries.pay()
+        await core.sessions.summary_retries.retry_due()
         lines = (
             "Compaction Health\n"
             "  Ollama: degraded (3/3 failures)\n"

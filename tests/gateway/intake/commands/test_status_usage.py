@@ -21,7 +21,7 @@ async def spend(
 ) -> None:
     given, output, cached = tokens
     row = Spending.row(session, "t", "answer", model, tokens=(given, output, cached, 0), cost=cost, at=at)
-    await Spending(database).keep(row)
+    await Spending(database).store(row)
 
 
 async def spent(world: World, database: Database) -> None:

@@ -17,7 +17,7 @@ from goclaw.common.core.events import Actor
 from goclaw.common.workspace import Workspace, hints
 from goclaw.gateway.servers.mcp import files
 from goclaw.gateway.servers.mcp.backend import Changed
-from goclaw.gateway.servers.mcp.files import Interest, look
+from goclaw.gateway.servers.mcp.files import Interest, snapshot
 from tests.gateway.servers.mcp.house import ANN, BOB, House, Listener, house
 from tests.gateway.servers.mcp.test_watching import Heard, until
 
@@ -230,10 +230,10 @@ async def test_of_more_files_than_are_looked_at_those_are_told_that_change(
         workspace = await home.environment.workspace(actor)
         for number in range(5):
             (home.files / f"{number}.txt").write_text("x")
-        seen = await look(workspace, Interest(actor, everything=True, uris=frozenset()))
+        seen = await snapshot(workspace, Interest(actor, everything=True, uris=frozenset()))
         assert seen.listed is not None and len(seen.listed) == 3 and not seen.complete
         first = min(seen.listed)
         (home.files / first).write_text("changed")
         put(home, "5.txt", "x")
-        now = await look(workspace, Interest(actor, everything=True, uris=frozenset()))
+        now = await snapshot(workspace, Interest(actor, everything=True, uris=frozenset()))
         assert files.differences(seen, now) == {first: "updated"}

@@ -77,10 +77,10 @@ class Daemon:
         """One request to a model."""
         answer = Finished(AssistantMessage("ok"), Usage(10, 5, 3, 2), Stop.END, spec)
         asked = AskedModel(spec, number)
-        self.counting.asked(asked)
+        self.counting.on_request(asked)
         self.wait(seconds)
         asked.answer, asked.failure = None if failure else answer, failure
-        self.counting.ended(asked)
+        self.counting.on_end(asked)
 
     def call(
         self,

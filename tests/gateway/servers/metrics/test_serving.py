@@ -108,8 +108,8 @@ async def test_hostile_names_neither_break_the_text_nor_grow_it(tmp_path: Path) 
         (watch,) = world.watches
         for number in range(1_000):
             asked = AskedModel(f'a:"}} 1\ngoclaw_turns_total{{outcome="x"}} {number}', 1)
-            watch.asked(asked)
-            watch.ended(asked)
+            watch.on_request(asked)
+            watch.on_end(asked)
         _, text, _ = await page.ask()
         assert ("goclaw_turns_total", "outcome=x") not in await page.scrape()
     assert len(text) < 200_000

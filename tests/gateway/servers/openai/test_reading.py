@@ -23,7 +23,7 @@ def text(*pieces: str) -> list[TurnEvent]:
 
 def read(*events: TurnEvent, live: bool = True) -> str:
     reader = TurnReader(TURN, unattended=True, progress=False, live=live)
-    found = "".join(delta.text for event in events for delta in reader.take(event))
+    found = "".join(delta.text for event in events for delta in reader.translate(event))
     assert reader.is_over is isinstance(events[-1], TurnFinished)
     return found
 

@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.common.core.messages import Image, UserMessage
 from goclaw.gateway.servers.openai.errors import ApiError
-from goclaw.gateway.servers.openai.requests import MAX_CHARACTERS, ChatRequest, ResponsesRequest, parsed
+from goclaw.gateway.servers.openai.requests import MAX_CHARACTERS, ChatRequest, ResponsesRequest, parse
 from tests.gateway.servers.openai.calling import HELLO, content, service, world_with
 from tests.harness import Answer
 from tests.picture_support import GIF
@@ -19,16 +19,16 @@ DEEP = b'{"model": "goclaw", "messages": ' + b"[" * 100_000 + b"]" * 100_000 + b
 
 
 def chat(**changed: Any) -> ChatRequest:
-    return parsed(ChatRequest, json.dumps({"model": "goclaw", "messages": HELLO, **changed}).encode())
+    return parse(ChatRequest, json.dumps({"model": "goclaw", "messages": HELLO, **changed}).encode())
 
 
 def responses(**changed: Any) -> ResponsesRequest:
-    return parsed(ResponsesRequest, json.dumps({"model": "goclaw", "input": "Hello", **changed}).encode())
+    return parse(ResponsesRequest, json.dumps({"model": "goclaw", "input": "Hello", **changed}).encode())
 
 
 def refusal(kind: Any, **changed: Any) -> tuple[str | None, str]:
     with pytest.raises(ApiError) as caught:
-        kind(**changed).asked()
+        kind(**changed).extract_question()
     assert caught.value.status == 400
     return caught.value.param, str(caught.value)
 
@@ -93,9 +93,14 @@ def test_so_it_is_in_responses(changed: dict[str, Any], param: str) -> None:
 def test_what_only_steers_a_model_is_ignored() -> None:
     steering = {"temperature": 0.2, "top_p": 1, "max_tokens": 5, "max_completion_tokens": 5, "seed": 1, "stop": ["x"]}
     more = {"user": "u", "metadata": {"a": "b"}, "store": True, "tool_choice": "auto", "tools": [], "chat_id": "c"}
-    assert chat(**steering, **more, n=1, logprobs=False, response_format={"type": "text"}).asked().message.text
+    assert (
+        chat(**steering, **more, n=1, logprobs=False, response_format={"type": "text"}).extract_question().message.text
+    )
     kept = {"truncation": "auto", "include": [], "reasoning": {"effort": "low"}, "max_output_tokens": 9}
-    assert responses(**kept, parallel_tool_calls=True, text={"verbosity": "low"}).asked().message.text == "Hello"
+    assert (
+        responses(**kept, parallel_tool_calls=True, text={"verbosity": "low"}).extract_question().message.text
+        == "Hello"
+    )
 
 
 def test_items_of_an_earlier_response_may_be_sent_back() -> None:
@@ -106,7 +111,7 @@ def test_items_of_an_earlier_response_may_be_sent_back() -> None:
         ]},
     ]  # fmt: skip
     asked = responses(input=[{"role": "user", "content": "Hello"}, *output, {"role": "user", "content": "And?"}],
-                      instructions="Be brief.").asked()  # fmt: skip
+                      instructions="Be brief.").extract_question()  # fmt: skip
     assert [(each.role, each.text) for each in asked.earlier] == [("user", "Be brief.\n\nHello"), ("assistant", "Hi.")]
     assert asked.message.text == "And?"
 

@@ -8,7 +8,7 @@ from html import escape
 import pytest
 from pygments.lexers import get_lexer_by_name
 
-from goclaw.gateway.servers.web.highlighting import LANGUAGES, MAX_CODE, MAX_LINE, MAX_LINES, OWN, highlighted
+from goclaw.gateway.servers.web.highlighting import LANGUAGES, MAX_CODE, MAX_LINE, MAX_LINES, OWN, highlight
 from tests.gateway.servers.web.reading_html import read_html
 from tests.tables import table
 
@@ -96,7 +96,7 @@ def slow_cases(languages: list[str], units: Sequence[str]) -> Iterator[str]:
         for unit in units:
             for code in hostile_code(unit):
                 began = time.thread_time()
-                html = highlighted(code, language)
+                html = highlight(code, language)
                 if time.thread_time() - began > SLOWEST:
                     yield f"{language} takes too long for {unit!r}"
                 if re.sub("<[^>]*>", "", html) != escape(code, quote=False):
@@ -118,11 +118,11 @@ def test_no_code_takes_long_in_any_language(language: str) -> None:
 @table("language", ALL)
 def test_markup_in_code_stays_text(language: str) -> None:
     code = "<script>alert(1)</script> & \"'` </code></pre><img src=x onerror=alert(1)>\n"
-    seen = read_html(f"<pre><code>{highlighted(code, language)}</code></pre>")
+    seen = read_html(f"<pre><code>{highlight(code, language)}</code></pre>")
     assert seen.text == code and not seen.faults
 
 
 def test_unknown_languages_and_long_code_have_no_colours() -> None:
-    assert highlighted("a < b", "brainfuck") == "a &lt; b" and highlighted("a", "") == "a"
-    assert "<span" not in highlighted("def f(): pass\n" * 1_000, "python")
-    assert "<span" not in highlighted(f'x = "{"a" * 2_000}"', "python")
+    assert highlight("a < b", "brainfuck") == "a &lt; b" and highlight("a", "") == "a"
+    assert "<span" not in highlight("def f(): pass\n" * 1_000, "python")
+    assert "<span" not in highlight(f'x = "{"a" * 2_000}"', "python")

@@ -27,7 +27,7 @@ from goclaw.durable.store.transcripts import Origin, rows_of
 from goclaw.gateway.servers.web import presenting
 from goclaw.gateway.servers.web.live import MAX_ROWS
 from goclaw.gateway.servers.web.presenting import text_before
-from goclaw.gateway.servers.web.rendering import rendered
+from goclaw.gateway.servers.web.rendering import render
 from tests.gateway.servers.calling import ANN, BOB
 from tests.gateway.servers.web.calling import Browser, Pages, serving_pages, web_world
 from tests.harness import PATIENCE, Answer
@@ -280,9 +280,9 @@ async def test_long_texts_are_rendered_beside_the_loop(tmp_path: Path, monkeypat
 
     def noted(text: str) -> str:
         threads.add(threading.get_ident())
-        return rendered(text)
+        return render(text)
 
-    monkeypatch.setattr(presenting, "rendered", noted)
+    monkeypatch.setattr(presenting, "render", noted)
     async with pages(tmp_path) as served, opened(await served.entered()) as page:
         served.core.bus.publish(MessageStored("t", SESSION, 5, AssistantMessage(text), 0.0))
         assert (await page.until("MessageStored"))["html"].count("<em>a</em>") == 1_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from goclaw.common.core.markdown import MAX_NESTING
-from goclaw.gateway.servers.web.rendering import MAX_OPEN, MAX_TEXT, GrowingHtml, rendered
+from goclaw.gateway.servers.web.rendering import MAX_OPEN, MAX_TEXT, GrowingHtml, render
 from tests.common.core.test_markdown import cut, cuts, texts
 from tests.gateway.servers.web.hostile_texts import hostile_texts
 from tests.gateway.servers.web.reading_html import read_html
@@ -30,7 +30,7 @@ def grown(pieces: list[str]) -> str:
 def test_no_hostile_text_becomes_anything_that_acts() -> None:
     corpus = list(hostile_texts())
     assert len(corpus) > 1_000
-    faults = {text: seen.faults for text in corpus if (seen := read_html(rendered(text))).faults}
+    faults = {text: seen.faults for text in corpus if (seen := read_html(render(text))).faults}
     assert not faults
 
 
@@ -42,7 +42,7 @@ def test_hostile_texts_that_come_in_pieces_do_not_act_either() -> None:
 
 
 def test_what_looks_like_html_is_shown_as_it_was_written() -> None:
-    assert read_html(rendered("a <b>bold</b> <script>x</script>")).text.strip() == "a <b>bold</b> <script>x</script>"
+    assert read_html(render("a <b>bold</b> <script>x</script>")).text.strip() == "a <b>bold</b> <script>x</script>"
 
 
 @pytest.mark.deep
@@ -50,7 +50,7 @@ def test_what_looks_like_html_is_shown_as_it_was_written() -> None:
 @given(texts, cuts)
 @example("a\n\n> b", [1])
 def test_a_text_that_grows_is_in_the_end_what_came_whole(text: str, places: list[int]) -> None:
-    assert grown(cut(text, places)) == rendered(text)
+    assert grown(cut(text, places)) == render(text)
 
 
 @pytest.mark.deep
@@ -68,7 +68,7 @@ def test_no_word_is_lost_at_any_moment(text: str, places: list[int]) -> None:
 
 
 def test_links_open_elsewhere_and_pictures_are_not_loaded() -> None:
-    seen = read_html(rendered("[a](https://a.example) ![pic](https://b.example/p.png) c@d.com"))
+    seen = read_html(render("[a](https://a.example) ![pic](https://b.example/p.png) c@d.com"))
     assert [given["href"] for tag, given in seen.tags if tag == "a"] == [
         "https://a.example",
         "https://b.example/p.png",
@@ -78,46 +78,46 @@ def test_links_open_elsewhere_and_pictures_are_not_loaded() -> None:
 
 
 def test_names_of_files_are_no_links() -> None:
-    assert "<a" not in rendered("README.md, run.sh and main.rs")
+    assert "<a" not in render("README.md, run.sh and main.rs")
 
 
 def test_an_address_that_is_not_followed_is_shown() -> None:
-    assert read_html(rendered("[notes](notes/tea.md)")).text.strip() == "notes (notes/tea.md)"
-    assert read_html(rendered("![plan](plan.png)")).text.strip() == "plan (plan.png)"
-    assert "…" in read_html(rendered(f"![x](data:image/png;base64,{'A' * 5_000})")).text
+    assert read_html(render("[notes](notes/tea.md)")).text.strip() == "notes (notes/tea.md)"
+    assert read_html(render("![plan](plan.png)")).text.strip() == "plan (plan.png)"
+    assert "…" in read_html(render(f"![x](data:image/png;base64,{'A' * 5_000})")).text
 
 
 def test_a_link_that_is_called_like_another_address_shows_its_own() -> None:
-    assert "(https://evil.example)" in read_html(rendered("[https://bank.example](https://evil.example)")).text
-    assert "(https://evil.example)" in read_html(rendered("[bank.example](https://evil.example)")).text
-    assert "(" not in read_html(rendered("https://bank.example/a and [the bank](https://bank.example)")).text
+    assert "(https://evil.example)" in read_html(render("[https://bank.example](https://evil.example)")).text
+    assert "(https://evil.example)" in read_html(render("[bank.example](https://evil.example)")).text
+    assert "(" not in read_html(render("https://bank.example/a and [the bank](https://bank.example)")).text
 
 
 def test_tables_keep_their_direction_without_a_style() -> None:
-    html = rendered("| a | b |\n|--:|:-:|\n| 1 | 2 |")
+    html = render("| a | b |\n|--:|:-:|\n| 1 | 2 |")
     assert '<th class="right">a</th>' in html and '<td class="center">2</td>' in html and "style" not in html
 
 
 def test_code_has_the_classes_of_its_language() -> None:
-    html = rendered('```python\ndef f(): return "a"\n```')
+    html = render('```python\ndef f(): return "a"\n```')
     assert '<pre data-language="python">' in html and '<span class="hl-k">def</span>' in html
     assert read_html(html).text.rstrip() == 'def f(): return "a"'
 
 
 def test_lines_of_code_are_all_there() -> None:
     code = "\n\n  indented\n\ttab\n\n"
-    assert read_html(rendered(f"```python\n{code}```")).text.rstrip("\n") == code.rstrip("\n")
+    assert read_html(render(f"```python\n{code}```")).text.rstrip("\n") == code.rstrip("\n")
 
 
 def test_what_is_nested_too_deep_is_shown_as_it_was_written() -> None:
     deep = ">" * (MAX_NESTING + 5) + " the end"
-    assert read_html(rendered(deep)).text.strip() == deep
+    assert read_html(render(deep)).text.strip() == deep
     shallow = ">" * (MAX_NESTING // 2) + " the end"
-    assert "<blockquote>" in rendered(shallow) and "the end" in rendered(shallow)
+    assert "<blockquote>" in render(shallow) and "the end" in render(shallow)
 
 
 def test_halves_of_characters_are_no_error() -> None:
-    assert rendered("a \ud800 b") == "<p>a ? b</p>\n"
+    assert render("a \ud800 b") == "<p>a ? b</p>\n"
 
 
 HOSTILE = {
@@ -173,7 +173,7 @@ HOSTILE = {
 def test_a_hostile_text_takes_no_time_and_loses_no_character(name: str) -> None:
     text = HOSTILE[name]
     began = time.thread_time()
-    html = rendered(text)
+    html = render(text)
     assert time.thread_time() - began < SLOWEST
     seen = read_html(html)
     assert not seen.faults
@@ -183,8 +183,8 @@ def test_a_hostile_text_takes_no_time_and_loses_no_character(name: str) -> None:
 
 def test_a_text_is_rendered_up_to_its_bound_and_shown_beyond_it() -> None:
     longest = "*a* and " * (MAX_TEXT // 8)
-    assert rendered(longest).startswith("<p><em>a</em>")
-    assert rendered(f"{longest}!").startswith('<pre class="plain">*a*')
+    assert render(longest).startswith("<p><em>a</em>")
+    assert render(f"{longest}!").startswith('<pre class="plain">*a*')
 
 
 def test_an_open_end_that_is_too_long_is_finished_as_it_is() -> None:

@@ -19,7 +19,7 @@ from goclaw.common.core.plugins import load
 from goclaw.common.health.readiness import Readiness
 from goclaw.gateway.servers.http import ListenerLimits, open_http
 from goclaw.gateway.servers.routes import RoutePart
-from goclaw.gateway.servers.webhooks.credentials import signed
+from goclaw.gateway.servers.webhooks.credentials import sign
 from goclaw.tools.toolkit.base import Tool
 from tests.gateway.servers.calling import send_raw
 from tests.gateway.servers.route_ports import route_ports
@@ -70,7 +70,7 @@ class Caller:
         """Call with a right signature; `headers` go before its own, with `_` for `-`."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.send(raw, {**signed(self.hook, raw, self.world.clock.now()), **given})
+        return await self.send(raw, {**sign(self.hook, raw, self.world.clock.now()), **given})
 
     async def send(self, raw: bytes, headers: Mapping[str, str], path: str = PATH) -> Answered:
         """Call with exactly these headers."""

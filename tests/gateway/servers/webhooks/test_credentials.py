@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from goclaw.common.config.webhooks import IncomingWebhook
-from goclaw.gateway.servers.webhooks.credentials import CallFault, call_id, proof_in, signed
+from goclaw.gateway.servers.webhooks.credentials import CallFault, call_id, proof_in, sign
 
 NOW = 1_700_000_000.0
 
@@ -28,7 +28,7 @@ def test_github_signs_as_its_documentation_says() -> None:
 @pytest.mark.parametrize("style", [None, "github", "stripe"])
 def test_what_is_signed_here_is_right_there(style: str | None) -> None:
     caller = hook(hmac=style)
-    proof = proof_in(caller, CIMultiDict(signed(caller, b"{}", NOW)), NOW)
+    proof = proof_in(caller, CIMultiDict(sign(caller, b"{}", NOW)), NOW)
     secret = caller.secret.get_secret_value()
     assert proof.fits(secret, b"{}") and not proof.fits("another secret", b"{}")
     assert proof.fits(secret, b"{ }") is (style is None), "a signature is of one body"
@@ -36,7 +36,7 @@ def test_what_is_signed_here_is_right_there(style: str | None) -> None:
 
 def test_one_of_two_signatures_of_stripe_is_enough() -> None:
     caller = hook(hmac="stripe")
-    line = signed(caller, b"{}", NOW)["Stripe-Signature"].replace(",v1=", f",v1={'0' * 64},v1=")
+    line = sign(caller, b"{}", NOW)["Stripe-Signature"].replace(",v1=", f",v1={'0' * 64},v1=")
     assert proof_in(caller, CIMultiDict({"Stripe-Signature": line}), NOW).fits("It's-a-Secret-to-Everybody", b"{}")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.gateway.servers.http import ListenerLimits
-from goclaw.gateway.servers.webhooks.credentials import signed
+from goclaw.gateway.servers.webhooks.credentials import sign
 from tests.gateway.servers.webhooks.calling import PATH, SECRET, Caller, caller, world_with
 from tests.harness import Answer, Core, World
 
@@ -30,7 +30,7 @@ async def test_a_wrong_or_missing_credential_makes_nothing(
     async with world.running() as core, caller(world, core) as service:
         other = world.config.webhooks["ci"].model_copy(update={"secret": type(service.hook.secret)("x" * 32)})
         now = world.clock.now()
-        for headers in ({}, signed(other, BODY, now), {"Authorization": "Bearer \xe9", "X-Hub-Signature-256": "=\xe9"}):
+        for headers in ({}, sign(other, BODY, now), {"Authorization": "Bearer \xe9", "X-Hub-Signature-256": "=\xe9"}):
             answered = await service.send(BODY, headers)
             assert answered.status == 401 and "error" in answered.said
             assert SECRET not in str(answered)
@@ -41,7 +41,7 @@ async def test_a_wrong_or_missing_credential_makes_nothing(
 async def test_a_changed_body_does_not_fit_its_signature(tmp_path: Path) -> None:
     world = world_with(tmp_path, hmac="github")
     async with world.running() as core, caller(world, core) as service:
-        headers = signed(service.hook, BODY, world.clock.now())
+        headers = sign(service.hook, BODY, world.clock.now())
         assert (await service.send(BODY.replace(b"fix", b"bug"), headers)).status == 401
         assert await nothing_happened(world, core)
 
@@ -49,7 +49,7 @@ async def test_a_changed_body_does_not_fit_its_signature(tmp_path: Path) -> None
 async def test_what_was_overheard_is_no_credential_for_long(tmp_path: Path) -> None:
     world = world_with(tmp_path, hmac="stripe")
     async with world.running() as core, caller(world, core) as service:
-        headers = signed(service.hook, BODY, world.clock.now())
+        headers = sign(service.hook, BODY, world.clock.now())
         world.clock.advance(301)
         answered = await service.send(BODY, headers)
         assert (answered.status, answered.said) == (401, {"error": "Stripe-Signature is more than 300 s old"})
@@ -59,7 +59,7 @@ async def test_what_was_overheard_is_no_credential_for_long(tmp_path: Path) -> N
 async def test_a_replay_under_another_id_is_known_by_its_body(tmp_path: Path) -> None:
     world = world_with(tmp_path, Answer("Fine."), hmac="github", idempotent_by_hash=True)
     async with world.running() as core, caller(world, core) as service:
-        headers = signed(service.hook, BODY, world.clock.now())
+        headers = sign(service.hook, BODY, world.clock.now())
         statuses = [(await service.send(BODY, {**headers, "X-GitHub-Delivery": each})).status for each in "ab"]
         await core.settled()
     assert statuses == [202, 200] and len(world.texts()) == 1

@@ -459,7 +459,9 @@ def test_approved_prompt_files_come_back_with_their_workspace_wherever_that_is(h
     def used(of: Home) -> tuple[str, str]:
         approved = ApprovedFiles(of.state / "prompt-files", lambda root: True)
         found = (of.workspace / "AGENTS.md").read_bytes()
-        return found.decode(), asyncio.run(approved.used(of.workspace, {"AGENTS.md": found})).texts.get("AGENTS.md", "")
+        return found.decode(), asyncio.run(approved.texts_to_use(of.workspace, {"AGENTS.md": found})).texts.get(
+            "AGENTS.md", ""
+        )
 
     (home.workspace / "AGENTS.md").write_text("Be kind.")
     assert used(home) == ("Be kind.", "Be kind.")
@@ -478,6 +480,8 @@ def test_a_backup_without_approved_files_approves_the_files_that_it_brings(home:
     (home.workspace / "AGENTS.md").write_text("Be kind.")
     home.back_up()
     approved = ApprovedFiles(home.state / "prompt-files", lambda root: True)
-    asyncio.run(approved.used(home.workspace, {"AGENTS.md": b"Be brief."}))
+    asyncio.run(approved.texts_to_use(home.workspace, {"AGENTS.md": b"Be brief."}))
     home.restore()
-    assert asyncio.run(approved.used(home.workspace, {"AGENTS.md": b"Be kind."})).texts == {"AGENTS.md": "Be kind."}
+    assert asyncio.run(approved.texts_to_use(home.workspace, {"AGENTS.md": b"Be kind."})).texts == {
+        "AGENTS.md": "Be kind."
+    }

@@ -5,7 +5,7 @@ import pytest
 from goclaw.common.auth.audit import FACT
 from goclaw.durable.store.open import stored_fact
 from goclaw.durable.store.settings import Settings
-from goclaw.program.ops.backup.settle import Settled, remember_replaced, settle
+from goclaw.program.ops.backup.settle import Settled, end_open_work, remember_replaced
 from tests.parts import sql
 from tests.program.ops.backup.support import Home, promised, step, taken_in
 
@@ -15,7 +15,7 @@ MADE = 1_750_000_000.0
 
 def test_an_open_turn_is_closed_with_its_words_and_a_line_that_says_so(home: Home) -> None:
     home.write(taken_in(1, "are you there?", "new"), taken_in(2, "stop that", "stopping"), step("telegram:1", "intent"))
-    assert settle(home.database, MADE, MADE + 60) == Settled(2, 0)
+    assert end_open_work(home.database, MADE, MADE + 60) == Settled(2, 0)
     assert home.texts()[-4:] == ["are you there?", NOTE, "stop that", NOTE]
     assert home.rows("SELECT DISTINCT state FROM inbox") == [("done",)]
     assert home.rows("SELECT * FROM steps") == []
@@ -23,7 +23,7 @@ def test_an_open_turn_is_closed_with_its_words_and_a_line_that_says_so(home: Hom
 
 def test_a_message_that_was_heard_already_is_not_repeated(home: Home) -> None:
     home.write(taken_in(1, "hello", "new"), sql("UPDATE messages SET turn = 'telegram:1' WHERE text = 'hello'"))
-    settle(home.database, MADE, MADE + 60)
+    end_open_work(home.database, MADE, MADE + 60)
     assert home.texts().count("hello") == 1
     assert home.texts()[-1] == NOTE
 
@@ -31,7 +31,7 @@ def test_a_message_that_was_heard_already_is_not_repeated(home: Home) -> None:
 @pytest.mark.parametrize(("state", "after"), [("pending", "failed"), ("sending", "failed"), ("sent", "sent")])
 def test_no_delivery_is_under_way_any_more(home: Home, state: str, after: str) -> None:
     home.write(promised("a", state))
-    assert settle(home.database, MADE, MADE + 60).deliveries == (after == "failed")
+    assert end_open_work(home.database, MADE, MADE + 60).deliveries == (after == "failed")
     ((found, error),) = home.rows("SELECT state, error FROM deliveries")
     assert found == after
     assert (error is not None and "restored from a backup" in error) == (after == "failed")
@@ -42,14 +42,14 @@ def test_nothing_waits_for_the_end_of_quiet_hours_any_more(home: Home) -> None:
         "INSERT INTO held_messages (id, session, person, chat, body, held_at, until) VALUES ('a', '', '', '', '', 1, 2)"
     )
     home.write(sql(held))
-    assert settle(home.database, MADE, MADE + 60).deliveries == 1
+    assert end_open_work(home.database, MADE, MADE + 60).deliveries == 1
     assert home.rows("SELECT until FROM held_messages") == [(None,)]
 
 
 def test_a_compaction_that_was_asked_for_leaves_no_words(home: Home) -> None:
     before = home.texts()
     home.write(taken_in(1, "", "new"), sql("UPDATE inbox SET kind = 'compact'"))
-    assert settle(home.database, MADE, MADE + 60) == Settled(1, 0)
+    assert end_open_work(home.database, MADE, MADE + 60) == Settled(1, 0)
     assert home.texts() == before
     assert home.rows("SELECT state FROM inbox") == [("done",)]
 
@@ -57,13 +57,13 @@ def test_a_compaction_that_was_asked_for_leaves_no_words(home: Home) -> None:
 def test_a_database_with_nothing_open_stays_as_it_is(home: Home) -> None:
     home.write(taken_in(1, "hello", "done"), promised("a", "sent"))
     before = home.rows("SELECT * FROM messages"), home.rows("SELECT * FROM inbox")
-    assert settle(home.database, MADE, MADE + 60) == Settled(0, 0)
+    assert end_open_work(home.database, MADE, MADE + 60) == Settled(0, 0)
     assert (home.rows("SELECT * FROM messages"), home.rows("SELECT * FROM inbox")) == before
 
 
 def test_it_knows_no_end_of_an_audit_log_that_another_machine_keeps(home: Home) -> None:
     home.write(Settings.learning(FACT, {"number": 5, "digest": "0" * 64}), Settings.learning("written", 1.0))
-    settle(home.database, MADE, MADE + 60)
+    end_open_work(home.database, MADE, MADE + 60)
     assert stored_fact(home.database, FACT) is None and stored_fact(home.database, "written") == 1.0
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.program.ops.plugins.sources import pinned, requirement_of
-from goclaw.program.ops.plugins.trial import look
+from goclaw.program.ops.plugins.sources import pin, requirement_of
+from goclaw.program.ops.plugins.trial import try_package
 from goclaw.program.ops.plugins.uv import InstallError, environment, refusal
 from tests.plugin import install, packages
 from tests.program.ops.plugins.projects import project
@@ -42,7 +42,7 @@ def test_every_fault_of_a_package_is_named(
     source: str, points: dict[str, str], faults: list[str], packages: Path
 ) -> None:
     install(packages, "one-plugin", {"one": source}, points)
-    found = look(str(packages), "one-plugin")
+    found = try_package(str(packages), "one-plugin")
     assert sorted(found.parts) == sorted(points)
     assert len(found.faults) == len(faults)
     for fault, part in zip(found.faults, faults, strict=True):
@@ -52,7 +52,7 @@ def test_every_fault_of_a_package_is_named(
 def test_a_name_that_another_plugin_has_is_taken(packages: Path) -> None:
     install(packages, "one-plugin", {"one": TOOL.format(name="garden", says="")}, {"tools.garden": "one:garden"})
     install(packages, "two-plugin", {"two": TOOL.format(name="garden", says="")}, {"tools.garden": "two:garden"})
-    assert look(str(packages), "one-plugin").faults == ("tools.garden: the name is taken: by two-plugin",)
+    assert try_package(str(packages), "one-plugin").faults == ("tools.garden: the name is taken: by two-plugin",)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_a_pin_is_the_commit_or_the_version() -> None:
         "vcs_info": {"vcs": "git", "commit_id": "abc"},
         "subdirectory": "a",
     }
-    assert pinned("git+x", "x", "1", git) == "x @ git+https://git.example.org/x.git@abc#subdirectory=a"
-    assert pinned("/home/x", "x", "1", {"url": "file:///home/x", "dir_info": {}}) == "/home/x"
-    assert pinned("x[y]>=1", "x", "1.5", {}) == "x[y]==1.5"
+    assert pin("git+x", "x", "1", git) == "x @ git+https://git.example.org/x.git@abc#subdirectory=a"
+    assert pin("/home/x", "x", "1", {"url": "file:///home/x", "dir_info": {}}) == "/home/x"
+    assert pin("x[y]>=1", "x", "1.5", {}) == "x[y]==1.5"
 
 
 def test_uv_gets_no_key_of_ours_and_the_index_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def begun(config: Config, tmp_path: Path) -> Journal:
     for folder, version in ((home, "old"), (beside, "new")):
         folder.mkdir()
         (folder / "version").write_text(version)
-    snapshot.take(config.state_dir)
+    snapshot.create(config.state_dir)
     found = Journal(Phase.SWITCHING, "0.1.0", "0.2.0", home, beside, identity(beside))
     journal.mark_uncommitted(config.state_dir)
     journal.write(config.state_dir, found)
@@ -158,7 +158,7 @@ def test_a_journal_that_cannot_be_read_is_named_and_stays(config: Config) -> Non
 def test_a_snapshot_that_was_cut_is_no_snapshot(config: Config) -> None:
     (config.state_dir / f"{snapshot.FOLDER}.new").mkdir()
     assert not snapshot.put_back(config.state_dir)
-    snapshot.take(config.state_dir)
+    snapshot.create(config.state_dir)
     assert snapshot.put_back(config.state_dir)
     assert texts(config) == ["old"]
 
@@ -178,7 +178,7 @@ def test_a_snapshot_has_its_name_when_it_is_whole(config: Config, monkeypatch: p
 
     monkeypatch.setattr(shutil, "copy2", full)
     with pytest.raises(OSError, match="no space"):
-        snapshot.take(config.state_dir)
+        snapshot.create(config.state_dir)
     assert not (config.state_dir / snapshot.FOLDER).exists()
 
 
@@ -186,6 +186,6 @@ def test_a_snapshot_has_no_secret_and_no_media(config: Config) -> None:
     for name in ("secrets", "blobs", "logs", "notes"):
         (config.state_dir / name).mkdir(exist_ok=True)
         (config.state_dir / name / "a").write_text("a")
-    snapshot.take(config.state_dir)
+    snapshot.create(config.state_dir)
     kept = {path.name for path in (config.state_dir / snapshot.FOLDER).iterdir()}
     assert kept == {"goclaw.db", "daemon.json", "notes"}

@@ -43,7 +43,7 @@ async def copies(machine: Path) -> AsyncIterator[ConfigurationCopy]:
 
 async def shown(copies: ConfigurationCopy) -> dict[str, str]:
     """Every file that the next command would see, with its content."""
-    async with copies.shown() as folder:
+    async with copies.open_folder() as folder:
         assert folder is not None
         files = (path for path in folder.rglob("*") if not path.is_dir())
         return {str(path.relative_to(folder)): path.read_text() for path in files}
@@ -83,7 +83,7 @@ async def test_a_change_is_seen_by_the_next_command(
 async def test_a_command_that_runs_keeps_what_it_has_and_nothing_is_left_of_it(
     copies: ConfigurationCopy, machine: Path
 ) -> None:
-    async with copies.shown() as first:
+    async with copies.open_folder() as first:
         assert first is not None
         for content in ("two", "three"):
             (machine / "etc" / "hosts").write_text(content)
@@ -95,7 +95,7 @@ async def test_a_command_that_runs_keeps_what_it_has_and_nothing_is_left_of_it(
 
 
 async def test_where_nothing_changed_nothing_is_copied_again(copies: ConfigurationCopy) -> None:
-    async with copies.shown() as first, copies.shown() as second:
+    async with copies.open_folder() as first, copies.open_folder() as second:
         assert first == second is not None
 
 
@@ -103,7 +103,7 @@ async def test_without_room_for_a_copy_there_is_none(
     copies: ConfigurationCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    async with copies.shown() as folder:
+    async with copies.open_folder() as folder:
         assert folder is None
 
 

@@ -34,7 +34,7 @@ def job(run: Callable[[], Awaitable[JobEnd]], stopped: list[str] | None = None, 
 
 async def test_what_a_job_says_while_it_goes_on_is_news_until_it_is_read(room: TaskRoom) -> None:
     says: list[Callable[[str], Awaitable[None]]] = []
-    info = await room.begin(replace(job(forever), hands=says.append))
+    info = await room.start_job(replace(job(forever), hands=says.append))
     await says[0]("half ")
     await says[0]("done")
     assert (await room.wait(info.id, ANNA, 20)).running
@@ -72,24 +72,24 @@ async def broken() -> JobEnd:
 async def test_a_job_ends_as_what_it_does_ends(
     room: TaskRoom, run: Callable[[], Awaitable[JobEnd]], state: TaskState, said: str
 ) -> None:
-    info = await room.begin(job(run))
+    info = await room.start_job(job(run))
     assert (await room.wait(info.id, ANNA, 20)).state is state
     assert await room.tail(info.id, ANNA, 100) == said
 
 
 async def test_an_order_ends_a_job_which_is_told_before(room: TaskRoom) -> None:
     told: list[str] = []
-    info = await room.begin(job(forever, told))
+    info = await room.start_job(job(forever, told))
     assert (await room.stop(info.id, ANNA)).state is TaskState.STOPPED and told == ["stop"]
 
 
 async def test_a_job_whose_time_is_up_has_failed(room: TaskRoom) -> None:
-    info = await room.begin(job(forever, seconds=0.01))
+    info = await room.start_job(job(forever, seconds=0.01))
     ended = await room.wait(info.id, ANNA, 20)
     assert ended.end == "failed (it exceeded its limit of 0.01 s)"
 
 
 async def test_a_job_reads_nothing(room: TaskRoom) -> None:
-    info = await room.begin(job(forever))
+    info = await room.start_job(job(forever))
     with pytest.raises(ToolError, match="reads nothing"):
         await room.write(info.id, ANNA, b"x", end=False)
