@@ -16,7 +16,7 @@ from goclaw.common.core.extras import standing_in, undocumented, without
 from goclaw.errors import StateError
 from goclaw.program.cli.process import LaunchRecord
 
-READ = ("goclaw.tools.declare", "goclaw.memory.base", "goclaw.tools.builtin")
+READ = ("goclaw.tools.declare", "goclaw.memory.base", "goclaw.tools.builtin", "goclaw.extensions")
 """What docstrings and annotations are read of: tools, for models, and records, for the document of the HTTP API."""
 
 

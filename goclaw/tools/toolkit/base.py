@@ -46,6 +46,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
 _MAX_TEXT = 2_000
 """Maximum characters of a template for a question or a denial."""
+_IN_THE_CATALOGUE = ("goclaw.tools.builtin.", "goclaw.extensions.")
+"""Packages of the tools that the catalogue names."""
 
 
 @record
@@ -434,7 +436,7 @@ def offered(*, needs: NeedsOf | None = None, only_in: Mode | None = None) -> Cal
 
 def _is_built_in(function: ToolFunction) -> bool:
     """Return whether a tool is of the catalogue: the tests check its templates, so that no start loads their engine."""
-    return function.__module__.startswith("goclaw.tools.builtin.") and "." not in function.__qualname__
+    return function.__module__.startswith(_IN_THE_CATALOGUE) and "." not in function.__qualname__
 
 
 def check_templates(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, denied: str) -> None:
