@@ -63,11 +63,28 @@ def read(tree: ast.Module) -> Source:
                 source.compared += [(node.lineno, each) for side in (left, *others) for each in operands(side)]
             case ast.Call(func=ast.Attribute(attr=method), args=[argument, *_]) if method in METHODS:
                 source.compared += [(node.lineno, each) for each in operands(argument)]
+            case ast.GeneratorExp(elt=tested, generators=loops) | ast.ListComp(elt=tested, generators=loops):
+                source.compared += [(node.lineno, each) for loop in loops for each in _looped(tested, loop)]
             case ast.MatchValue(value=value):
                 source.compared += [(value.lineno, each) for each in operands(value)]
             case _:
                 pass
     return source
+
+
+def _looped(tested: ast.expr, loop: ast.comprehension) -> Iterator[Operand]:
+    """Yield the texts of a loop whose variable is compared with something: `any(text in said for text in TEXTS)`."""
+    name = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    for node in ast.walk(tested):
+        match node:
+            case ast.Compare(left=left, ops=ops, comparators=others) if any(isinstance(op, COMPARISONS) for op in ops):
+                sides = [left, *others]
+            case ast.Call(func=ast.Attribute(attr=method), args=[argument, *_]) if method in METHODS:
+                sides = [argument]
+            case _:
+                continue
+        if any(isinstance(side, ast.Name) and side.id == name for side in sides):
+            yield from operands(loop.iter)
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, tuple[Operand, ...]]]:

@@ -240,6 +240,8 @@ def test_no_text_is_compared_with_words() -> None:
         "text.removeprefix(f'{name} is gone: ')",
         "text == words.GONE",
         "text.endswith('is gone')",
+        "any(each in text for each in (GONE, 'x'))",
+        "any(text.startswith(each) for each in [GONE])",
     ],
 )
 def test_a_comparison_with_words_is_found(line: str) -> None:

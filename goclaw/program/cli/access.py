@@ -86,9 +86,6 @@ def _minute(moment: float) -> str:
     return f"{datetime.fromtimestamp(moment).astimezone():%Y-%m-%d %H:%M}"
 
 
-PAIRING_DONE = ("is let in:", "is not let in, and")
-"""How `/pair` begins its answer when it succeeded."""
-
 pair_app = command_group("Approve or refuse people who ask the bot for access (pairing.enabled).")
 
 Code = Annotated[str, typer.Argument(help="The code, as in `goclaw pair list` or as the person told you.")]
@@ -97,7 +94,7 @@ Code = Annotated[str, typer.Argument(help="The code, as in `goclaw pair list` or
 @pair_app.command("list")
 def list_requests(context: typer.Context) -> None:
     """Print who asks to be let in."""
-    show(_answer(context, "/pair list"))
+    _order(context, "/pair list")
 
 
 @pair_app.command()
@@ -113,14 +110,9 @@ def deny(context: typer.Context, code: Code) -> None:
 
 
 def _order(context: typer.Context, command: str) -> None:
-    said = _answer(context, command)
-    show(said)
-    if not any(words in said for words in PAIRING_DONE):
-        raise typer.Exit(1)
-
-
-def _answer(context: typer.Context, command: str) -> str:
     from goclaw.program.cli.send import send_and_wait  # only these commands talk to the daemon
 
-    answer, _ = asyncio.run(send_and_wait(load(context).config, command, f"tui:{login_name()}"))
-    return answer
+    answer, went_well = asyncio.run(send_and_wait(load(context).config, command, f"tui:{login_name()}"))
+    show(answer)
+    if not went_well:
+        raise typer.Exit(1)

@@ -8,6 +8,7 @@
 from collections.abc import Mapping, Sequence
 
 from goclaw.common.auth.pairing import PairingRefused, format_request
+from goclaw.common.core.events import AnswerRefusal
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 FIRST_COMMANDS = ("help", "status", "stop", "clear", "compact", "model")
@@ -61,11 +62,11 @@ async def _pair(context: CommandContext) -> Reply:
     ports, actor, pairing = context.ports, context.actor, context.ports.entrances.pairing
     # An actor on behalf of others is no person who could mean it.
     if actor.behalf or not ports.access.authorize(actor, "command.admin", "pair").allowed:
-        return Reply(PAIR_NOT_YOURS)
+        return Reply(PAIR_NOT_YOURS, refusal=AnswerRefusal.GONE)
     if context.inbound.address.reply_to is not None or ports.access.is_group(context.session):
-        return Reply(PAIR_ELSEWHERE)
+        return Reply(PAIR_ELSEWHERE, refusal=AnswerRefusal.INVALID)
     if pairing is None or not pairing.enabled:
-        return Reply(PAIRING_OFF)
+        return Reply(PAIRING_OFF, refusal=AnswerRefusal.INVALID)
     order, _, code = context.arguments.partition(" ")
     try:
         match order.lower():
@@ -82,8 +83,8 @@ async def _pair(context: CommandContext) -> Reply:
             case "deny" if code:
                 return Reply(f"Refused {(await pairing.deny(actor, code)).key}, who gets no new code for a day.")
     except PairingRefused as refused:
-        return Reply(str(refused))
-    return Reply(PAIR_USAGE)
+        return Reply(str(refused), refusal=AnswerRefusal.GONE)
+    return Reply(PAIR_USAGE, refusal=AnswerRefusal.INVALID)
 
 
 PAIR = Command(
