@@ -389,7 +389,8 @@ async def replica_world(
             home = await stack.enter_async_context(made)
             home.module = "tests.acceptance.replica"
             home.environment = environment_of(number, fenced=fenced)
-            home.write_users({f"telegram:{user}": {"name": f"User {user}"} for user in users})
+            people_of = {f"telegram:{user}": {"name": f"User {user}"} for user in users}
+            await asyncio.to_thread(home.write_users, people_of)  # through the proxy, which runs in this loop
             if front:
                 home.config["http"] = {"port": ports[number]}
                 home.config["telegram"] |= {

@@ -49,7 +49,7 @@ STOLEN = "stolen"
 """What must reach no chat."""
 _NO_TIER = "nothing on this machine can contain commands"
 _REFUSAL = re.compile(
-    r'\{"error": |no such question|[Oo]nly admins|is for admins|wrong or has expired|^Not (?:done|allowed): '
+    r'\{"error": |question does not exist|[Oo]nly admins|is for admins|wrong or has expired|^Not (?:done|allowed): '
 )
 _QUESTION, _TASK, _EXIT = re.compile(r"/approve (\w+)"), re.compile(r"task-\w+"), re.compile(r"exit code: (\d+)")
 

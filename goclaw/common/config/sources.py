@@ -43,7 +43,7 @@ with import_apart("pydantic_settings"), standing_in(*_ITS_MODULES, __getattr__=l
     from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 # With PYDANTIC_SETTINGS_DEBUG it would log every value, secrets included.
-logging.getLogger("pydantic_settings").disabled = True
+logging.getLogger("pydantic_settings").addFilter(lambda record: False)
 
 
 class LayeredSettings(Config, BaseSettings):

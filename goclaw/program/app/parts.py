@@ -35,7 +35,7 @@ from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.core.events import Actor
-from goclaw.common.core.files import Writer, lies_inside
+from goclaw.common.core.files import Writer, lies_inside, lock_folder
 from goclaw.common.core.records import record
 from goclaw.common.health.readiness import Probe
 from goclaw.common.health.resources import DiskGauge
@@ -138,8 +138,10 @@ class Environment:
         if (root / NOTE_PATH).exists():
             log.warning("%s is seen by commands alone: private notes are in the state folder", root / NOTE_PATH)
         denied, spared = private_paths(config), [config.people_path]
+        # Notes that are on this machine alone have locks of their own (`workspace.atomic`).
+        note_writer = None if self.writer is lock_folder else self.writer
         workspace = await self.stack.enter_async_context(
-            Workspace(root, denied, state / LOCKS, state / NOTES, place.shared, spared, self.writer)
+            Workspace(root, denied, state / LOCKS, state / NOTES, place.shared, spared, note_writer)
         )
         await self.furnish(workspace)
         self._opened[place] = workspace

@@ -288,7 +288,7 @@ store = CatalogStore(Path(sys.argv[1]))
 for turn in range(10_000):
     version = f"{turn}.0.0"
     like = {"kind": "toolset", "version": version, "description": "x" * 2_000}
-    store.take("corp", [CatalogRow({**like, "name": f"n{number}"}, 1.0) for number in range(50)], 1.0)
+    store.replace_catalog("corp", [CatalogRow({**like, "name": f"n{number}"}, 1.0) for number in range(50)], 1.0)
     print(turn, flush=True)
 """
 

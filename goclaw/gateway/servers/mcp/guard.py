@@ -80,6 +80,11 @@ class RequestGuard:
         self._open: set[ClientRequest] = set()
         self._ended = False
 
+    @property
+    def at_work(self) -> int:
+        """The number of requests that are being answered."""
+        return len(self._open)
+
     def protect(self, answer: Answering) -> Handler:
         """Return a handler that passes permitted requests on to `answer`."""
 

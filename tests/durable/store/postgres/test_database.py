@@ -190,7 +190,7 @@ async def test_a_process_that_wants_the_schema_to_itself_is_refused_while_others
         with monkeypatch.context() as short:
             short.setattr(connecting, "LOCK_SECONDS", 0.3)
             with pytest.raises(
-                StateError, match=rf"another GoClaw \({one}, {one}\) uses the schema {place.schema} .*end each with"
+                StateError, match=rf"another GoClaw \({one}, {one}\) uses the schema {place.schema} .*stop each with"
             ):
                 async with opened(place, alone=True):
                     pytest.fail("beside two others")
@@ -200,7 +200,9 @@ async def test_a_process_that_wants_the_schema_to_itself_is_refused_while_others
     async with opened(place, alone=True) as found:
         monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.3)
         for alone in (False, True):
-            with pytest.raises(StateError, match=rf"another GoClaw \({one}\) (has|uses) the schema {place.schema}"):
+            with pytest.raises(
+                StateError, match=rf"another GoClaw \({one}\) (has exclusive use of|uses) the schema {place.schema}"
+            ):
                 async with opened(place, alone=alone):
                     pytest.fail("beside one that has it to itself")
         assert await keys(found) == ["a"]
@@ -217,7 +219,7 @@ async def test_a_schema_of_a_newer_program_or_of_another_one_is_refused_untouche
 ) -> None:
     async with opened(place) as found:
         await Settings(found).learn(VERSION, NEWEST + 1)
-    with pytest.raises(StateError, match=rf"has version {NEWEST + 1}, and this GoClaw .* knows up to {NEWEST}"):
+    with pytest.raises(StateError, match=rf"has version {NEWEST + 1}, but this GoClaw .* knows only up to {NEWEST}"):
         async with opened(place):
             pytest.fail("opened")
     assert stored_fact(place, VERSION) == NEWEST + 1
@@ -400,7 +402,7 @@ async def test_a_process_whose_schema_another_one_had_to_itself_meanwhile_writes
         await cut_off(found)
         async with opened(place, alone=True) as restoring:
             await restoring.write(session("d"))
-        with pytest.raises(DiskError, match=r"has had .* for itself meanwhile"):
+        with pytest.raises(DiskError, match=r"had exclusive use of .* in the meantime"):
             await found.write(session("e"))
         async with opened(place) as after:
             assert await keys(after) == ["a", "b", "c", "d"]

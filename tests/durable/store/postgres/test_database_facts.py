@@ -95,7 +95,7 @@ async def test_codes_that_two_processes_gave_are_open_in_both_and_used_once(
     codes = {asking.key: asking.code for asking in await one.list()}
     assert codes.keys() == {"telegram:77", "telegram:78"} and await two.list() == await one.list()
     await two.approve(ADMIN, codes["telegram:77"])
-    with pytest.raises(PairingRefused, match="No such code"):
+    with pytest.raises(PairingRefused, match="This code is not open"):
         await one.approve(ADMIN, codes["telegram:77"])
     await one.deny(ADMIN, codes["telegram:78"])
     await two.request_code(knocking(78, 4))
@@ -108,7 +108,7 @@ async def test_wrong_codes_count_in_both_processes_together(databases: list[Post
     both = [pairing(each, tmp_path / str(number), [], at) for number, each in enumerate(databases)]
     tries = [both[number % 2].approve(ADMIN, f"AAAAAA{number + 20}") for number in range(4 * TRIES)]
     refused = await asyncio.gather(*tries, return_exceptions=True)
-    assert sum("No such code" in str(each) for each in refused) <= TRIES
+    assert sum("This code is not open" in str(each) for each in refused) <= TRIES
     assert all(isinstance(each, PairingRefused) for each in refused)
 
 

@@ -151,7 +151,7 @@ async def test_an_edit_of_a_copy_does_not_count_and_is_set_aside(
     await soon(lambda: two.users.get("telegram:1") is not None)
     assert two.aside() == ['{"users": {}}'] and f"{USERS} is another one in the database, which counts" in caplog.text
     config = Config.model_validate({"state_dir": two.folder, "store": f"{place.url}?schema={place.schema}"})
-    assert "has 1 files of which the database had another version" in str(check_database(config))
+    assert "has 1 files that differ from the database" in str(check_database(config))
 
 
 async def test_what_was_changed_while_nothing_was_heard_is_found_when_it_is_again(

@@ -77,7 +77,7 @@ async def test_a_gateway_that_is_set_otherwise_than_the_others_is_refused_with_b
             pass  # in one workspace a name is for people
     async with gateway(place, "kitchen", "own"):
         said = await refusal(place, workspaces="own", name="kitchen")
-        assert "replica.name: the gateway kitchen (goclaw " in said and "choose another one" in said
+        assert "replica.name: the gateway kitchen (goclaw " in said and "choose another name" in said
         async with gateway(place, "hall", "own"):
             pass
 

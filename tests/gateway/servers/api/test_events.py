@@ -218,7 +218,7 @@ async def test_a_reader_that_goes_is_no_fault_of_the_daemon(tmp_path: Path, capl
         async with following(served) as stream:
             await stream.until("reset")
         async with moving(world, 0.1), asyncio.timeout(10):
-            while "the caller is gone" not in caplog.text:
+            while "the caller disconnected" not in caplog.text:
                 await before_the_next_look()
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 

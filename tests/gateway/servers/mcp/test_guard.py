@@ -29,10 +29,16 @@ class Inner:
         self.bodies: list[bytes] = []
         self.begun = asyncio.Event()
         self.gate: asyncio.Event | None = None
+        self.waits = False
+        self.ended: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.actors.append(scope[CALLER].actor)
         self.bodies.append((await receive())["body"])
+        if self.waits:
+            self.begun.set()
+            self.ended = await receive()
+            return
         await send({"type": "http.response.start", "status": 200, "headers": [(b"server", b"other 1")]})
         await send({"type": "http.response.body", "body": b"first ", "more_body": True})
         self.begun.set()
@@ -160,6 +166,22 @@ async def test_a_token_that_is_revoked_ends_what_is_open(tmp_path: Path) -> None
         assert (await asking).content == b"first "
         looking.cancel()
         assert (await listener.ask()).status_code == 401
+
+
+async def test_a_caller_who_disconnects_ends_the_request_without_a_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with door(tmp_path) as listener:
+        listener.inner.waits = True
+        asking = asyncio.create_task(listener.ask())
+        async with asyncio.timeout(20):
+            await listener.inner.begun.wait()
+            asking.cancel()
+            await asyncio.wait({asking})
+            while listener.guard.at_work:
+                await asyncio.sleep(0)
+    assert listener.inner.ended == {"type": "http.disconnect"}
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_one_token_has_no_more_than_its_share(tmp_path: Path) -> None:
