@@ -14,7 +14,7 @@ from tests.acceptance.model import CAPTION, END, QUESTION
 from tests.fake_telegram.world import Sent
 
 MARKS = ("(sent again after a restart)", "(sent again: the first try may have arrived)")
-TOOL_LINES = ("⚙", "✓ Exit code")
+TOOL_LINES = ("⚙", "✓ Ran ")
 """How a preview of a tool begins that runs, or that has ended and had nothing to show but that."""
 NO_ANSWER = "The gateway that works on this conversation did not answer in time"
 """What stands in place of a command's reply while another daemon, which owns the conversation, is paused or cut off."""
@@ -25,8 +25,8 @@ _HEAD = re.compile(rf"answer((?: {NAME}(?: \[[a-z ]+\])*)+)")
 _LINE = re.compile(rf"({NAME}) line (\d+)")
 _CARD = re.compile(rf"({re.escape(QUESTION)}|{re.escape(CAPTION)}) ({NAME})")
 _REPLIES = re.compile(
-    r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |Nothing to compact|"
-    rf"There is no such question|Already decided: |{NO_ANSWER}|{SILENT_OWNER}|\*{{0,2}}(May \w+ run|A question)"
+    r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |The context will be compacted|Nothing to compact|"
+    rf"This question does not exist|Already decided: |{NO_ANSWER}|{SILENT_OWNER}|\*{{0,2}}(May \w+ run|A question)"
 )
 """Messages that are no answer of a model."""
 

@@ -24,7 +24,7 @@ from tests.postgres import Server
 SEED, KILLS = "314", 12
 ANN = min(number for number in SIMPLE_CHATS if number > 0)
 SESSION = f"telegram:{ANN}"
-LEFT = "another process has taken over the session"
+LEFT = "another process has taken the session over"
 WAIT_SECONDS = 60.0
 
 
