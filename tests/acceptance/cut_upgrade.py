@@ -19,7 +19,7 @@ POINTS = Path(os.environ["UPGRADE_POINTS"])
 KILL = int(os.environ.get("UPGRADE_KILL", "0"))
 WRAPPED: dict[Any, tuple[str, ...]] = {
     journal: ("write", "remove", "mark_uncommitted", "unmark"),
-    snapshot: ("take", "put_back", "drop"),
+    snapshot: ("create", "put_back", "drop"),
     checkout: ("guard", "unguard", "git", "rewrite_paths"),
     trial: ("copy_state", "run_trial"),
     engine: ("exchange", "back_up", "remove"),

@@ -143,7 +143,7 @@ async def test_orders_of_one_person_are_obeyed_by_the_agents_of_others_once_an_a
         assert "+Be helpful." in card.text and [len(row) for row in card.keyboard] == [2]
         assert ("telegram:" in card.text) is (attack is by_write), "who wrote it, where that is known"
         change = str(card.keyboard[0][0]["callback_data"]).split(":")[1]
-        assert "no such question" in await stage.says(mallory, f"/approve {change}")
+        assert "This question does not exist" in await stage.says(mallory, f"/approve {change}")
         await stage.says(vera, "hello again")
         assert not stage.exists(made)
         await stage.press(admin, card, 0)

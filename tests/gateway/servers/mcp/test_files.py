@@ -215,10 +215,10 @@ async def test_without_watches_files_are_looked_at_now_and_then(
 
     monkeypatch.setattr(hints, "watch", lambda *paths, **options: NoWatches())
     async with inhabited(tmp_path) as home, home.listener() as listener, monitor(listener, "a", ANN) as told:
-        await until(lambda: "changes are looked for" in caplog.text, home)
+        await until(lambda: "checking for changes every" in caplog.text, home)
         put(home, "a.txt", "x")
         await until(lambda: told, home)
-        assert told == [change("a.txt", "created")] and caplog.text.count("changes are looked for") == 1
+        assert told == [change("a.txt", "created")] and caplog.text.count("checking for changes every") == 1
 
 
 async def test_of_more_files_than_are_looked_at_those_are_told_that_change(
