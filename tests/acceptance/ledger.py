@@ -19,7 +19,7 @@ from tests.acceptance.scenes import open_work
 REPLIES = {
     "/stop": re.compile(r"Stopped\.|Stopping: |Nothing is running\."),
     "/queue": re.compile("Queue mode: "),
-    "/approve": re.compile(r"Allowed\.|Already decided: |There is no such question"),
+    "/approve": re.compile(r"Allowed\.|Already decided: |This question does not exist"),
 }
 
 STOPPED_CALL = "[error stopped by the user]"

@@ -21,7 +21,7 @@ from tests.fake_telegram.world import BOT_NAME
 LOOK_SECONDS = 0.03
 """How often people look at their chats."""
 APPROVE = re.compile(r"/approve (\w+)")
-GONE = "There is no such question"
+GONE = "This question does not exist"
 TRIES = 5
 """How often a person repeats an approval that came too early or too late."""
 

@@ -75,9 +75,9 @@ async def test_a_start_after_an_upgrade_restores_plugins_and_leaves_a_broken_one
     (home.state / FOLDER).mkdir(mode=0o700, parents=True)
     write_record(home.state, PluginRecord("site-of-before", "another lock", tuple(plugins)))
     await home.start()
-    assert "restoring plugins" in home.output and "plugin gone is left out" in home.output
+    assert "restoring plugins" in home.output and "plugin gone is not used" in home.output
     await says(home, "/tool garden {}", "from a package")
-    await says(home, "/tools", "plugin gone: is left out")
+    await says(home, "/tools", "plugin gone: is not used")
     found = await home.run("doctor", "--json")
     named = [each for each in json.loads(found.out) if "plugin gone" in each["text"]]
     assert named and "goclaw plugin remove gone" in named[0]["remedy"]

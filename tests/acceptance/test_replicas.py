@@ -119,7 +119,7 @@ async def test_what_needs_the_store_for_itself_is_refused_while_a_daemon_runs_an
     assert running.process is not None
     remedies = {
         ("send", "hello"): "`goclaw start` starts one here",
-        ("store", "copy", "--to", "sqlite"): "end each with `",
+        ("store", "copy", "--to", "sqlite"): "stop each with `",
     }
     for command, remedy in remedies.items():
         done = await ended.run(*command, seconds=60)

@@ -145,7 +145,7 @@ async def test_systemd_starts_it_keeps_it_running_and_lets_commands_be_contained
 async def test_start_stop_and_restart_are_done_by_systemd(scene: Scene) -> None:
     assert (await scene.goclaw("service", "install"))[0] == 0
     assert (await scene.goclaw("service", "status"))[0] == 0
-    assert "run by systemd" in (await scene.goclaw("start"))[1]
+    assert "systemd runs it" in (await scene.goclaw("start"))[1]
     before = await scene.unit("MainPID")
     assert (await scene.goclaw("restart"))[0] == 0
     assert await scene.unit("MainPID") not in (before, "0"), "and systemd runs the new one"

@@ -60,7 +60,7 @@ async def test_an_export_beside_the_daemon_is_whole_and_takes_nobodys_place(talk
     written = target.read_text()
     assert written.startswith("# Conversation `tui:me`\n") and "**calls** `exec`" in written
     again = await talking.run("sessions", "export", "tui:me", str(target))
-    assert again.code == 1 and "exists already" in again.err and target.read_text() == written
+    assert again.code == 1 and "already exists" in again.err and target.read_text() == written
 
 
 WORD = "pomegranate"

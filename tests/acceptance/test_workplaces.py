@@ -99,7 +99,7 @@ async def test_in_a_group_everybody_works_in_the_shared_workspace(ann: Person, b
 
 @pytest.mark.promise("P-workspaces-per-person")
 async def test_status_and_the_list_of_users_tell_of_it(ann: Person, bob: Person) -> None:
-    assert "  Workspace: your own; shared/ for everybody" in await ann.ask("/status")
+    assert "  Workspace: your own; shared/ in it belongs to everybody" in await ann.ask("/status")
     ann.daemon.allow({ann.number: {}})
     began = clock.monotonic()
     while "Workspace: shared by everybody" not in (answer := await ann.ask("/whoami")):

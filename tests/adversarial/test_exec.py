@@ -71,7 +71,7 @@ def test_a_workspace_that_another_user_turned_into_a_link_runs_nothing(target: T
     answers = target.calls(look, swap, look)
     assert "ok" in answers[0] and "was moved or replaced" in answers[2]["error"]
     [again] = target.calls(look)
-    assert "lies inside" in again["error"]
+    assert " is inside " in again["error"]
 
 
 @pytest.mark.parametrize("place", ["blobs", "logs", "secrets/inner"])

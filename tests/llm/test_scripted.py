@@ -82,5 +82,5 @@ async def test_a_file_that_is_no_script_is_refused(tmp_path: Path, content: str)
     path = tmp_path / "script.json"
     path.write_text(content)
     async with model_ports() as ports:
-        with pytest.raises(ConfigError, match="is no script"):
+        with pytest.raises(ConfigError, match="is not a script"):
             PROVIDER.open(f"scripted:{path}", ProviderSettings(), ModelOptions(), ports)

@@ -17,7 +17,7 @@ BUGS: list[Bug] = [
         "goclaw/common/auth/access.py",
         "        if not self._has_asking_roles:\n            return False\n        return any(",
         "        return self._has_asking_roles and all(",
-        "tests/common/auth/test_access.py::test_a_role_asks_for_its_people_alone",
+        "tests/tools/approval/test_policy.py::test_a_role_asks_for_its_people_alone",
     ),
     bug(
         "a person may spend what the dearest of their roles allows",

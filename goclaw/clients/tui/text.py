@@ -16,7 +16,7 @@ from goclaw.common.core.redact import reveal
 
 QUIET = "dim"
 """The style of what matters less. Textual 8.2 paints `$text-muted` in a part of a text as plain black or white."""
-FORGOTTEN = "This session was deleted; none of its messages are left."
+FORGOTTEN = "This session was deleted; nothing of it is left."
 
 # Colours and cursor movements of a program's output, then its titles and clipboard requests.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")

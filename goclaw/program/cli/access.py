@@ -86,7 +86,7 @@ def _minute(moment: float) -> str:
     return f"{datetime.fromtimestamp(moment).astimezone():%Y-%m-%d %H:%M}"
 
 
-pair_app = command_group("Approve or refuse people who ask the bot for access (pairing.enabled).")
+pair_app = command_group("Approve or refuse requests for access (pairing.enabled).")
 
 Code = Annotated[str, typer.Argument(help="The code, as in `goclaw pair list` or as the person told you.")]
 

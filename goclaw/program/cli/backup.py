@@ -43,7 +43,7 @@ def backup(
     workspace: Annotated[bool, typer.Option(help="Include the agent's files and its memory.")] = True,
     secrets: Annotated[bool, typer.Option("--secrets", help="Include tokens and keys; keep such a file safe.")] = False,
 ) -> None:
-    """Keep everything in one new file, while the daemon runs.
+    """Save everything in one new file, even while the daemon runs.
 
     Conversations, their pictures, settings and the agent's files; secrets only when asked for. The file is read back
     before it gets its name, and never takes the place of another.
@@ -103,7 +103,7 @@ def restore_(
         bool, typer.Option("--outside", help="Also write to places outside the state folder that only FILE names.")
     ] = False,
 ) -> None:
-    """Get everything back from a backup.
+    """Restore everything from a backup.
 
     No daemon may run. What is there now moves aside and is kept; all of the backup takes its place, or nothing.
     """

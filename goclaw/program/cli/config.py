@@ -99,7 +99,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not contact the model.")] = False,
 ) -> None:
-    """Try everything out and say what to mend. Exit code 1 when something is broken.
+    """Check every part and say how to fix problems. Exit code 1 when something is broken.
 
     The model is asked for one tool call, which may cost a little; --offline leaves that out.
     """

@@ -27,10 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "stop": ("goclaw.program.cli.lifecycle:stop_app", "Stop the daemon; unfinished work resumes at the next start."),
     "restart": ("goclaw.program.cli.lifecycle:restart_app", "Restart the daemon."),
     "logs": ("goclaw.program.cli.logs:logs_app", "Show the daemon's log."),
-    "audit": (
-        "goclaw.program.cli.logs:audit_app",
-        ("Show the audit log: who did what, by which rule, with which result."),
-    ),
+    "audit": ("goclaw.program.cli.logs:audit_app", "Show the audit log: who did what, by which rule and result."),
     "service": ("goclaw.program.cli.service:app", "Let systemd start the daemon and keep it running."),
     "setup": ("goclaw.program.cli.setup:app", "Connect a model, Telegram and yourself in a few questions."),
     "model": ("goclaw.program.cli.model:model_app", "Show which model answers, or choose another one."),
@@ -38,10 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "config": ("goclaw.program.cli.config:config_app", "Check, show and explain the configuration."),
     "users": ("goclaw.program.cli.users:users_app", "Check, list, add and edit the people in users.json."),
     "token": ("goclaw.program.cli.access:token_app", "Create, list and revoke tokens for terminals and programs."),
-    "pair": (
-        "goclaw.program.cli.access:pair_app",
-        ("Approve or refuse people who ask the bot for access (pairing.enabled)."),
-    ),
+    "pair": ("goclaw.program.cli.access:pair_app", "Approve or refuse requests for access (pairing.enabled)."),
     "sessions": ("goclaw.program.cli.sessions:app", "List, show and export conversations."),
     "schedule": ("goclaw.program.cli.schedule:app", "Add, list, pause and run scheduled messages and tasks."),
     "memory": ("goclaw.program.cli.memory:app", "Search memory, or rebuild its index."),
@@ -62,7 +56,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "goclaw.program.cli.store:app",
         "Copy the database to Postgres or back; edit notes.",
     ),
-    "upgrade": ("goclaw.program.cli.upgrade:app", "Upgrade to a newer version, or keep the old one if that fails."),
+    "upgrade": ("goclaw.program.cli.upgrade:app", "Upgrade to a newer version, or keep the old one on failure."),
     "uninstall": ("goclaw.program.cli.uninstall:app", "Remove GoClaw and, on request, its data."),
     "version": ("goclaw.program.cli.frame:version_app", "Print the version."),
 }

@@ -103,7 +103,7 @@ stop_app = command_group()
 
 @stop_app.command()
 def stop(context: typer.Context) -> None:
-    """End the daemon; unfinished work resumes at the next start."""
+    """Stop the daemon; unfinished work resumes at the next start."""
     loaded = load(context, packages=False)
     running = running_pid(loaded.config)
     if running and is_main_program(running):
@@ -127,7 +127,7 @@ restart_app = command_group()
 
 @restart_app.command()
 def restart(context: typer.Context) -> None:
-    """End the daemon and start it anew.
+    """Restart the daemon.
 
     It gets the options that it was started with; those of this command go before them. The configuration is checked
     first: one that cannot be used ends nothing.

@@ -149,7 +149,7 @@ def audit(
     denied: Annotated[bool, typer.Option("--denied", help="Only denied actions.")] = False,
     hours: Annotated[float, typer.Option(min=0, help="Only entries of the last hours; 0: all.")] = 0,
 ) -> None:
-    """Show who did what, by which rule, and how it ended.
+    """Show the audit log: who did what, by which rule and result.
 
     A terminal gets lines to read, a pipe the JSON of the file.
     """

@@ -280,7 +280,7 @@ def setup(
     ] = None,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask no questions; use only the options.")] = False,
 ) -> None:
-    """Connect a model, Telegram and yourself by a few questions.
+    """Connect a model, Telegram and yourself in a few questions.
 
     Each answer is tried out at once. At the end config.yaml, files in secrets/ and your entry in users.json are
     written; no file that exists is changed, but the database keeps how the model calls tools. What an option says is
@@ -313,7 +313,7 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     Users.read(place.users)
     is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
     if not dialogue.silent:
-        dialogue.print("Press Enter to skip a question, Ctrl-C to quit. Nothing is written before the end.")
+        dialogue.print("Enter skips a question, Ctrl-C quits. Nothing is written before the end.")
     async with open_client() as http:
         scene = Scene(dialogue, loaded, http, RealClock())
         answers = await _ask(scene, given, adds_roles=is_new)

@@ -47,7 +47,7 @@ def uninstall(
         Path | None, typer.Option(help="The file for the last backup; default: a new file next to the state folder.")
     ] = None,
 ) -> None:
-    """Remove what was installed, and on request the data.
+    """Remove GoClaw and, on request, its data.
 
     It is listed first, and removed after a yes. Without --data conversations and settings stay. With it the state
     folder goes after a last backup, and after its name was typed. What GoClaw did not make is never touched.

@@ -61,7 +61,7 @@ def upgrade_(
     ] = None,
     workspace: Annotated[bool, typer.Option(help="Include the agent's files in the backup.")] = True,
 ) -> None:
-    """Install a newer version, or leave all as it was.
+    """Upgrade to a newer version, or keep the old one on failure.
 
     The new version is installed beside the one that runs, and started without channels on a copy of the state. Only
     then the old one ends and the new one starts. Until that works, a failure brings back program and data from before.

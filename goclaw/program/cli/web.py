@@ -38,7 +38,7 @@ def open_page(
         bool, typer.Option("--no-open", help="Only print the link, for a browser on another machine.")
     ] = False,
 ) -> None:
-    """Open the web page, logged in by a one-time link. It is printed, too; where there is no browser, only that."""
+    """Open the web page, signed in by a one-time link. The link is also printed; without a browser, only that."""
     loaded = load(context)
     config = loaded.config
     if not config.http.web:

@@ -394,7 +394,7 @@ async def _poll(house: House, cell: Cell, failures: int) -> None:
     before = len(house.telegram.polls)
     order = house.telegram.order("getUpdates", None, cell.fault, failures)
     if cell.fault.status in TOKEN_REFUSED:
-        await eventually(lambda: "refused" in house.app.channels["telegram"].health())
+        await eventually(lambda: "refuses" in house.app.channels["telegram"].health())
         cell.told = [f"[the operator is told: {house.app.channels['telegram'].health()}]"]
         cell.afterwards = [f"answer {cell.name}b (end)"]  # nobody is heard before the token is another one
     else:

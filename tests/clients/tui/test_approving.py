@@ -125,11 +125,11 @@ async def test_an_approval_is_answered_only_after_its_beginning_and_its_end_were
     async with stage.unseen() as client:
         daemon.ask("t1", approval(clock))
         await client.until("May exec run?")
-        assert "look at all of it" in looked(end), "of a long call the end alone"
+        assert "scroll through all of it" in looked(end), "of a long call the end alone"
         client.approving.choose(client.card("q1"), ALLOW)
-        assert "look at all of it" in looked(begin), "then the beginning alone"
+        assert "scroll through all of it" in looked(begin), "then the beginning alone"
         assert MAY in looked(end), "both, one after the other"
-        assert "look at all of it" in looked(NOTHING), "out of view"
+        assert "scroll through all of it" in looked(NOTHING), "out of view"
         client.type("y")
         await client.send("y")
         assert daemon.decided == []
@@ -141,7 +141,7 @@ async def test_the_newest_of_two_is_answered_and_the_other_one_wants_a_look_of_i
     async with stage.unseen() as client:
         await asked(client, daemon, clock, approval(clock, "q1", about="first"))
         daemon.ask("t1", approval(clock, "q2", about="second"))
-        await client.until("look at all of it")
+        await client.until("scroll through all of it")
         assert "May second run? · y allow" in seen_by(client, clock)
         client.type("y")
         await client.send("y")
@@ -214,12 +214,12 @@ async def test_a_decision_that_is_not_taken_says_so_and_is_not_repeated(
         daemon.questions.clear()
         client.type("y")
         await client.send("y")
-        await client.until("There is no such question")
+        await client.until("This question does not exist")
         assert MAY not in seen_by(client, clock)
         client.type("y")
         assert await client.send("y"), "words, not an answer"
         client.approving.choose(client.card("q1"), DENY)
-        await client.until("There is no such question")
+        await client.until("This question does not exist")
     assert daemon.decided == [("q1", ALLOW)]
 
 

@@ -91,13 +91,13 @@ async def test_an_approval_that_is_out_of_view_is_not_answered_by_a_letter(
         daemon.ask("t1", approval(clock))
         await until_seen(screen, clock)
         await screen.press("pageup")
-        await screen.until("look at all of it")
+        await screen.until("scroll through all of it")
         await screen.press("y")
         clock.advance(10 * HOLD_SECONDS)
         await screen.press("backspace", "end")
         await until_seen(screen, clock)
         await screen.press("ctrl+l", "ctrl+l")
-        await screen.until("look at all of it")
+        await screen.until("scroll through all of it")
     assert daemon.decided == []
 
 
@@ -114,7 +114,7 @@ async def test_of_a_call_that_is_longer_than_the_screen_the_beginning_must_have_
         for _ in range(3):
             clock.advance(SEEN_SECONDS)
             await screen.pilot.pause(2 * SOON_SECONDS)
-        await screen.until("look at all of it")
+        await screen.until("scroll through all of it")
         card = screen.terminal.query_one(QuestionCard)
         await screen.pilot.click(card, offset=(5, line_of(card, "Allow")))
         while "rm -rf" not in screen.text():

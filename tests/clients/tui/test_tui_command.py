@@ -35,7 +35,7 @@ def test_only_the_full_client_imports_textual() -> None:
 def test_the_last_line_says_how_to_come_back_and_how_to_end_the_daemon() -> None:
     assert "`goclaw tui`" in goodbye() and "`goclaw stop`" in goodbye()
     assert "`goclaw tui --session tui:other`" in goodbye("tui:other")
-    assert "No daemon runs" in goodbye(runs=False)
+    assert "The daemon is not running" in goodbye(runs=False)
 
 
 def test_a_list_to_pick_from_is_not_promised_where_there_is_none(tmp_path: Path) -> None:

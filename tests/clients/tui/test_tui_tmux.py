@@ -71,7 +71,7 @@ class Pane:
         self.rest()
         self.until(lambda screen: "? May write run?" in screen, "PageUp")
         self.rest()
-        begun = self.until(lambda screen: "look at all of it" in screen)
+        begun = self.until(lambda screen: "scroll through all of it" in screen)
         self.until(lambda screen: " n  Deny" in screen, "PageDown")
         self.until(lambda screen: "─ May write run? · y allow" in screen)
         return begun

@@ -152,7 +152,7 @@ async def test_a_file_broken_later_leaves_the_last_good_one_in_force(tmp_path: P
     assert users.get("telegram:123456")
     assert users.problem
     assert "users.json:1:" in users.problem
-    assert "last good version" in users.problem
+    assert "last valid version" in users.problem
     path.write_text(json.dumps(SPEC))
     await users.refresh()
     assert users.problem is None

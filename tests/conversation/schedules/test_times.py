@@ -44,17 +44,17 @@ def test_a_moment_is_read_in_the_persons_zone(written: str, read: str) -> None:
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("soon", "`soon` is no time"),
-        ("", "is no time"),
-        ("25:00", "no time of day"),
-        ("8:61", "no time of day"),
+        ("soon", "`soon` is not a time"),
+        ("", "is not a time"),
+        ("25:00", "not a time of day"),
+        ("8:61", "not a time of day"),
         ("2026-12-24", "has no time of day"),
         ("2020-01-01T08:00", "has passed"),
         ("0m", "has passed"),
         ("2060-01-01T08:00", "more than ten years away"),
         ("999999w", "more than ten years away"),
-        ("20 m", "is no time"),
-        ("-5m", "is no time"),
+        ("20 m", "is not a time"),
+        ("-5m", "is not a time"),
     ],
 )
 def test_what_names_no_moment_is_refused_with_the_reason(written: str, why: str) -> None:

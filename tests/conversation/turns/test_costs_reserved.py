@@ -321,5 +321,5 @@ async def test_no_summary_is_asked_for_once_the_day_is_spent_and_that_is_why(tmp
         async with core.sessions.compactor.attempt("memory:here", aloud=False) as attempt:
             assert list(await attempt.summarizers()) == []
             assert attempt.no_source().startswith(
-                "I could not summarise the conversation: your requests today used 4,000 tokens, and 4,000 are allowed"
+                "I could not summarise the conversation: your requests today used 4,000 tokens; the limit is 4,000"
             )

@@ -43,7 +43,7 @@ async def test_registries_that_answer_and_those_that_do_not_are_named(tmp_path: 
     assert [finding.verdict for finding in found] == ["ok", "warning", "warning", "ok"], found
     assert found[0].text == "good answers; not fetched yet"
     assert "registries.locked.auth" in found[1].text and "the registry gone" in found[2].text
-    assert "our own is served" in found[3].text
+    assert "this gateway's own registry is served" in found[3].text
 
 
 async def test_a_damaged_file_is_a_problem(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ async def test_its_own_failures_are_no_faults(office: Office, caplog: pytest.Log
             desk.alerts.tell("blocked:5", "Ann blocked the bot")
             await desk.passes(GATHER_SECONDS)
         assert len(office.room.failures) == 49, "tried once"
-        assert "no administrator could be told" in caplog.text
+        assert "no administrator could be notified" in caplog.text
 
 
 async def test_whoever_watches_a_session_sees_it_too(office: Office) -> None:
@@ -299,7 +299,7 @@ async def test_a_channel_that_is_off_is_not_waited_for(office: Office, caplog: p
     async with office.open() as desk:
         desk.alerts.tell("disk", "full")
         await desk.passes(GATHER_SECONDS)
-        assert "no administrator could be told" in caplog.text
+        assert "no administrator could be notified" in caplog.text
 
 
 async def test_a_full_disk_is_told_although_nothing_can_be_written(office: Office) -> None:

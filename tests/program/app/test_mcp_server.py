@@ -86,7 +86,7 @@ async def test_a_port_that_is_taken_is_told_and_tried_again(tmp_path: Path, capl
             await until(lambda: "does not listen" in app.mcp_server.line, clock)
             assert f"port {port}" in (await _line(app)) and "mcp.server.port" in (await _line(app))
             errors = [each.message for each in caplog.records if each.levelno >= logging.ERROR]
-            assert len(errors) == 1 and "the MCP listener cannot use" in errors[0]
+            assert len(errors) == 1 and "the MCP listener cannot listen on" in errors[0]
             taken.close()
             await until(lambda: app.mcp_server.line == f"127.0.0.1 port {port}", clock, AGAIN_SECONDS / 4)
 

@@ -35,7 +35,7 @@ def test_a_plugin_is_added_listed_and_removed(state: Path, tmp_path: Path, capsy
         assert run(["plugin", "add", "./garden"]) == 0
     output = capsys.readouterr()
     assert output.out == "added garden-tools 1.0: tools.garden\n"
-    assert output.err == "goclaw: `goclaw restart`\n"
+    assert output.err == "goclaw: `goclaw restart` makes the running daemon use it\n"
     assert run(["plugin", "list"]) == 0
     assert capsys.readouterr().out == f"garden-tools 1.0: tools.garden\n  from {source}\n"
     assert run(["plugin", "list", "--json"]) == 0
@@ -63,7 +63,7 @@ def test_a_start_restores_what_was_installed_for_another_python(
 ) -> None:
     recorded(state, project(tmp_path / "garden"))
     assert run(["plugin", "list"]) == 0
-    assert "for other packages of GoClaw or another Python" in capsys.readouterr().out
+    assert "other packages of GoClaw or another Python" in capsys.readouterr().out
     loaded = load_for(Options(), restoring=True)
     assert loaded.packaged.faults == {}
     assert "restoring plugins" in capsys.readouterr().err

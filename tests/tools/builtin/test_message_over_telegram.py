@@ -65,7 +65,7 @@ async def test_react_to_this(tmp_path: Path) -> None:
 async def test_a_reaction_that_telegram_has_not_is_told_to_the_model(tmp_path: Path) -> None:
     script = [
         calls("React", action="react", message_id="1", emoji="🦀"),
-        {"when": "among others, 👍", "text": "There is no crab."},
+        {"when": "for example, 👍", "text": "There is no crab."},
     ]
     async with daemon(tmp_path, script) as (telegram, app):
         await telegram.world.say("React to this with a crab")

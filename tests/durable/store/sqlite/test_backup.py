@@ -130,5 +130,5 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_a_database_of_somebody_else_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "cookies.db")) as connection:
         connection.execute("CREATE TABLE cookies (a)")
-    with pytest.raises(StateError, match="no database of GoClaw"):
+    with pytest.raises(StateError, match="is not a GoClaw database"):
         check_database(tmp_path / "cookies.db")

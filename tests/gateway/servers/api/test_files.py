@@ -148,7 +148,7 @@ async def test_one_person_sends_a_bounded_number_of_files(tmp_path: Path) -> Non
         with pytest.raises(TooManyUploads, match="2 files"):
             await uploads.add("a", "s", b"1", name="n", mime="m", kind="document")
         await uploads.add("b", "s", b"1", name="n", mime="m", kind="document")
-        with pytest.raises(TooManyUploads, match="an hour"):
+        with pytest.raises(TooManyUploads, match="per hour"):
             await uploads.add("b", "s", b"1" * 10, name="n", mime="m", kind="document")
         world.clock.advance(3_601)
         await uploads.add("a", "s", b"1", name="n", mime="m", kind="document")

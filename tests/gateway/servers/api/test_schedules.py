@@ -42,7 +42,7 @@ async def test_a_schedule_is_paused_goes_on_runs_now_and_is_removed(tmp_path: Pa
         await asleep(core)
         assert (await served.send("POST", "/schedules/tea/pause")).said["state"] == "paused"
         refused = await served.send("POST", "/schedules/tea/pause")
-        assert refused.status == 409 and refused.problem["detail"] == "tea is paused already"
+        assert refused.status == 409 and refused.problem["detail"] == "tea is already paused"
         assert (await served.send("POST", "/schedules/tea/resume")).said["state"] == "active"
         assert (await served.send("POST", "/schedules/tea/run")).status == 200
         await core.settled()
@@ -56,7 +56,7 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"message": "Hi"}, 409, "say when"),
     ({"message": "Hi", "at": "when I say"}, 409, "when I say"),
     ({"message": "Hi", "cron": "* * * * * *"}, 409, "cron"),
-    ({"message": "Hi", "at": "1h", "to": "nowhere"}, 409, "no chat"),
+    ({"message": "Hi", "at": "1h", "to": "nowhere"}, 409, "is not a chat"),
     ({"message": "Hi", "at": "1h", "model": "a:b"}, 409, "for a task"),
     ({"task": "Hi", "at": "1h", "budget": -1}, 400, "budget"),
     ({"task": "Hi", "at": "1h", "user": "memory:root"}, 400, "user"),

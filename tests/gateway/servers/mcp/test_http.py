@@ -181,7 +181,7 @@ async def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> N
         port = taken.getsockname()[1]
         async with house(tmp_path, port=port) as home:
             with pytest.raises(
-                StateError, match=rf"MCP listener cannot use 127\.0\.0\.1 port {port} .*mcp\.server\.port"
+                StateError, match=rf"MCP listener cannot listen on 127\.0\.0\.1 port {port} .*mcp\.server\.port"
             ):
                 async with open_mcp_http(home.backend, Tokens(tmp_path / "none", home.world.clock)):
                     pass

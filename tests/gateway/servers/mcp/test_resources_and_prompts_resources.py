@@ -181,7 +181,7 @@ async def test_a_long_list_comes_in_pages(tmp_path: Path) -> None:
             assert pages == 3 and len([name for name in seen if name.endswith(".txt")]) == 450 == len(
                 {name for name in seen if name.endswith(".txt")}
             )
-            with pytest.raises(MCPError, match="cursor is none"):
+            with pytest.raises(MCPError, match="cursor is not from this server"):
                 await client.list_resources(cursor="%%%")
 
 

@@ -113,7 +113,7 @@ async def test_forgetting_the_conversation_ends_what_works_for_clients_there(tmp
         await trail.begun.wait()
         await home.core.sessions.forgetter.forget(ANN)
         found = await calling
-        assert found.is_error and "forgotten" in said(found)
+        assert found.is_error and "its conversation was deleted" in said(found)
         assert not await agents_of(home.core, ANN) and trail.cancelled == 1
 
 

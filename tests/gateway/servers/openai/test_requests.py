@@ -147,9 +147,9 @@ async def test_pictures_of_the_message_and_of_the_history_reach_the_model(tmp_pa
         ("https://example.org/a.png", "data: URL"),
         ("http://169.254.169.254/latest", "data: URL"),
         ("file:///etc/passwd", "data: URL"),
-        ("data:image/png;base64,@@@", "no picture"),
-        ("data:image/png;base64,aGVsbG8=", "no picture"),
-        ("data:image/svg+xml,<svg/>", "no picture"),
+        ("data:image/png;base64,@@@", "not a picture"),
+        ("data:image/png;base64,aGVsbG8=", "not a picture"),
+        ("data:image/svg+xml,<svg/>", "not a picture"),
     ],
 )
 def test_a_picture_that_is_none_is_refused_and_no_address_is_fetched(url: str, words: str) -> None:

@@ -49,7 +49,7 @@ async def test_a_response_is_followed_by_its_id_in_one_conversation(tmp_path: Pa
         first = await client.responses.create(model="goclaw", input="1")
         second = await client.responses.create(model="goclaw", input="2", previous_response_id=first.id)
         assert second.previous_response_id == first.id and second.output_text == "Two."
-        with pytest.raises(openai.BadRequestError, match="gone on since"):
+        with pytest.raises(openai.BadRequestError, match="continued since"):
             await client.responses.create(model="goclaw", input="2b", previous_response_id=first.id)
         for unknown in ("resp_123", f"resp_{'0' * 32}{b'memory:there'.hex()}", f"resp_{'0' * 32}ff", "x"):
             with pytest.raises(openai.NotFoundError) as caught:

@@ -98,7 +98,7 @@ async def test_little_room_on_the_disk_is_a_warning_with_a_remedy(
     )
     finding = (await found(tmp_path, "disk"))[0]
     assert finding.verdict == "warning"
-    assert "1.0 MB free: little is free" in finding.text
+    assert "1.0 MB free: little space is free" in finding.text
     assert "state_dir" in finding.remedy
 
 
@@ -152,7 +152,7 @@ async def test_what_telegram_says_of_the_webhook_is_passed_on(tmp_path: Path) ->
         finding = (await found(tmp_path, "webhook", **settings))[0]
         assert finding.verdict == "warning" and "Connection refused" in finding.text
         telegram.world.webhook = ""
-        assert "when the daemon starts" in (await found(tmp_path, "webhook", **settings))[0].text
+        assert "the daemon registers it when it starts" in (await found(tmp_path, "webhook", **settings))[0].text
 
 
 @pytest.mark.parametrize("sandbox", ["off"])

@@ -63,7 +63,7 @@ def test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy(confi
     store(config, _JOB, *jobs)
     halted, tired, *others = check_schedules(config)
     assert (halted.verdict, tired.verdict, {each.verdict for each in others}) == ("warning", "warning", {"ok"})
-    assert "halted of tui:ann is stopped: no right" in halted.text and "schedule resume halted" in halted.remedy
+    assert "halted of tui:ann has stopped: no right" in halted.text and "schedule resume halted" in halted.remedy
     assert "tired of tui:ann failed 3 times in a row" in tired.text and "goclaw schedule runs tired" in tired.remedy
 
 

@@ -102,8 +102,8 @@ def test_what_does_not_go_with_our_packages_is_refused_with_the_reason(
     add(state, project(tmp_path / "garden"))
     before = folders(state)
     for needs, said in [
-        (["house-library<1"], "beds 1.0 wants house-library<1, but GoClaw has house-library 1.0"),
-        (["house-library[x]>=3,<4"], "beds 1.0 wants house-library"),
+        (["house-library<1"], "beds 1.0 needs house-library<1, but GoClaw has house-library 1.0"),
+        (["house-library[x]>=3,<4"], "beds 1.0 needs house-library"),
         (["nothing-of-that-name"], "nothing-of-that-name"),
     ]:
         with pytest.raises(InstallError) as raised:
@@ -153,7 +153,7 @@ async def test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_
     restore(state)
     names, faults = await tools_of(state)
     assert names == ["garden"] and list(faults) == ["plugin needs-old"] and folders(state) != before
-    assert "needs-old 1.0 wants house-library<2, but GoClaw has house-library 2.0" in faults["plugin needs-old"]
+    assert "needs-old 1.0 needs house-library<2, but GoClaw has house-library 2.0" in faults["plugin needs-old"]
     # It is kept in the record, tried again later, and back when it fits.
     record = read_record(state)
     assert not record.is_due(now=record.tried + 1) and record.is_due(now=record.tried + 1000)
