@@ -91,7 +91,7 @@ class Compactor:
             context_window = min(context_window, _size(session))  # that was too much, whatever the window should be
         else:
             await self._apply(history, session, context_window)
-        request, session.compact_request = session.compact_request, None
+        request, session.compaction.request = session.compaction.request, None
         if request is not None:
             # Of a turn that nothing stands before the person's words stay, which the model is about to answer.
             forced = len(session.window.turns()) > 1
@@ -126,7 +126,7 @@ class Compactor:
         async with session.lock:
             done = await self._compact(session, self.attempt(session.key), "", context_window, alone=True)
         if done:
-            session.useless_at = done.tokens_after if _is_useless(done, size) else 0
+            session.compaction.useless_at = done.tokens_after if _is_useless(done, size) else 0
             log.info("the oldest messages are no longer shown: about %d tokens are left", done.tokens_after)
 
     async def _fit_summary(self, session: Session, context_window: int) -> None:
@@ -140,24 +140,24 @@ class Compactor:
             session.window.limit_turns(history.keep_recent_turns)
         compress = history.compress
         turns = session.window.turns() if compress.trigger_at else []
-        if len(turns) < max(2, compress.trigger_at or 0) or session.uncompressed == str(turns[-1]):
+        if len(turns) < max(2, compress.trigger_at or 0) or session.compaction.uncompressed == str(turns[-1]):
             return
         first_kept = turns[-max(1, compress.keep_recent)]  # the running one is what the model must answer to
         if not await self._compress(session, compress, first_kept, context_window):
-            session.uncompressed = str(turns[-1])
+            session.compaction.uncompressed = str(turns[-1])
 
     async def _compress(
         self, session: Session, compress: CompressSettings, first_kept: int, context_window: int
     ) -> bool:
         """Summarise the messages before a turn; False: no model could, and everything stays until the next turn."""
         async with session.lock:
-            session.compacting = True
+            session.compaction.running = True
             self.bus.publish(Notice(session.key, "summarising earlier turns"))
             try:
                 async with self.attempt(session.key, model=compress.model or "") as attempt:
                     done = await self._compact(session, attempt, "", context_window, first_kept=first_kept)
             finally:
-                session.compacting = False
+                session.compaction.running = False
         return done is not None
 
     def _is_due(self, session: Session, context_window: int) -> bool:
@@ -180,7 +180,7 @@ class Compactor:
 
     def _helps(self, session: Session) -> bool:
         """Whether the conversation has grown since a compaction that freed next to nothing."""
-        return _size(session) > session.useless_at * (1 + LEAST_FREED)
+        return _size(session) > session.compaction.useless_at * (1 + LEAST_FREED)
 
     async def compact(
         self, session: Session, instructions: str = "", *, forced: bool = False, context_window: int = 0
@@ -195,21 +195,21 @@ class Compactor:
         """
         context_window = context_window or await self.context_window(session.key)
         async with session.lock:
-            session.compacting, size = True, _size(session)
+            session.compaction.running, size = True, _size(session)
             self.bus.publish(Notice(session.key, "compacting the context"))
             try:
                 async with self.attempt(session.key, aloud=not forced) as attempt:
                     done = await self._compact(session, attempt, instructions, context_window, forced=forced)
             finally:
-                session.compacting = False
+                session.compaction.running = False
         text = self._judge(session, done, size, context_window if forced else 0) if done else NOTHING
         if forced:  # the person who asked reads the answer; others get a notice
             trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
         if done:
             self.bus.publish(Notice(session.key, text))
-        if attempt.is_new_trouble and session.tell:
-            await session.tell(self.health.told.name.lower(), attempt.news)
+        if attempt.is_new_trouble and session.turn.notify:
+            await session.turn.notify(self.health.told.name.lower(), attempt.news)
         return text
 
     def _judge(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
@@ -221,7 +221,7 @@ class Compactor:
         freed = done.tokens_before - done.tokens_after
         more = [f"Tokens after: {done.tokens_after:,} ({max(0, freed):,} freed)"]
         useless = _is_useless(done, size)
-        session.useless_at = done.tokens_after if useless else 0
+        session.compaction.useless_at = done.tokens_after if useless else 0
         if useless:
             more.append(_why_useless(session.fixed, done.tokens_after, context_window))
         return "\n\n".join([text, *more])

@@ -120,7 +120,7 @@ class SummaryAttempt:
 
     async def summarizers(self) -> Sequence[Summarizer]:
         """Return the models to ask, first choice first; the summary chain only while it is healthy."""
-        if (await self._contexts.session(self._session)).demo is not None:
+        if (await self._contexts.session(self._session)).settings.demo is not None:
             return ()  # a summary of what the demo repeats would be none
         try:
             found = await self._models.summarizers(self._session, self._model)

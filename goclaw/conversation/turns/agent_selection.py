@@ -144,7 +144,7 @@ class AgentSelector:
 
     async def choice_for(self, session: str) -> str:
         """Return the agent chosen by `/agent` for a session; empty if none."""
-        return (await self._contexts.session(session)).agent
+        return (await self._contexts.session(session)).settings.agent
 
     def list_for(self, actor: Actor) -> list[Kind]:
         """Return the agents that may answer the actor."""
@@ -160,7 +160,7 @@ class AgentSelector:
         if name and name not in [kind.name for kind in self.list_for(actor)]:
             raise AccessDenied(f"You have no agent {name[:40]!r}.")
         await self._stored.set(session, AGENT, name or None)
-        (await self._contexts.session(session)).agent = name
+        (await self._contexts.session(session)).settings.agent = name
 
     def _find(self, name: str, why: str) -> Kind:
         kind = self._kinds.of(name)

@@ -191,7 +191,7 @@ class AgentServices(TurnServices):
             # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error
         session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
-        session.remembered = await context.format_mementos(actor, session, offering.usable)
+        session.turn.mementos = await context.format_mementos(actor, session, offering.usable)
         return Opening(model, system, offering.tools, offering.deferred, agent_run.policy.rules.cache)
 
     async def make_room(self, *, too_long: bool = False) -> int:
@@ -218,7 +218,7 @@ class AgentServices(TurnServices):
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
         of_mode = self._context.modes.reminders(actor, self.chosen_mode())
         told = self.reminders.block([*of_mode, *of_results])
-        text = "\n".join(part for part in (session.remembered, told) if part)
+        text = "\n".join(part for part in (session.turn.mementos, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text
 
@@ -244,7 +244,7 @@ class AgentServices(TurnServices):
 
     def store_artifacts(self, artifacts: Sequence[Artifact]) -> None:
         """Store the data that a call kept for people."""
-        self.agent_run.session.artifacts.extend(artifacts)
+        self.agent_run.session.turn.artifacts.extend(artifacts)
 
     def planning(self, step: str, model: ChatModel, max_output: int | None = None) -> Planning:
         """Return the time that the answer of a step may take; its largest cost is reserved where that is limited.
@@ -337,7 +337,7 @@ class AgentServices(TurnServices):
 
     def chosen_mode(self) -> ChosenMode | None:
         """Return the permission mode that was chosen for the conversation; None for an external caller."""
-        return None if self.agent_run.root.caller else self._home().mode
+        return None if self.agent_run.root.caller else self._home().settings.mode
 
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         return await self._clarifier.complete(spec, call, step)
@@ -357,8 +357,8 @@ class AgentServices(TurnServices):
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session
         await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
-        session.todos = tuple(todos)
-        ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.todos))
+        session.settings.todos = tuple(todos)
+        ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.settings.todos))
 
     async def leave_plan(self, mode: Mode) -> None:
         if self.is_main:
@@ -450,5 +450,5 @@ class AgentServices(TurnServices):
         """A line about the context to the people of the conversation, once in a turn."""
         session = self.agent_run.session
         self._context.ports.bus.publish(Notice(session.key, text))
-        if session.tell:
-            await session.tell("context", text)
+        if session.turn.notify:
+            await session.turn.notify("context", text)

@@ -291,8 +291,7 @@ class Agents:
         self._places[key] = above.home.key
         above.root.started.add(agent)
         try:
-            async with self._contexts.working(key) as session:
-                session.actor, session.person = above.turn.inbound.actor, above.turn.inbound.actor.key
+            async with self._contexts.working(key, above.turn.inbound.actor) as session:
                 yield session
         finally:
             self._places.pop(key, None)

@@ -95,7 +95,7 @@ class Sessions:
         along are not known then.
         """
         session = self.context.contexts.find(inbound.session)
-        if session is None or session.running or session.overheard:
+        if session is None or session.turn.running or session.settings.overheard:
             return None
         if inbound.attachments or inbound.given or inbound.unattended or HEARING & self.context.ports.hooks.points:
             return None
@@ -105,10 +105,8 @@ class Sessions:
         """Do a turn's work, and end it: its end is recorded together with what goes to the chat."""
         inbound, began = turn.inbound, self.context.ports.clock.monotonic()
         self.maintenance.make_way()
-        async with self.context.contexts.working(inbound.session) as session:
-            session.actor, session.tell = inbound.actor, partial(self._notify, turn)
-            session.person = inbound.actor.key
-            session.refused.clear()
+        async with self.context.contexts.working(inbound.session, inbound.actor) as session:
+            session.turn.notify = partial(self._notify, turn)
             # No chat shows that an unattended turn is at work: what it has to say comes at its end.
             shown = Address(LOCAL, "") if inbound.unattended else inbound.address
             self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, shown))
@@ -130,7 +128,7 @@ class Sessions:
                 deliveries = await self.context.unattended.let_through(inbound, deliveries)
             await turn.end(deliveries)
             self._publish_end(turn, ending.outcome, ending.text, told)
-            _log_end(ending, self.context.ports.clock.monotonic() - began, session.last_answer)
+            _log_end(ending, self.context.ports.clock.monotonic() - began, session.turn.last_answer)
             if entries := session.window.entries:
                 self.maintenance.on_turn_end(inbound.session, inbound.actor, entries[-1].row)
         news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
@@ -143,12 +141,12 @@ class Sessions:
         await turn.flush()  # its costs, too
         spent = await self.context.ports.spending.of_turn(session.key, turn.id)
         told = self.context.unattended.told
-        text = await told(turn.inbound, ending.outcome, ending.text, session.refused, spent.cost)
+        text = await told(turn.inbound, ending.outcome, ending.text, session.turn.refused, spent.cost)
         return replace(ending, text=text, is_silent=ending.is_silent and text == ending.text)
 
     def _files(self, turn: Turn, session: Session, outcome: Outcome) -> Sequence[Delivery]:
         channel = self.context.ports.channels.get(turn.inbound.address.channel)
-        return files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
+        return files_of(turn, session.turn.artifacts, outcome, channel, self.context.ports.approvals.access)
 
     async def _notify(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
@@ -175,8 +173,8 @@ class Sessions:
     async def _answer(self, turn: Turn, session: Session) -> TurnEnding:
         """Return the agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
-        session.rules = unattended_rules(kind.rules, turn.inbound.unattended)
-        policy = RunPolicy(session.rules)
+        session.turn.rules = unattended_rules(kind.rules, turn.inbound.unattended)
+        policy = RunPolicy(session.turn.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.pause_clock))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(AgentServices(self.context, agent_run, self.commands))
@@ -283,7 +281,7 @@ class Sessions:
 
     async def _pay_compaction(self, turn: Turn, session: Session) -> None:
         """A /compact that came after the last request of a turn."""
-        request, session.compact_request = session.compact_request, None
+        request, session.compaction.request = session.compaction.request, None
         if request is not None:
             await turn.flush()
             await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))

@@ -277,7 +277,7 @@ class SessionInspection:
 
     async def now(self, key: str) -> SessionNow:
         """Return what goes on in a session right now: a client that subscribes next misses nothing."""
-        todos = (await self.context.contexts.session(key)).todos
+        todos = (await self.context.contexts.session(key)).settings.todos
         return replace(self.context.ports.bus.now(key), questions=self.context.ports.questions.of(key), todos=todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
@@ -306,7 +306,7 @@ class SessionInspection:
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
             compactions=await self.context.ports.transcripts.compactions(key),
-            compacting=session.compacting,
+            compacting=session.compaction.running,
             summary_source=_summary_source(models.summary_specs),
             pending_retries=await self.summary_retries.count(),
             model=model,
@@ -318,7 +318,7 @@ class SessionInspection:
             answering=line,
             policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
-            paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
+            paused=session.turn.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
 
     async def _calls(self, spec: str) -> CallStyle:
@@ -356,7 +356,7 @@ class SessionInspection:
     def rules_in(self, session: str) -> TurnRules:
         """Return the rules of the turn that runs in a session."""
         known = self.context.contexts.find(session)
-        return known.rules if known and known.rules else self.context.agents_for.main.rules
+        return known.turn.rules if known and known.turn.rules else self.context.agents_for.main.rules
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
         """Return the model of an agent, with its window if its server reports it soon.

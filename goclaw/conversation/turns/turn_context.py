@@ -255,7 +255,7 @@ class TurnContext:
         """Return the system prompt and tools of a request to this model that is not made yet."""
         registry = self.ports.dispatcher.registry
         await registry.ready()
-        planning = self.modes.offers_plan(session, actor, session.mode)
+        planning = self.modes.offers_plan(session, actor, session.settings.mode)
         within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))
         offering = self.offering(actor, kind.settings, within, model, planning=planning)
         return await self.system(actor, session.key, kind.settings, offering), offering

@@ -114,7 +114,7 @@ async def test_an_mcp_client_gets_all_that_the_agent_said(tmp_path: Path) -> Non
 async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_path: Path, mode: Mode) -> None:
     world, waiting = world_of(tmp_path, RISKING, risky, role="admin"), Waiting(approves=True)
     async with world.running() as core:
-        (await core.sessions.contexts.session(ANN)).mode = ChosenMode(mode, "default")
+        (await core.sessions.contexts.session(ANN)).settings.mode = ChosenMode(mode, "default")
         assert (await waiting.call(core, planning())).content == "cake"
     assert [name for name, _ in waiting.asked] == ["risky"]
 

@@ -197,7 +197,7 @@ async def _what_is_left(world: World) -> str:
     """What the next life has of the conversation: all of it or nothing."""
     async with world.running() as core:
         await core.sessions.forgetter.prune()
-        rows, todos = await core.messages(), (await core.sessions.contexts.session("memory:here")).todos
+        rows, todos = await core.messages(), (await core.sessions.contexts.session("memory:here")).settings.todos
         pictures = names(world.folder / "blobs" / "media")
         assert (len(rows), bool(todos), len(pictures)) in ((2, True, 2), (0, False, 0))
         assert not await Forgetting(core.database).list_pending()
