@@ -357,8 +357,8 @@ BUGS: list[Bug] = [
         "a step does not wait for the one that is held",
         "class durability: records out of order",
         "goclaw/durable/engine/journal.py",
-        "        await self.flush()\n        if self._prepared",
-        "        if self._prepared",
+        "        await self.flush()\n        if self.steps.prepared",
+        "        if self.steps.prepared",
         "tests/durable/engine/test_journal_held.py",
     ),
     bug(
