@@ -172,7 +172,7 @@ BUGS: list[Bug] = [
         "a person waits for the checkpoint of a model on this machine",
         "class local models: four minutes for an answer, since one server writes one thing at a time",
         "goclaw/conversation/compaction/maintenance.py",
-        "        if not all(each.is_free for each in await self.models.summarizers(key)):\n",
+        "        if not all(each.is_free for each in await self.ports.models.summarizers(key)):\n",
         "        if True:\n",
         "tests/conversation/compaction/test_maintenance.py::test_a_model_of_this_machine_answers_at_once_in_a_large_window_too",
     ),

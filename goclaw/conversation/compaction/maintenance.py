@@ -32,11 +32,10 @@ from goclaw.conversation.agent.context.summary import (
 )
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.compaction.flush import Due, Flush
+from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.state import Contexts, Session
+from goclaw.conversation.sessions.state import Session
 from goclaw.durable.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.durable.store.settings import Settings
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, is_small
 
@@ -118,12 +117,9 @@ class MaintenanceQueue:
     """A queue of conversations to look at."""
 
     checkpoints: Checkpoints
-    clock: Clock
+    ports: CompactionPorts
     compactor: Compactor
-    contexts: Contexts
     flush: Flush
-    models: Models
-    stored: Settings
     summary_retries: SummaryRetries
     _waiting: dict[str, tuple[Actor, int, Fence | None]] = field(default_factory=dict)
     """With each session the right under which its turn wrote: its work is given up where another process has it."""
@@ -152,7 +148,7 @@ class MaintenanceQueue:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self.clock.sleep(QUIET_SECONDS)
+            await self.ports.clock.sleep(QUIET_SECONDS)
             await self.catch_up()
 
     def make_way(self) -> None:
@@ -186,13 +182,13 @@ class MaintenanceQueue:
 
     async def maintain(self, key: str, actor: Actor, last_row: int) -> None:
         """Do the work due for a conversation."""
-        session = await self.contexts.session(key)
-        context_window = (await self.models.agent(key)).context_window
+        session = await self.ports.contexts.session(key)
+        context_window = (await self.ports.models.agent(key)).context_window
         if is_small(context_window):
-            if not self.contexts.busy:
+            if not self.ports.contexts.busy:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
-        if not all(each.is_free for each in await self.models.summarizers(key)):
+        if not all(each.is_free for each in await self.ports.models.summarizers(key)):
             await self._all_due(session, actor, last_row, context_window)
         # A model that costs nothing runs on this machine: it writes a checkpoint for minutes, or it answers. Each
         # beginning takes the conversation out of its server's cache.
@@ -210,7 +206,7 @@ class MaintenanceQueue:
     async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         """Make a summary or notes, alternately where both are due, if the last one is long enough ago."""
         key = session.key
-        last = (await self.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
+        last = (await self.ports.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
         if not await self.checkpoints.has_enough_messages(key, last["row"]):
             return
         purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
@@ -220,7 +216,7 @@ class MaintenanceQueue:
                 purpose, work = NOTES, partial(self.flush.write_notes, session, actor, await self._whole(session, due))
         if work is not None:
             # Before it is done: who writes all the time is not to have it begun again and again.
-            await self.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
+            await self.ports.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
             await work()
 
     async def _summary(

@@ -20,6 +20,7 @@ from goclaw.conversation.agent.prompt import SystemPrompt
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.compaction.flush import Flush
 from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQueue
+from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
@@ -91,17 +92,20 @@ class SessionParts:
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         audit, mode = ports.environment.audit, ports.config.policy.mode
         self.modes = Modes(self.contexts, ports.settings, self.access, audit, mode)
-        self.compactor = self._compactor()
-        self.summary_retries = SummaryRetries(
-            ports.config.compaction,
-            contexts=self.contexts,
-            compactor=self.compactor,
-            transcripts=ports.transcripts,
+        compaction = CompactionPorts(
             clock=ports.clock,
             bus=ports.bus,
-            ownership=ports.outbox.ownership,
+            models=ports.models,
+            contexts=self.contexts,
+            transcripts=ports.transcripts,
+            stored=ports.settings,
+            costs=BackgroundCosts(self.costs),
         )
-        self.maintenance = self._maintenance(is_alone)
+        self.compactor = Compactor(ports.config.compaction, compaction, self._checkpoints, ports.hooks)
+        self.summary_retries = SummaryRetries(
+            ports.config.compaction, compaction, self.compactor, ports.outbox.ownership
+        )
+        self.maintenance = self._maintenance(compaction, is_alone)
         kinds = Kinds(ports.config)
         self.agents_for = AgentSelector(
             kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
@@ -137,39 +141,11 @@ class SessionParts:
             entrances=Entrances(pairing, logins),
         )
 
-    def _compactor(self) -> Compactor:
-        ports = self.ports
-        return Compactor(
-            ports.config.compaction,
-            clock=ports.clock,
-            bus=ports.bus,
-            models=ports.models,
-            contexts=self.contexts,
-            transcripts=ports.transcripts,
-            checkpoints=self._checkpoints,
-            stored=ports.settings,
-            hooks=ports.hooks,
-            costs=BackgroundCosts(self.costs),
-        )
-
-    def _maintenance(self, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
+    def _maintenance(self, compaction: CompactionPorts, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
         ports, config = self.ports, self.ports.config
-        return MaintenanceQueue(
-            checkpoints=Checkpoints(
-                config.checkpoint,
-                config.compaction,
-                store=self._checkpoints,
-                compactor=self.compactor,
-                clock=ports.clock,
-            ),
-            clock=ports.clock,
-            compactor=self.compactor,
-            contexts=self.contexts,
-            flush=Flush(ports.settings, self.access, ports.environment, self.compactor, is_alone),
-            models=ports.models,
-            stored=ports.settings,
-            summary_retries=self.summary_retries,
-        )
+        checkpoints = Checkpoints(config.checkpoint, config.compaction, self._checkpoints, self.compactor, ports.clock)
+        flush = Flush(ports.settings, self.access, ports.environment, self.compactor, is_alone)
+        return MaintenanceQueue(checkpoints, compaction, self.compactor, flush, self.summary_retries)
 
     def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
         ports, calibration, schedules = self.ports, Calibration(), self.schedules
