@@ -17,10 +17,11 @@ from goclaw.common.core.diffs import unified_diff
 from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, reveal
-from goclaw.common.workspace import ApprovedFiles, FileChange
+from goclaw.common.workspace import FileChange
 from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
+from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +58,9 @@ class PromptFileQuestions:
 
     def __init__(
         self,
-        approved: ApprovedFiles,
+        environment: ToolEnvironment,
         *,
         access: Access,
-        audit: Callable[[AuditEntry], None],
         bus: Bus,
         channels: Collection[str],
         outbox: Outbox,
@@ -69,13 +69,13 @@ class PromptFileQuestions:
         """Begin without questions; those of an earlier run are found when they are answered.
 
         Args:
-            approved: the texts that count, and the changes that wait.
+            environment: has the texts that count, and the changes that wait.
             channels: names of the channels that are open: listed people can be written to there in private.
-            access, audit, bus, outbox, users: the services.
+            access, bus, outbox, users: the services.
         """
-        self._approved = approved
+        self._approved = environment.approved_files
         self._access = access
-        self._audit = audit
+        self._audit = environment.audit
         self._bus = bus
         self._channels = channels
         self._outbox = outbox

@@ -237,16 +237,12 @@ def build_sessions(
     """
     questions = Questions(
         access=access,
-        audit=environment.audit,
-        blobs=environment.blobs,
         bus=bus,
         channels=channels,
-        clock=clock,
+        environment=environment,
         journal=journal,
         outbox=outbox,
         users=users,
-        approved_files=environment.approved_files,
-        approval_seconds=60.0 * config.policy.approval_minutes,
     )
     ports = SessionPorts(
         config=config,
