@@ -24,7 +24,7 @@ from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
-from goclaw.conversation.sessions.forgetting import Forgetter
+from goclaw.conversation.sessions.forgetting import Codes, Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
 from goclaw.conversation.sessions.overheard import Overheard
@@ -52,7 +52,7 @@ from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.approvals import ApprovalRules
 from goclaw.durable.store.checkpoints import CheckpointStore
 from goclaw.durable.store.database import Database
-from goclaw.durable.store.forgetting import Forgetting, Retention
+from goclaw.durable.store.forgetting import Forgetting
 from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Spending, reservations_of
 from goclaw.durable.store.transcripts import Transcripts
@@ -173,7 +173,7 @@ class SessionParts:
             self.teams,
             self.agents_for,
             schedules,
-            UnattendedTurns(schedules.scheduler, schedules.quiet, engine),
+            UnattendedTurns(schedules.scheduler, engine),
         )
         self.external_runs = ExternalRuns(
             context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
@@ -191,22 +191,17 @@ class SessionParts:
         return AgentServices(self._context, agent_run)
 
     def _forgetter(self, database: Database, blank_audit: BlankAudit) -> Forgetter:
-        ports, forgetting = self.ports, Forgetting(database)
+        ports = self.ports
         return Forgetter(
-            ports.config.retention.days,
+            ports.environment,
             blank_audit=blank_audit,
-            blobs=ports.environment.blobs,
             bus=ports.bus,
-            clock=ports.clock,
+            codes=Codes(ports.settings, ports.clock),
             contexts=self.contexts,
             end_external_runs=self.external_runs.end,
-            forgetting=forgetting,
-            memory=ports.environment.memory,
+            forgetting=Forgetting(database),
             models=ports.models,
             overheard=self.overheard,
-            retention=Retention(database, forgetting),
-            settings=ports.settings,
-            tasks=ports.environment.tasks,
         )
 
 
