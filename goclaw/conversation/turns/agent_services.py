@@ -124,8 +124,8 @@ class AgentServices(TurnServices):
             services=self,
             turn=agent_run.turn.id,
             seconds=agent_run.policy.rules.tool_seconds,
-            selections=(agent_run.settings.tools, *self._build_selections()),
-            workspace=agent_run.workspace,
+            selections=(agent_run.kind.settings.tools, *self._build_selections()),
+            workspace=agent_run.worktree.workspace if agent_run.worktree else None,
         )
 
     def now(self) -> float:
@@ -180,13 +180,14 @@ class AgentServices(TurnServices):
         model = await self.model()
         await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._notify)
         planning = self.is_main and await context.modes.resolve_plan(session, actor, self.chosen_mode())
-        within = (agent_run.settings.tools, *self._build_selections())
-        offering = context.offering(actor, agent_run.settings, within, model, planning=planning)
+        settings, place = agent_run.kind.settings, agent_run.worktree.about if agent_run.worktree else ""
+        within = (settings.tools, *self._build_selections())
+        offering = context.offering(actor, settings, within, model, planning=planning)
         about = "" if self.is_main else ABOUT
         if agent_run.membership:
             about = f"{ABOUT}\n\n{agent_run.membership.briefing}"
         try:
-            system = await context.system(actor, session.key, agent_run.settings, offering, about, agent_run.about)
+            system = await context.system(actor, session.key, settings, offering, about, place)
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error
@@ -320,8 +321,8 @@ class AgentServices(TurnServices):
         """Return the models that answer the agent."""
         home, models = self.agent_run.home.key, self._context.ports.models
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
-        is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.choice_for(home))
-        own = () if is_usual else self.agent_run.settings.chain
+        is_usual = self.is_main and (self.agent_run.kind.name == MAIN or await models.choice_for(home))
+        own = () if is_usual else self.agent_run.kind.settings.chain
         if self.is_main and (unattended := self.agent_run.turn.inbound.unattended) and unattended.model:
             own = (unattended.model,)
         model = await models.answering(home, own)
@@ -395,7 +396,7 @@ class AgentServices(TurnServices):
         """Return whom the agent's tools may ask."""
         agent_run, ports = self.agent_run, self._context.ports
         if caller := agent_run.root.caller:
-            return CallerQuestions(caller, agent_run.pause_clock, agent_run.was_denied, agent_run.name)
+            return CallerQuestions(caller, agent_run.pause_clock, agent_run.was_denied, agent_run.delegation.name)
         if (unattended := agent_run.root.turn.inbound.unattended) and not unattended.ask:
             return UnattendedQuestions(ports.approvals, agent_run.root.turn)
         return TurnQuestions(
@@ -404,17 +405,17 @@ class AgentServices(TurnServices):
             agent_run.root.turn,
             agent_run.pause_clock,
             agent_run.was_denied,
-            agent=agent_run.name,
-            prefix=agent_run.prefix,
+            agent=agent_run.delegation.name,
+            prefix=agent_run.delegation.prefix,
         )
 
     def _publish(self, agent_run: AgentRun, event: TurnEvent) -> None:
-        above = agent_run.parent
+        above, call = agent_run.parent, agent_run.delegation
         if above is None and agent_run.root.caller:
             agent_run.root.caller.emit(event)  # the session is a person's, in which this is no turn
             return
         self._context.ports.bus.publish(event)
-        if above is None or not agent_run.call_id:
+        if above is None or not call.call_id:
             return
         match event:
             case ToolStarted():
@@ -423,7 +424,7 @@ class AgentServices(TurnServices):
                 doing = f"{event.agent} › {event.doing}"
             case _:
                 return
-        self._publish(above, AgentProgress(above.turn.id, above.session.key, agent_run.call_id, agent_run.name, doing))
+        self._publish(above, AgentProgress(above.turn.id, above.session.key, call.call_id, call.name, doing))
 
     def _home(self) -> Session:
         """Return the person's current session: a background agent may have outlived the one loaded at its start."""

@@ -32,7 +32,14 @@ from goclaw.conversation.agent.limits import RunPolicy
 from goclaw.conversation.agent.loop import continue_turn, run_turn
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Contexts, Session
-from goclaw.conversation.turns.agent_run import AgentRun, NestedTurn, SharedRun, TeamMembership
+from goclaw.conversation.turns.agent_run import (
+    AgentRun,
+    AgentWorktree,
+    Delegation,
+    NestedTurn,
+    SharedRun,
+    TeamMembership,
+)
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.answers import empty_sentence
 from goclaw.conversation.turns.turn import STOPPED, TurnRun
@@ -224,7 +231,8 @@ class Agents:
     def _with_root(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
         """Return the run in a turn of its own, which no message began: it outlives the turn that started it."""
         root = SharedRun(own, self._pauses.gate(own, nullcontext))
-        return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), prefix="")
+        delegation = replace(agent_run.delegation, prefix="")
+        return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), delegation=delegation)
 
     async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         """Run a subagent in its workspace, and report its leftovers in a workspace of its own, however it ends.
@@ -235,7 +243,7 @@ class Agents:
         if (place := task.place) is None:
             return await self._run(agent_run, agent, kind, task)
         async with place.open(agent) as workspace:
-            agent_run = replace(agent_run, workspace=workspace, about=place.about(agent))
+            agent_run = replace(agent_run, worktree=AgentWorktree(workspace, place.about(agent)))
             try:
                 report = await self._run(agent_run, agent, kind, task)
             except ToolError as error:
@@ -331,7 +339,8 @@ class Agents:
             spent = await self._ports.spending.of_turn(agent_run.session.key, agent_run.turn.id)
             indent = "  " * (agent_run.depth - 1)
             whose = ", for an MCP client" if agent_run.root.caller and agent_run.depth == 1 else ""
-            lines.append(f"{indent}{agent_run.name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
+            name = f"{indent}{agent_run.delegation.name}"
+            lines.append(f"{name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
         return lines
 
 
@@ -363,15 +372,10 @@ def _below(
         turn=NestedTurn(above.turn, f"{step}/", asked),
         session=session,
         policy=RunPolicy(kind.rules),
-        settings=kind.settings,
-        agent=kind.name,
-        own_tools=task.own_tools,
+        kind=kind,
         parent=above,
-        name=_name(kind, task),
-        call_id=call_id,
-        prefix=f"{above.prefix}{step}/",
-        workspace=above.workspace,
-        about=above.about,
+        delegation=Delegation(task.own_tools, _name(kind, task), call_id, f"{above.delegation.prefix}{step}/"),
+        worktree=above.worktree,
     )
 
 

@@ -17,7 +17,7 @@ from goclaw.common.core.events import AGENT_TURN, Inbound
 from goclaw.common.core.fencing import Fence, alongside_owner
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.supervise import background
-from goclaw.conversation.agent.kinds import AGENT_TOOL
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.limits import RunPolicy, TurnRules
 from goclaw.conversation.questions.turn_questions import ExternalCaller
 from goclaw.conversation.sessions.pausing import Pauses
@@ -165,7 +165,8 @@ class ExternalRun:
         """Return the run that stands where the agent that answers a person stands in their turn."""
         await self._start()
         home = await self._runs.context.contexts.session(self.scope.session)
-        return AgentRun(self._root, self._turn, home, RunPolicy(self._runs.rules), self._settings, agent="")
+        rules = self._runs.rules
+        return AgentRun(self._root, self._turn, home, RunPolicy(rules), Kind("", self._settings, rules))
 
     async def _start(self) -> None:
         """Start to write for the session."""

@@ -176,7 +176,7 @@ class Sessions:
         session.turn.rules = unattended_rules(kind.rules, turn.inbound.unattended)
         policy = RunPolicy(session.turn.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.pause_clock))
-        agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
+        agent_run = AgentRun(root, turn, session, policy, kind)
         run = TurnRun(AgentServices(self.context, agent_run, self.commands))
         if turn.has_record(SETTLE_STEP):  # a crash came between its last words and its end
             return await self._close(run, session, Outcome.STOPPED, "stopped by the user")
@@ -250,7 +250,7 @@ class Sessions:
         """Put a text into the conversation as the agent's, without a model."""
         kind = self.context.agents_for.main
         root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
-        agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind.settings, kind.name)
+        agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind)
         await TurnRun(AgentServices(self.context, agent_run)).add_answer(turn.inbound)
         return TurnEnding(Outcome.ANSWERED, turn.inbound.text)
 
