@@ -100,8 +100,8 @@ BUGS: list[Bug] = [
         "refusals of form end the turn before the schema was shown",
         "class limits: a small model is given no second look",
         "goclaw/conversation/agent/limits.py",
-        "        if self._failures >= self.rules.failed_calls.most and not self._is_explained():\n",
-        "        if self._failures >= self.rules.failed_calls.most:\n",
+        "        if self._failures >= self.rules.calls.failed.most and not self._is_explained():\n",
+        "        if self._failures >= self.rules.calls.failed.most:\n",
         "tests/conversation/turns/test_service_limits.py::test_calls_of_wrong_form_end_no_turn_before_the_schema_was_shown",
     ),
     bug(

@@ -123,7 +123,7 @@ class AgentServices(TurnServices):
             address=inbound.address,
             services=self,
             turn=agent_run.turn.id,
-            seconds=agent_run.policy.rules.tool_seconds,
+            seconds=agent_run.policy.rules.time.tools,
             selections=(agent_run.kind.settings.tools, *self._build_selections()),
             workspace=agent_run.worktree.workspace if agent_run.worktree else None,
         )
@@ -257,7 +257,7 @@ class AgentServices(TurnServices):
             return agent_run.policy.planning()
         turn, named = agent_run.turn, reservation_of(agent_run.turn.id, step)
         payer = Payer(named, turn.inbound.actor.key, agent_run.session.key, turn.id, self._accounts())
-        return ReservedPlanning(agent_run.policy.rules.plan, costs, payer, model, max_output)
+        return ReservedPlanning(agent_run.policy.rules.time.plan, costs, payer, model, max_output)
 
     def _accounts(self) -> Sequence[Account]:
         """Return the turns that pay for the agent: its own, and that of every one above it."""
