@@ -393,14 +393,14 @@ class Scene:
 
     async def results(self) -> list[str]:
         """What the model was told of its calls."""
-        rows = await self.app.sessions.ports.transcripts.history(self.way.session, 0, 100)
+        rows = await self.app.sessions.ports.store.transcripts.history(self.way.session, 0, 100)
         return [row.message.content for row in rows if isinstance(row.message, ToolResult)]
 
     async def answered(self, count: int = 1) -> None:
         """Wait until so many turns have their answers."""
 
         async def count_them() -> int:
-            rows = await self.app.sessions.ports.transcripts.history(self.way.session, 0, 100)
+            rows = await self.app.sessions.ports.store.transcripts.history(self.way.session, 0, 100)
             return sum(isinstance(row.message, AssistantMessage) and not row.message.calls for row in rows)
 
         async with asyncio.timeout(PATIENCE):

@@ -82,13 +82,13 @@ class AgentServices(TurnServices):
         """`commands`: runs commands for the agent that answers a person; None: for no one here."""
         ports, session, actor = context.ports, agent_run.session, agent_run.turn.inbound.actor
         self.agent_run = agent_run
-        self.transcripts = ports.transcripts
+        self.transcripts = ports.store.transcripts
         self.dispatcher = ports.dispatcher
         self.carrying = Carrying(session)
         """The overheard messages that go with this message."""
         self.is_main = agent_run.parent is None
         # The operator's hooks on messages are about what people and their agent say to each other.
-        self.hooks = Hooking(ports.hooks if self.is_main else Hooks(), session.window)
+        self.hooks = Hooking(ports.dispatcher.hooks if self.is_main else Hooks(), session.window)
         awaited = agent_run.root.caller is None and agent_run.turn.inbound.unattended is None
         self.interim = context.interim if self.is_main and awaited else None
         """Delivers the text before tool calls; None: no person waits for this turn."""
@@ -161,7 +161,7 @@ class AgentServices(TurnServices):
         Args:
             joined: the turn's messages without its own first one.
         """
-        turn, channels = self.agent_run.turn, self._context.ports.channels
+        turn, channels = self.agent_run.turn, self._context.ports.outbox.channels
         channel = channels.get(turn.inbound.address.channel) if self.is_main else None
         if channel is None or not channel.capabilities.bursts:
             return ()
@@ -292,13 +292,13 @@ class AgentServices(TurnServices):
         reading: TextCalls = options.text_calls if options else "auto"
         fact = f"{TEXT_CALLS}:{done.spec}"
         if reading == "auto" and not is_local(done.spec, ports.config):
-            writes_text = CallStyle.of(await ports.settings.fact(fact)) is CallStyle.TEXT
+            writes_text = CallStyle.of(await ports.store.settings.fact(fact)) is CallStyle.TEXT
             reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
         at = Circumstances(reading, actor, words, request, summary, may_ask_again)
         read = await WrittenCalls(self.dispatcher.registry).extract_calls(done, answer, at)
         if read.unread and read.unread.why is Unread.FIRST:
-            await ports.settings.learn(fact, CallStyle.TEXT)
+            await ports.store.settings.learn(fact, CallStyle.TEXT)
         return read
 
     async def wait_for_resume(self) -> None:
@@ -357,7 +357,7 @@ class AgentServices(TurnServices):
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session
-        await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
+        await ports.store.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
         session.settings.todos = tuple(todos)
         ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.settings.todos))
 

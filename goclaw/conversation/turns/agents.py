@@ -268,7 +268,7 @@ class Agents:
             log.info("agent %s", outcome)
         if outcome is not Outcome.ANSWERED:
             raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
-        spent = await self._ports.spending.of_turn(session.key, turn.id)
+        spent = await self._ports.store.spending.of_turn(session.key, turn.id)
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
 
     async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
@@ -313,7 +313,7 @@ class Agents:
             raise ToolError(
                 f"agents that start agents may be {limits.agent_depth} deep (limits.agent_depth): do the task yourself"
             )
-        before = await self._ports.spending.agents_of_turn(home, root.turn.id)
+        before = await self._ports.store.spending.agents_of_turn(home, root.turn.id)
         started = root.started | {key.rpartition(":")[2] for key in before}
         if agent not in started and len(started) >= limits.agents_per_turn:
             raise ToolError(
@@ -336,7 +336,7 @@ class Agents:
         lines = []
         for each in sorted(found, key=lambda each: each.agent_run.session.key):
             agent_run = each.agent_run
-            spent = await self._ports.spending.of_turn(agent_run.session.key, agent_run.turn.id)
+            spent = await self._ports.store.spending.of_turn(agent_run.session.key, agent_run.turn.id)
             indent = "  " * (agent_run.depth - 1)
             whose = ", for an MCP client" if agent_run.root.caller and agent_run.depth == 1 else ""
             name = f"{indent}{agent_run.delegation.name}"

@@ -84,8 +84,8 @@ class Sessions:
         await self.context.ports.journal.forget_loose()
         await self.context.compactor.restore()
         await self.pauses.restore()
-        scales = await self.context.ports.settings.facts(SCALES)
-        self.context.ports.models.served.restore(await self.context.ports.settings.facts(SERVED))
+        scales = await self.context.ports.store.settings.facts(SCALES)
+        self.context.ports.models.served.restore(await self.context.ports.store.settings.facts(SERVED))
         self.context.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
 
     def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
@@ -97,9 +97,14 @@ class Sessions:
         session = self.context.contexts.find(inbound.session)
         if session is None or session.turn.running or session.settings.overheard:
             return None
-        if inbound.attachments or inbound.given or inbound.unattended or HEARING & self.context.ports.hooks.points:
+        if (
+            inbound.attachments
+            or inbound.given
+            or inbound.unattended
+            or HEARING & self.context.ports.dispatcher.hooks.points
+        ):
             return None
-        return plain_message(inbound, self.context.ports.transcripts, self.context.ports.clock.now())
+        return plain_message(inbound, self.context.ports.store.transcripts, self.context.ports.clock.now())
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work, and end it: its end is recorded together with what goes to the chat."""
@@ -134,18 +139,18 @@ class Sessions:
         news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
         news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.calibration.news() or {}).items()}
         if news:
-            await self.context.ports.settings.learn_all(news)
+            await self.context.ports.store.settings.learn_all(news)
         return ()
 
     async def _unattended_result(self, turn: Turn, session: Session, ending: TurnEnding) -> TurnEnding:
         await turn.flush()  # its costs, too
-        spent = await self.context.ports.spending.of_turn(session.key, turn.id)
+        spent = await self.context.ports.store.spending.of_turn(session.key, turn.id)
         told = self.context.unattended.told
         text = await told(turn.inbound, ending.outcome, ending.text, session.turn.refused, spent.cost)
         return replace(ending, text=text, is_silent=ending.is_silent and text == ending.text)
 
     def _files(self, turn: Turn, session: Session, outcome: Outcome) -> Sequence[Delivery]:
-        channel = self.context.ports.channels.get(turn.inbound.address.channel)
+        channel = self.context.ports.outbox.channels.get(turn.inbound.address.channel)
         return files_of(turn, session.turn.artifacts, outcome, channel, self.context.ports.approvals.access)
 
     async def _notify(self, turn: Turn, about: str, text: str) -> None:
@@ -231,7 +236,7 @@ class Sessions:
         spec = (await self.context.agents_for.model(session.key, kind)).spec
         if self.context.ports.models.served.of(spec).tools is not False:
             return
-        settings = self.context.ports.settings
+        settings = self.context.ports.store.settings
         if (await settings.of_session(session.key)).get(TOLD_NO_TOOLS) == spec:
             return
         words = NO_TOOLS.format(spec=spec)

@@ -305,13 +305,13 @@ class SessionInspection:
             reads_text_calls=reads_text_calls(self.context.ports.config, model),
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
-            compactions=await self.context.ports.transcripts.compactions(key),
+            compactions=await self.context.ports.store.transcripts.compactions(key),
             compacting=session.compaction.running,
             summary_source=_summary_source(models.summary_specs),
             pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.choice_for(key),
-            spent=await self.context.ports.spending.of_session(key),
+            spent=await self.context.ports.store.spending.of_session(key),
             queue_mode=await self.context.queue_modes.of(key),
             mode=await self.context.modes.choice_for(key),
             details=details,
@@ -322,7 +322,7 @@ class SessionInspection:
         )
 
     async def _calls(self, spec: str) -> CallStyle:
-        return CallStyle.of(await self.context.ports.settings.fact(f"{TEXT_CALLS}:{spec}"))
+        return CallStyle.of(await self.context.ports.store.settings.fact(f"{TEXT_CALLS}:{spec}"))
 
     def _is_admin(self, actor: Actor | None) -> bool:
         access = self.context.ports.approvals.access

@@ -1,14 +1,13 @@
 """The services that turns use, and the content of a request besides the conversation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from goclaw.channels.base import Channel
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
@@ -40,6 +39,7 @@ from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.database import Database
 from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Spending
 from goclaw.durable.store.transcripts import Transcripts
@@ -48,7 +48,6 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.execution.tasks.base import Owner
-from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.dispatcher import Dispatcher
@@ -94,28 +93,38 @@ class PreparationLimiter:
         return False
 
 
+class SessionStore:
+    """The rows of sessions in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self.transcripts = Transcripts(database)
+        self.settings = Settings(database)
+        self.spending = Spending(database)
+
+
 @record
 class SessionPorts:
     """The services that turns use; `app.sessions` fills them in."""
 
-    config: Config
-    clock: Clock
     bus: Bus
-    transcripts: Transcripts
+    store: SessionStore
     outbox: Outbox
-    channels: Mapping[str, Channel]
     dispatcher: Dispatcher
     environment: ToolEnvironment
     models: Models
-    prompt: SystemPrompt
     journal: Journal
     questions: Questions
     approvals: StandingApprovals
-    settings: Settings
-    spending: Spending
-    hooks: Hooks
     config_file: Path | None
     """The configuration file, which need not exist yet; None if unknown."""
+
+    @property
+    def config(self) -> Config:
+        return self.environment.config
+
+    @property
+    def clock(self) -> Clock:
+        return self.environment.clock
 
 
 class SubagentsPort(Protocol):
@@ -143,6 +152,7 @@ class TurnContext:
     """The parts of the service that turns use."""
 
     ports: SessionPorts
+    prompt: SystemPrompt
     calibration: Calibration
     compactor: Compactor
     contexts: Contexts
@@ -207,7 +217,7 @@ class TurnContext:
         Raises:
             StateError: the workspace cannot be opened.
         """
-        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor, session))
+        prompt = await self.prompt.system(await self.ports.environment.workspace(actor, session))
         kinds = self.kinds.format_list(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
         return system_prompt(prompt, settings, offering, *about, kinds)
 

@@ -83,7 +83,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
 
 
 async def _backend(app: App, gateway: Gateway) -> McpBackend:
-    foundation, facts = app.foundation, app.sessions.ports.settings
+    foundation, facts = app.foundation, app.sessions.ports.store.settings
     seed = str(await facts.fact(MATERIAL_KEY)).encode()
     return McpBackend(
         environment=foundation.environment,

@@ -179,13 +179,11 @@ async def _open_engine(
     outage = _watch(foundation, channels)
     engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.on_delay, foundation.owned))
     sessions = build_sessions(
-        config,
         foundation.database,
         access=foundation.access,
         blank_audit=foundation.environment.blank_audit,
         bus=foundation.bus,
         channels=channels,
-        clock=clock,
         engine=engine,
         environment=foundation.environment,
         hooks=hooks,

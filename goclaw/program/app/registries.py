@@ -39,7 +39,7 @@ async def publish_forever(app: App) -> None:
         specs=app.foundation.registry.specs,
         address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
         report=partial(_report, app),
-        facts=app.sessions.ports.settings,
+        facts=app.sessions.ports.store.settings,
     )
     await run_with_restarts("publishing", partial(part.run, registries, ports, app.foundation.ports.http), clock)
 

@@ -216,7 +216,7 @@ async def _tools(app: App) -> None:
 
 async def _announce_version(app: App) -> None:
     """Announce the news of a version to an administrator, at its first run; the very first version has none."""
-    settings = app.sessions.ports.settings
+    settings = app.sessions.ports.store.settings
     try:
         before = await settings.fact(VERSION_FACT)
         if before == __version__:
@@ -273,7 +273,7 @@ async def _route_ports(
 
     foundation = app.foundation
     gauges = Gauges(
-        app.sessions.ports.spending,
+        app.sessions.ports.store.spending,
         foundation.bus,
         outbox=app.outbox,
         disk=foundation.disk,
@@ -331,7 +331,7 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
         queries=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
         outage=app.outage,
         outbox=app.outbox,
-        transcripts=sessions.ports.transcripts,
+        transcripts=sessions.ports.store.transcripts,
         with_owners=partial(load(catalog.OWNERS[foundation.database.kind], OwnersPart).open, foundation.owned),
     )
 
@@ -357,7 +357,7 @@ def _pairing(app: App) -> Pairing:
         clock=foundation.clock,
         audit=foundation.environment.audit,
         promise=app.outbox.promise,
-        facts=app.sessions.ports.settings,
+        facts=app.sessions.ports.store.settings,
     )
 
 

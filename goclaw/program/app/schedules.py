@@ -39,6 +39,6 @@ def build_schedules(
         ports.clock,
         ports.models,
         lambda actor: [kind.name for kind in agents_for.list_for(actor)],
-        ports.settings,
+        ports.store.settings,
         heartbeat,
     )

@@ -9,9 +9,7 @@ from goclaw.common.auth.audit_chain import BlankAudit
 from goclaw.common.auth.pairing import Pairing
 from goclaw.common.auth.users import Users
 from goclaw.common.auth.web_logins import WebLogins
-from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
 from goclaw.conversation.agent.context.window import Calibration
 from goclaw.conversation.agent.kinds import Kinds
@@ -44,7 +42,7 @@ from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.conversation.turns.teams import Teams
 from goclaw.conversation.turns.tool_requests import CommandPort
-from goclaw.conversation.turns.turn_context import SessionPorts, TurnContext
+from goclaw.conversation.turns.turn_context import SessionPorts, SessionStore, TurnContext
 from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.journal import Journal
@@ -53,9 +51,7 @@ from goclaw.durable.store.approvals import ApprovalRules
 from goclaw.durable.store.checkpoints import CheckpointStore
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.forgetting import Forgetting
-from goclaw.durable.store.settings import Settings
-from goclaw.durable.store.spending import Spending, reservations_of
-from goclaw.durable.store.transcripts import Transcripts
+from goclaw.durable.store.spending import reservations_of
 from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
 from goclaw.llm.transcription import Transcriber
 from goclaw.program.app.schedules import build_schedules
@@ -83,32 +79,32 @@ class SessionParts:
         """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for forgotten sessions."""
         self.ports, self.models = ports, ports.models
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
-        self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
+        self.contexts = Contexts(ports.store.transcripts, ports.store.settings, ports.clock)
         self.costs = Costs(
-            *(ports.spending, ports.config, ports.clock, self.contexts, self.access), reservations_of(database)
+            *(ports.store.spending, ports.config, ports.clock, self.contexts, self.access), reservations_of(database)
         )
-        self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
-        self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
-        self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
+        self.pauses = Pauses(ports.store.settings, ports.clock, ports.bus.publish)
+        self.overheard = Overheard(self.contexts, ports.store.settings, ports.journal)
+        self.queue_modes = QueueModes(self.contexts, ports.store.settings, ports.config.queue.mode)
         audit, mode = ports.environment.audit, ports.config.policy.mode
-        self.modes = Modes(self.contexts, ports.settings, self.access, audit, mode)
+        self.modes = Modes(self.contexts, ports.store.settings, self.access, audit, mode)
         compaction = CompactionPorts(
             clock=ports.clock,
             bus=ports.bus,
             models=ports.models,
             contexts=self.contexts,
-            transcripts=ports.transcripts,
-            stored=ports.settings,
+            transcripts=ports.store.transcripts,
+            stored=ports.store.settings,
             costs=BackgroundCosts(self.costs),
         )
-        self.compactor = Compactor(ports.config.compaction, compaction, self._checkpoints, ports.hooks)
+        self.compactor = Compactor(ports.config.compaction, compaction, self._checkpoints, ports.dispatcher.hooks)
         self.summary_retries = SummaryRetries(
             ports.config.compaction, compaction, self.compactor, ports.outbox.ownership
         )
         self.maintenance = self._maintenance(compaction, is_alone)
         kinds = Kinds(ports.config)
         self.agents_for = AgentSelector(
-            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
+            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.store.settings
         )
         self.schedules = build_schedules(
             ports, self.agents_for, database, access=self.access, users=users, engine=engine
@@ -137,34 +133,35 @@ class SessionParts:
             rules=ports.approvals.rules,
             schedules=self.schedules,
             sessions=self,
-            reports=Reports(details, rights, ports.spending, tools),
+            reports=Reports(details, rights, ports.store.spending, tools),
             entrances=Entrances(pairing, logins),
         )
 
     def _maintenance(self, compaction: CompactionPorts, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
         ports, config = self.ports, self.ports.config
         checkpoints = Checkpoints(config.checkpoint, config.compaction, self._checkpoints, self.compactor, ports.clock)
-        flush = Flush(ports.settings, self.access, ports.environment, self.compactor, is_alone)
+        flush = Flush(ports.store.settings, self.access, ports.environment, self.compactor, is_alone)
         return MaintenanceQueue(checkpoints, compaction, self.compactor, flush, self.summary_retries)
 
     def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
         ports, calibration, schedules = self.ports, Calibration(), self.schedules
-        interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
+        interim = InterimTexts(ports.outbox.channels, ports.outbox, ports.clock)
         self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
         self.teams = Teams(ports, kinds, self.agents)
         context = self._context = TurnContext(
             ports,
+            SystemPrompt(approved=ports.environment.approved_files, ask=ports.questions.prompt_files.ask),
             calibration,
             self.compactor,
             self.contexts,
             self.costs,
-            DemoTurns(self.contexts, ports.settings),
+            DemoTurns(self.contexts, ports.store.settings),
             kinds,
             self.modes,
             self.queue_modes,
             Attachments(
                 ports.environment,
-                channels=ports.channels,
+                channels=ports.outbox.channels,
                 registry=ports.dispatcher.registry,
                 transcriber=transcriber,
             ),
@@ -196,7 +193,7 @@ class SessionParts:
             ports.environment,
             blank_audit=blank_audit,
             bus=ports.bus,
-            codes=Codes(ports.settings, ports.clock),
+            codes=Codes(ports.store.settings, ports.clock),
             contexts=self.contexts,
             end_external_runs=self.external_runs.end,
             forgetting=Forgetting(database),
@@ -206,14 +203,12 @@ class SessionParts:
 
 
 def build_sessions(
-    config: Config,
     database: Database,
     *,
     access: Access,
     blank_audit: BlankAudit,
     bus: Bus,
     channels: Mapping[str, Channel],
-    clock: Clock,
     engine: Engine,
     environment: ToolEnvironment,
     hooks: Hooks,
@@ -240,22 +235,15 @@ def build_sessions(
         users=users,
     )
     ports = SessionPorts(
-        config=config,
-        clock=clock,
         bus=bus,
-        transcripts=Transcripts(database),
+        store=SessionStore(database),
         outbox=outbox,
-        channels=channels,
         dispatcher=Dispatcher(registry, access, environment, hooks),
         environment=environment,
         models=models,
-        prompt=SystemPrompt(approved=environment.approved_files, ask=questions.prompt_files.ask),
         journal=journal,
         questions=questions,
-        approvals=StandingApprovals(access, environment.audit, clock, ApprovalRules(database)),
-        settings=Settings(database),
-        spending=Spending(database),
-        hooks=hooks,
+        approvals=StandingApprovals(access, environment.audit, environment.clock, ApprovalRules(database)),
         config_file=config_file,
     )
     return SessionParts(ports, database, engine, users, transcriber, is_alone, blank_audit)

@@ -63,6 +63,6 @@ async def prune_audits(app: App) -> None:
     files, clock = app.foundation.files, app.foundation.clock
     while files is not None:
         for chain in await files.audits.prune(clock.now() - AUDIT_SECONDS):
-            await app.sessions.ports.settings.unlearn(fact_of(chain))
+            await app.sessions.ports.store.settings.unlearn(fact_of(chain))
             log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
         await clock.sleep(PRUNE_SECONDS)

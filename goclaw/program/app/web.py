@@ -34,7 +34,7 @@ def open_logins(app: App) -> WebLogins | None:
         foundation.clock,
         foundation.environment.audit,
         partial(_announce, foundation.bus),
-        app.sessions.ports.settings,
+        app.sessions.ports.store.settings,
         gateway=foundation.owned.ownership.replica,
         news=foundation.owned.processes,
     )

@@ -85,7 +85,7 @@ class Dispatcher:
         """Tools that ignore that they were told to end."""
         self._access = access
         self._environment = environment
-        self._hooks = hooks or Hooks()
+        self.hooks = hooks or Hooks()
         self._scheduler = Scheduler()
 
     def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
@@ -294,8 +294,8 @@ class Dispatcher:
             ToolError: one of them forbids the call.
         """
         answer = HookAnswer()
-        if "pre_tool" in self._hooks.points:
-            answer = await self._hooks.fire(_event("pre_tool", tool, watch))
+        if "pre_tool" in self.hooks.points:
+            answer = await self.hooks.fire(_event("pre_tool", tool, watch))
             if answer.deny:
                 watch.outcome.refusal = Refusal.RULE
                 raise ToolError(f"denied by hook: {answer.deny}")
@@ -309,9 +309,9 @@ class Dispatcher:
     async def _after(self, content: str, failed: bool, watch: Watch) -> str:
         """Fire the hooks after the call; they may withhold the result from the model."""
         point: Point = "post_tool_failure" if failed or watch.outcome.refusal else "post_tool"
-        if watch.tool is None or point not in self._hooks.points:
+        if watch.tool is None or point not in self.hooks.points:
             return content
-        answer = await self._hooks.fire(_event(point, watch.tool, watch, content))
+        answer = await self.hooks.fire(_event(point, watch.tool, watch, content))
         self._remind(answer, watch.scope)
         if not answer.suppress:
             return content

@@ -139,5 +139,5 @@ async def test_it_costs_what_it_costs_and_status_shows_it_while_it_lasts(tmp_pat
         assert line.startswith("planner: create_plan (") and ", for an MCP client)" in line
         trail.gate.set()
         await calling
-        spent = await core.sessions.ports.spending.of_turn(ANN, "visit-c1")
+        spent = await core.sessions.ports.store.spending.of_turn(ANN, "visit-c1")
         assert spent.requests == 2 and await core.sessions.agents.lines(ANN) == []

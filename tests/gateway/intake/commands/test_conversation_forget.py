@@ -184,7 +184,7 @@ async def test_a_kill_at_any_write_leaves_all_or_nothing_and_the_next_start_fini
     async with world.running() as core:
         await core.say("apple", pictures={"image/png": b"a picture"})
         await core.settled()
-        await core.sessions.ports.settings.set("memory:here", "todos", [{"content": "apple"}])
+        await core.sessions.ports.store.settings.set("memory:here", "todos", [{"content": "apple"}])
     world.clock.advance(1)
     outcomes = set[str]()
     for moment in await recorded(world, _order):
