@@ -90,7 +90,7 @@ class AgentServices(TurnServices):
         # The operator's hooks on messages are about what people and their agent say to each other.
         self.hooks = Hooking(ports.dispatcher.hooks if self.is_main else Hooks(), session.window)
         awaited = agent_run.root.caller is None and agent_run.turn.inbound.unattended is None
-        self.interim = context.interim if self.is_main and awaited else None
+        self.interim = context.chat.interim if self.is_main and awaited else None
         """Delivers the text before tool calls; None: no person waits for this turn."""
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
@@ -99,9 +99,9 @@ class AgentServices(TurnServices):
         self._is_capped = False
         """Whether what the next request may cost is limited."""
         self.reminders: TurnReminders = session.reminders.turn()
-        self.teams = context.teams.of(agent_run)
+        self.teams = context.helpers.teams.of(agent_run)
         if self.is_main:
-            modes, queue_modes = context.modes, context.queue_modes
+            modes, queue_modes = context.choices.modes, context.choices.queue_modes
             self.settings = SessionOptions(session.key, actor, queue_modes, modes, ports.config_file)
         self._questions = self._asking()
         self._clarifier = Clarifier(agent_run.policy.rules.on_missing_fields, self._questions.ask, actor.key)
@@ -143,7 +143,7 @@ class AgentServices(TurnServices):
         """
         if not self.is_main:
             return UserMessage(inbound.text, foreign=inbound.foreign)
-        return await self._context.received.message(inbound, beside)
+        return await self._context.chat.attachments.message(inbound, beside)
 
     def joining(self, request: int) -> Sequence[Inbound]:
         """Return the queued messages to merge into the turn's request of this number, oldest first.
@@ -152,8 +152,8 @@ class AgentServices(TurnServices):
         """
         if not self.is_main:
             return ()
-        waiting = self._context.queue_modes.joining(self.agent_run.session, self.agent_run.turn, request)
-        return list(takewhile(lambda inbound: not self._context.agents_for.is_command(inbound), waiting))
+        waiting = self._context.choices.queue_modes.joining(self.agent_run.session, self.agent_run.turn, request)
+        return list(takewhile(lambda inbound: not self._context.choices.agents.is_command(inbound), waiting))
 
     def burst(self, joined: Sequence[Inbound]) -> Sequence[Inbound]:
         """Return the messages right after the turn's messages, on channels where people write so.
@@ -165,11 +165,11 @@ class AgentServices(TurnServices):
         channel = channels.get(turn.inbound.address.channel) if self.is_main else None
         if channel is None or not channel.capabilities.bursts:
             return ()
-        return [each for each in burst(turn, joined) if not self._context.agents_for.is_command(each)]
+        return [each for each in burst(turn, joined) if not self._context.choices.agents.is_command(each)]
 
     def preparing(self) -> AbstractAsyncContextManager[None]:
         """Return the place of a turn among those that prepare a request."""
-        return self._context.preparing.place()
+        return self._context.requests.preparing.place()
 
     async def opening(self) -> Opening:
         """Return the parts of the next request besides the conversation."""
@@ -178,8 +178,8 @@ class AgentServices(TurnServices):
         if self.is_main:
             await self._add_news(Owner(session.key, actor.key))
         model = await self.model()
-        await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._notify)
-        planning = self.is_main and await context.modes.resolve_plan(session, actor, self.chosen_mode())
+        await context.requests.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._notify)
+        planning = self.is_main and await context.choices.modes.resolve_plan(session, actor, self.chosen_mode())
         settings, place = agent_run.kind.settings, agent_run.worktree.about if agent_run.worktree else ""
         within = (settings.tools, *self._build_selections())
         offering = context.offering(actor, settings, within, model, planning=planning)
@@ -203,7 +203,7 @@ class AgentServices(TurnServices):
         """
         context, session = self._context, self.agent_run.session
         model = await self.model()
-        session.window.scale = context.calibration.of(model.spec)
+        session.window.scale = context.requests.calibration.of(model.spec)
         history = self.agent_run.policy.rules.history
         await context.compactor.make_room(session, model.context_window, history, too_long=too_long)
         return session.window.tokens(session.overhead)
@@ -217,7 +217,7 @@ class AgentServices(TurnServices):
         actor, session = self.agent_run.turn.inbound.actor, self.agent_run.session
         tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        of_mode = self._context.modes.reminders(actor, self.chosen_mode())
+        of_mode = self._context.choices.modes.reminders(actor, self.chosen_mode())
         told = self.reminders.block([*of_mode, *of_results])
         text = "\n".join(part for part in (session.turn.mementos, told) if part)
         session.window.reminded = estimate_reminder(text)
@@ -228,7 +228,7 @@ class AgentServices(TurnServices):
         session = self.agent_run.session
         if (reservations := self._context.costs.reservations).own:
             reservations.on_end(reservation_of(self.agent_run.turn.id, step))
-        self._context.calibration.calibrate(done, session.window, session.overhead)
+        self._context.requests.calibration.calibrate(done, session.window, session.overhead)
 
     def cost(self, step: str, done: Finished) -> list[BoundStatement]:
         """Return the row about the cost of a step's answer, and the end of its reservation."""
@@ -363,7 +363,8 @@ class AgentServices(TurnServices):
 
     async def leave_plan(self, mode: Mode) -> None:
         if self.is_main:
-            await self._context.modes.leave_plan(self.agent_run.session.key, self.agent_run.turn.inbound.actor, mode)
+            session, actor = self.agent_run.session.key, self.agent_run.turn.inbound.actor
+            await self._context.choices.modes.leave_plan(session, actor, mode)
         else:
             await super().leave_plan(mode)
 
@@ -378,7 +379,7 @@ class AgentServices(TurnServices):
         return await super().schedule(order)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
-        return await self._context.agents.spawn(self.agent_run, task, step, call_id)
+        return await self._context.helpers.agents.spawn(self.agent_run, task, step, call_id)
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         return await self._context.forward(self.agent_run.turn, self.scope, wanted, step, call_id)
@@ -444,7 +445,7 @@ class AgentServices(TurnServices):
         tasks = self._context.ports.environment.tasks
         for ended in await tasks.news(owner) if tasks.pending_reports else ():
             self.reminders.add(of_task(ended))
-        for word in self._context.teams.news(owner):
+        for word in self._context.helpers.teams.news(owner):
             self.reminders.add(word)
 
     async def _notify(self, text: str) -> None:

@@ -61,7 +61,7 @@ class ExternalRuns:
     @property
     def without(self) -> Sequence[str]:
         """Return a selection that leaves out the tools that are of no use to such a call."""
-        kinds, names = self.context.kinds, [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
+        kinds, names = self.context.choices.agents.kinds, [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
         if not kinds.config.limits.agent_depth:
             names += [AGENT_TOOL, *kinds.recursive(set(kinds.config.agents.everyone))]
         return tuple(f"-{name}" for name in names)
@@ -110,7 +110,7 @@ class ExternalRuns:
         Raises:
             ToolError: it is refused.
         """
-        most = self.context.kinds.config.limits.agents_at_once
+        most = self.context.choices.agents.kinds.config.limits.agents_at_once
         if sum(run.handing_on for run in self._open if run.scope.session == session) >= most:
             raise ToolError(
                 f"{most} calls of this person are handed on already, more may not at the same time "

@@ -86,7 +86,7 @@ class Sessions:
         await self.pauses.restore()
         scales = await self.context.ports.store.settings.facts(SCALES)
         self.context.ports.models.served.restore(await self.context.ports.store.settings.facts(SERVED))
-        self.context.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
+        self.context.requests.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
 
     def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
         """Return the first step of a message's turn, to be recorded with the message; see `engine.base.Prepare`.
@@ -97,14 +97,10 @@ class Sessions:
         session = self.context.contexts.find(inbound.session)
         if session is None or session.turn.running or session.settings.overheard:
             return None
-        if (
-            inbound.attachments
-            or inbound.given
-            or inbound.unattended
-            or HEARING & self.context.ports.dispatcher.hooks.points
-        ):
+        ports = self.context.ports
+        if inbound.attachments or inbound.given or inbound.unattended or HEARING & ports.dispatcher.hooks.points:
             return None
-        return plain_message(inbound, self.context.ports.store.transcripts, self.context.ports.clock.now())
+        return plain_message(inbound, ports.store.transcripts, ports.clock.now())
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work, and end it: its end is recorded together with what goes to the chat."""
@@ -137,7 +133,7 @@ class Sessions:
             if entries := session.window.entries:
                 self.maintenance.on_turn_end(inbound.session, inbound.actor, entries[-1].row)
         news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
-        news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.calibration.news() or {}).items()}
+        news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.requests.calibration.news() or {}).items()}
         if news:
             await self.context.ports.store.settings.learn_all(news)
         return ()
@@ -233,7 +229,7 @@ class Sessions:
 
     async def _notify_of_tools(self, turn: Turn, session: Session, kind: Kind) -> None:
         """Say once in a conversation that its model cannot call tools."""
-        spec = (await self.context.agents_for.model(session.key, kind)).spec
+        spec = (await self.context.choices.agents.model(session.key, kind)).spec
         if self.context.ports.models.served.of(spec).tools is not False:
             return
         settings = self.context.ports.store.settings
@@ -247,13 +243,13 @@ class Sessions:
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """Return the agent that answers; where none may, the main agent and the error to report instead."""
         try:
-            return (await self.context.agents_for.of_turn(turn)).kind, None
+            return (await self.context.choices.agents.of_turn(turn)).kind, None
         except (AccessDenied, ConfigError) as error:
-            return self.context.agents_for.main, error
+            return self.context.choices.agents.main, error
 
     async def _add_answer(self, turn: Turn, session: Session) -> TurnEnding:
         """Put a text into the conversation as the agent's, without a model."""
-        kind = self.context.agents_for.main
+        kind = self.context.choices.agents.main
         root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
         agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind)
         await TurnRun(AgentServices(self.context, agent_run)).add_answer(turn.inbound)
@@ -264,9 +260,9 @@ class Sessions:
             return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
         try:
             await self.context.costs.check_day(turn.inbound.actor.key)
-            kind, _ = await self.context.agents_for.answering(turn.inbound.actor, session.key)
+            kind, _ = await self.context.choices.agents.answering(turn.inbound.actor, session.key)
             with suppress(ConfigError):  # without a model nothing is counted
-                model = await self.context.agents_for.model(session.key, kind)
+                model = await self.context.choices.agents.model(session.key, kind)
                 await self.context.measure(session, turn.inbound.actor, kind, model)
             text = await self.context.compactor.compact(session, turn.inbound.text, forced=True)
             return TurnEnding(Outcome.ANSWERED, text)
@@ -293,7 +289,7 @@ class Sessions:
 
     def _compose_text(self, turn: Turn, ending: TurnEnding) -> str:
         """Return the notice to the chat at the end of a turn."""
-        said = self.context.interim.rest(turn.id), "" if ending.is_silent else ending.text
+        said = self.context.chat.interim.rest(turn.id), "" if ending.is_silent else ending.text
         return "\n\n".join(filter(None, said))
 
     def _publish_end(self, turn: Turn, outcome: Outcome, text: str, told: str) -> None:

@@ -283,7 +283,7 @@ class SessionInspection:
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
         """Return a session's state; `details` comes from others, `actor` is the requester."""
         session = await self.context.contexts.session(key)
-        kind, line = await self.context.agents_for.answering(actor, key)
+        kind, line = await self.context.choices.agents.answering(actor, key)
         models = self.context.ports.models
         short = ""
         try:
@@ -312,8 +312,8 @@ class SessionInspection:
             model=model,
             chosen=await models.choice_for(key),
             spent=await self.context.ports.store.spending.of_session(key),
-            queue_mode=await self.context.queue_modes.of(key),
-            mode=await self.context.modes.choice_for(key),
+            queue_mode=await self.context.choices.queue_modes.of(key),
+            mode=await self.context.choices.modes.choice_for(key),
             details=details,
             answering=line,
             policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
@@ -346,17 +346,17 @@ class SessionInspection:
             TimeoutError: the model is still being looked for.
         """
         session = await self.context.contexts.session(key)
-        kind, _ = await self.context.agents_for.answering(actor, key)
+        kind, _ = await self.context.choices.agents.answering(actor, key)
         return await self.context.budget(session, actor, kind, await self._known_model(key, kind))
 
     async def no_room(self, actor: Actor) -> str:
         """Explain why no new conversation of `actor` with the main agent fits the model's window; empty: one does."""
-        return await self.shortage.at_start(actor, self.context.agents_for.main)
+        return await self.shortage.at_start(actor, self.context.choices.agents.main)
 
     def rules_in(self, session: str) -> TurnRules:
         """Return the rules of the turn that runs in a session."""
         known = self.context.contexts.find(session)
-        return known.turn.rules if known and known.turn.rules else self.context.agents_for.main.rules
+        return known.turn.rules if known and known.turn.rules else self.context.choices.agents.main.rules
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
         """Return the model of an agent, with its window if its server reports it soon.
@@ -366,7 +366,7 @@ class SessionInspection:
             TimeoutError: it is still being looked for.
         """
         async with asyncio.timeout(LOOK_SECONDS):
-            model = await self.context.agents_for.model(key, kind)
+            model = await self.context.choices.agents.model(key, kind)
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 if isinstance(model, Looking):

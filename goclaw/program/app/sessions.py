@@ -11,7 +11,6 @@ from goclaw.common.auth.users import Users
 from goclaw.common.auth.web_logins import WebLogins
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.events import Actor
-from goclaw.conversation.agent.context.window import Calibration
 from goclaw.conversation.agent.kinds import Kinds
 from goclaw.conversation.agent.limits import rules_of
 from goclaw.conversation.agent.prompt import SystemPrompt
@@ -42,7 +41,15 @@ from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.conversation.turns.teams import Teams
 from goclaw.conversation.turns.tool_requests import CommandPort
-from goclaw.conversation.turns.turn_context import SessionPorts, SessionStore, TurnContext
+from goclaw.conversation.turns.turn_context import (
+    ChatTexts,
+    Helpers,
+    RequestParts,
+    SessionChoices,
+    SessionPorts,
+    SessionStore,
+    TurnContext,
+)
 from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.journal import Journal
@@ -144,33 +151,27 @@ class SessionParts:
         return MaintenanceQueue(checkpoints, compaction, self.compactor, flush, self.summary_retries)
 
     def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
-        ports, calibration, schedules = self.ports, Calibration(), self.schedules
-        interim = InterimTexts(ports.outbox.channels, ports.outbox, ports.clock)
+        ports = self.ports
         self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
         self.teams = Teams(ports, kinds, self.agents)
+        attachments = Attachments(
+            ports.environment,
+            channels=ports.outbox.channels,
+            registry=ports.dispatcher.registry,
+            transcriber=transcriber,
+        )
+        prompt = SystemPrompt(approved=ports.environment.approved_files, ask=ports.questions.prompt_files.ask)
         context = self._context = TurnContext(
             ports,
-            SystemPrompt(approved=ports.environment.approved_files, ask=ports.questions.prompt_files.ask),
-            calibration,
-            self.compactor,
-            self.contexts,
-            self.costs,
-            DemoTurns(self.contexts, ports.store.settings),
-            kinds,
-            self.modes,
-            self.queue_modes,
-            Attachments(
-                ports.environment,
-                channels=ports.outbox.channels,
-                registry=ports.dispatcher.registry,
-                transcriber=transcriber,
-            ),
-            interim,
-            self.agents,
-            self.teams,
-            self.agents_for,
-            schedules,
-            UnattendedTurns(schedules.scheduler, engine),
+            SessionChoices(self.modes, self.queue_modes, self.agents_for),
+            RequestParts(prompt, DemoTurns(self.contexts, ports.store.settings)),
+            Helpers(self.agents, self.teams),
+            ChatTexts(attachments, InterimTexts(ports.outbox.channels, ports.outbox, ports.clock)),
+            compactor=self.compactor,
+            contexts=self.contexts,
+            costs=self.costs,
+            schedules=self.schedules,
+            unattended=UnattendedTurns(self.schedules.scheduler, engine),
         )
         self.external_runs = ExternalRuns(
             context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
