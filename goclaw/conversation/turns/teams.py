@@ -6,7 +6,6 @@ tasks. The messages of members to their lead are their task's output.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -50,33 +49,26 @@ class Letter:
 class Mailbox:
     """The messages that wait for a member."""
 
-    letters: deque[Letter] = field(default_factory=deque)
+    letters: asyncio.Queue[Letter | None] = field(default_factory=asyncio.Queue)
+    """None wakes the member when the mailbox is closed."""
     is_closed: bool = False
     """The member ends after the turn that runs."""
     is_awaited: bool = False
     """The member waits for a message."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def put(self, letter: Letter) -> None:
-        """Add a message."""
-        self.letters.append(letter)
-        self._changed.set()
 
     def close(self) -> None:
-        """Accept no more messages."""
+        """Have the member end after the turn that runs."""
         self.is_closed = True
-        self._changed.set()
+        self.letters.put_nowait(None)
 
     async def next(self) -> Letter | None:
         """Return the next message; None: it is closed."""
         self.is_awaited = True
         try:
-            while not self.is_closed and not self.letters:
-                self._changed.clear()
-                await self._changed.wait()
+            letter = None if self.is_closed else await self.letters.get()
         finally:
             self.is_awaited = False
-        return None if self.is_closed else self.letters.popleft()
+        return None if self.is_closed else letter
 
 
 @dataclass(slots=True, eq=False)
@@ -318,13 +310,13 @@ class TeamOf(TeamPort):
             raise ToolError(f"nobody else is {to}: a message is for a member, for {LEAD}, or for {ALL} others")
         if team.sent >= MAX_MESSAGES:
             raise ToolError(f"this team has had its {MAX_MESSAGES} messages: end your part, and say what is left open")
-        if full := [one.name for one in receivers if len(one.mailbox.letters) >= MAX_WAITING]:
+        if full := [one.name for one in receivers if one.mailbox.letters.qsize() >= MAX_WAITING]:
             raise ToolError(
                 f"{MAX_WAITING} messages wait for {', '.join(full)} already; nobody got this one, send it later"
             )
         team.sent += 1
         for one in receivers:
-            one.mailbox.put(Letter(sender, text))
+            one.mailbox.letters.put_nowait(Letter(sender, text))
         if is_for_lead:
             await team.member(sender).send(f"[to the lead] {text}")
         return [*(one.name for one in receivers), *([LEAD] if is_for_lead else [])]
