@@ -97,12 +97,12 @@ class AgentRun:
     @property
     def depth(self) -> int:
         """The number of ancestors."""
-        return sum(1 for _ in self._above())
+        return sum(1 for _ in self.chain()) - 1
 
     @property
     def home(self) -> Session:
         """The person's session."""
-        return next((agent_run.session for agent_run in self._above() if agent_run.parent is None), self.session)
+        return next(agent_run.session for agent_run in self.chain() if agent_run.parent is None)
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
@@ -123,7 +123,7 @@ class AgentRun:
     @property
     def lineage(self) -> set[str]:
         """The agents at work: itself and all above it."""
-        return {self.kind.name, *(agent_run.kind.name for agent_run in self._above())}
+        return {agent_run.kind.name for agent_run in self.chain()}
 
     @contextmanager
     def pause_clock(self) -> Iterator[None]:
@@ -138,17 +138,18 @@ class AgentRun:
 
     def was_denied(self, call: ToolCall) -> bool:
         """Whether a person said no to the call, to this agent or to one above it."""
-        return any(agent_run.policy.was_denied(call) for agent_run in (self, *self._above()))
+        return any(agent_run.policy.was_denied(call) for agent_run in self.chain())
 
     def _pause(self, which: "Callable[[AgentRun], bool]") -> AbstractContextManager[object]:
         stack = ExitStack()
-        for agent_run in (self, *self._above()):
+        for agent_run in self.chain():
             if which(agent_run):
                 stack.enter_context(agent_run.policy.pause_clock())
         return stack
 
-    def _above(self) -> "Iterator[AgentRun]":
-        agent_run = self.parent
+    def chain(self) -> "Iterator[AgentRun]":
+        """Yield the run and those above it, up to the one that answers the person."""
+        agent_run: AgentRun | None = self
         while agent_run is not None:
             yield agent_run
             agent_run = agent_run.parent

@@ -261,12 +261,7 @@ class AgentServices(TurnServices):
 
     def _accounts(self) -> Sequence[Account]:
         """Return the turns that pay for the agent: its own, and that of every one above it."""
-        found = list[Account]()
-        each: AgentRun | None = self.agent_run
-        while each is not None:
-            found.append(Account(each.session.key, each.turn.id, each.policy.rules))
-            each = each.parent
-        return found
+        return [Account(each.session.key, each.turn.id, each.policy.rules) for each in self.agent_run.chain()]
 
     def compresses(self, spec: str) -> bool:
         """Whether a model gets what commands say compressed."""
@@ -310,11 +305,8 @@ class AgentServices(TurnServices):
     async def affordable(self) -> None:
         """Check before a request that the agent, and every one above it, may spend more. Raises LimitReached."""
         person, is_capped = self.agent_run.turn.inbound.actor.key, False
-        each: AgentRun | None = self.agent_run
-        while each is not None:
-            if await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules):
-                is_capped = True
-            each = each.parent
+        for each in self.agent_run.chain():
+            is_capped |= await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules)
         self._is_capped = is_capped
 
     async def model(self) -> ChatModel:

@@ -114,7 +114,7 @@ class Sessions:
             try:
                 work = {"message": self._answer, "compact": self._compact, "say": self._add_answer}[turn.kind]
                 ending = await work(turn, session)
-                await self._pay_until_stop(turn, session)
+                await self._pay_compaction(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.context.contexts.forget(session.key)
@@ -273,19 +273,17 @@ class Sessions:
                 raise
             return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
 
-    async def _pay_until_stop(self, turn: Turn, session: Session) -> None:
+    async def _pay_compaction(self, turn: Turn, session: Session) -> None:
+        """Do a /compact that came after the last request of a turn, until /stop ends it."""
+        request, session.compaction.request = session.compaction.request, None
+        if request is None:
+            return
         try:
-            await self._pay_compaction(turn, session)
+            await turn.flush()
+            await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
-
-    async def _pay_compaction(self, turn: Turn, session: Session) -> None:
-        """A /compact that came after the last request of a turn."""
-        request, session.compaction.request = session.compaction.request, None
-        if request is not None:
-            await turn.flush()
-            await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
 
     def _compose_text(self, turn: Turn, ending: TurnEnding) -> str:
         """Return the notice to the chat at the end of a turn."""
