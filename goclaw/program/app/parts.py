@@ -65,8 +65,7 @@ from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import TaskRecord
 from goclaw.tools.execution.tasks.room import TaskRoom, open_tasks
-from goclaw.tools.toolkit.registry import Registry
-from goclaw.tools.toolkit.sources import Sources
+from goclaw.tools.toolkit.tool_docs import ToolListing
 
 if TYPE_CHECKING:
     from goclaw.durable.store.shared_files import SharedFiles
@@ -262,36 +261,54 @@ class McpState:
 
 
 @record
-class Foundation:
-    """The parts that all others use."""
+class Storage:
+    """The database, and what stands on it."""
 
-    config: Config
-    clock: Clock
-    users: Users
-    access: Access
-    registry: Registry
-    sources: Sources
-    """The sources of the registry's tools, and their faults."""
-    bus: Bus
     database: Database
     journal: Journal
     owned: OwnedSessions
     """The sessions of this process."""
-    environment: Environment
-    ports: ModelPorts
-    disk: DiskGauge
-    alerts: AlertDesk
-    """Takes faults that need the operator."""
-    routes: Routes
-    """The routes of the HTTP listener besides its own pages."""
+    files: "SharedFiles | None"
+    """The files of the state folder that the store has, too; None: the folder is all there is."""
+
+
+@record
+class ProcessFacts:
+    """The facts of this process and its machine, for the status."""
+
     vitals: Callable[[], Mapping[str, str]]
-    """Lines that the process around adds to the status: name and text."""
+    """Lines that the process around adds: name and text."""
     counts: Callable[[], Mapping[str, float]]
     """The same in numbers, for machines."""
     began: float
     """When the daemon began to open, by `Clock.awake_or_not`."""
-    files: "SharedFiles | None" = None
-    """The files of the state folder that the store has, too; None: the folder is all there is."""
+    disk: DiskGauge
+
+
+@record
+class Foundation:
+    """The parts that all others use."""
+
+    users: Users
+    access: Access
+    tools: ToolListing
+    bus: Bus
+    storage: Storage
+    environment: Environment
+    ports: ModelPorts
+    alerts: AlertDesk
+    """Takes faults that need the operator."""
+    routes: Routes
+    """The routes of the HTTP listener besides its own pages."""
+    process: ProcessFacts
+
+    @property
+    def config(self) -> Config:
+        return self.environment.config
+
+    @property
+    def clock(self) -> Clock:
+        return self.environment.clock
 
 
 @record
