@@ -389,7 +389,7 @@ class Scene:
     @property
     def workspace(self) -> Path:
         """Where the agent works."""
-        return self.app.foundation.environment.place(self.way.key).root
+        return self.app.foundation.environment.workspaces.place(self.way.key).root
 
     async def results(self) -> list[str]:
         """What the model was told of its calls."""

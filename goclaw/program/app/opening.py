@@ -226,6 +226,6 @@ def _is_alone(foundation: Foundation, actor: Actor, session: str) -> bool:
     """Whether the actor is alone in the workspace that the actor has in a session."""
 
     def root(key: str) -> Path:
-        return foundation.environment.place(key, session).root
+        return foundation.environment.workspaces.place(key, session).root
 
     return works_alone(actor.key, (user.key for user in foundation.users.all()), root)

@@ -84,30 +84,19 @@ Furnish = Callable[[Workspace], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Environment:
-    """The environment of tools. Implements `toolkit.base.ToolEnvironment`."""
+class Workspaces:
+    """The workspaces of all people and groups, opened when they are first used."""
 
     config: Config
-    clock: Clock
     users: Users
-    blobs: Blobs
-    memory: MemoryPort
-    sandbox: Sandbox
-    tasks: TaskRoom
-    web: Web
-    audit: Callable[[AuditEntry], None]
-    blank_audit: BlankAudit
-    """Blanks the words of lines of the audit log; False: it could not be done now."""
     stack: AsyncExitStack
-    approved_files: ApprovedFiles
-    """The approved prompt files of all workspaces."""
     writer: Writer
     """Changes files of the state folder."""
-    furnish: Furnish = _furnish_with_nothing
+    furnish: Furnish
     _opened: dict[WorkspacePlace, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
+    async def open(self, actor: Actor, session: str) -> Workspace:
         """Return the workspace that the actor works in, in that session (`workplaces`); made when it is missing.
 
         It is seen with the actor's eyes: without the notes of others, but for the owner of the state folder.
@@ -144,6 +133,31 @@ class Environment:
         self._opened[place] = workspace
 
 
+@dataclass(slots=True)
+class Environment:
+    """The environment of tools. Implements `toolkit.base.ToolEnvironment`."""
+
+    clock: Clock
+    blobs: Blobs
+    memory: MemoryPort
+    sandbox: Sandbox
+    tasks: TaskRoom
+    web: Web
+    audit: Callable[[AuditEntry], None]
+    blank_audit: BlankAudit
+    """Blanks the words of lines of the audit log; False: it could not be done now."""
+    approved_files: ApprovedFiles
+    """The approved prompt files of all workspaces."""
+    workspaces: Workspaces
+
+    @property
+    def config(self) -> Config:
+        return self.workspaces.config
+
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
+        return await self.workspaces.open(actor, session)
+
+
 @asynccontextmanager
 async def open_environment(
     config: Config,
@@ -171,9 +185,7 @@ async def open_environment(
             open_blobs(config.state_dir / "blobs", clock, shared.media if shared else None)
         )
         environment = Environment(
-            config=config,
             clock=clock,
-            users=users,
             blobs=blobs,
             memory=await stack.enter_async_context(
                 open_memory(
@@ -187,10 +199,8 @@ async def open_environment(
             web=WebService(config, clock),
             audit=audit.record,
             blank_audit=audit.blank if shared is None else partial(_blank_both, audit, shared),
-            stack=stack,
             approved_files=approved_files(config, users, clock, writer),
-            furnish=furnish,
-            writer=writer,
+            workspaces=Workspaces(config, users, stack, writer, furnish),
         )
         yield environment
 

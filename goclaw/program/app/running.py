@@ -368,7 +368,7 @@ def _rights(app: App, actor: Actor, session: str) -> str:
     from goclaw.tools.toolkit.effective_rights import effective_rights  # no turn needs it
 
     foundation = app.foundation
-    workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
+    workspace = in_words(foundation.config, foundation.environment.workspaces.place(actor.key, session))
     rights = effective_rights(app.foundation.tools.registry, foundation.access, actor, foundation.users.get(actor.key))
     lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
     return "\n".join(f"{name}: {text}" for name, text in lines)
