@@ -14,8 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from goclaw.common.config.schema import CheckpointSettings, CompactionSettings
-from goclaw.common.core.clock import Clock
+from goclaw.common.config.schema import CheckpointSettings
 from goclaw.common.core.events import Actor
 from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.messages import UserMessage
@@ -35,7 +34,7 @@ from goclaw.conversation.compaction.flush import Due, Flush
 from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.sessions.state import Session
-from goclaw.durable.store.checkpoints import CheckpointStore, StoredCheckpoint
+from goclaw.durable.store.checkpoints import StoredCheckpoint
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, is_small
 
@@ -57,26 +56,23 @@ class Checkpoints:
     """Decides when a checkpoint is due, and has it written."""
 
     settings: CheckpointSettings
-    compaction: CompactionSettings
-    store: CheckpointStore
     compactor: Compactor
-    clock: Clock
 
     async def has_enough_messages(self, session: str, row: int) -> bool:
         """Whether the minimum of people's messages came after a row."""
-        return await self.store.turns_since(session, row) >= self.settings.every_turns
+        return await self.compactor.checkpoints.turns_since(session, row) >= self.settings.every_turns
 
     async def is_due(self, session: Session, context_window: int) -> bool:
         """Whether the conversation has crossed a mark, or enough was said, since the last one."""
 
         def mark(tokens: int) -> int:
-            return highest_mark(percent_full(tokens, context_window, session.fixed, self.compaction))
+            return highest_mark(percent_full(tokens, context_window, session.fixed, self.compactor.settings))
 
         tokens = session.window.tokens(session.overhead)
         if not self.settings.enabled or tokens < self.settings.min_tokens or session.window.owed:
             return False
         entries = session.window.entries
-        last = await self.store.latest(session.key)
+        last = await self.compactor.checkpoints.latest(session.key)
         if last is None or not entries or last.covers_to < entries[0].row:
             # None of this cycle: what was said before the compaction has its summary.
             said = (entry for entry in entries if isinstance(entry.message, UserMessage))
@@ -86,7 +82,7 @@ class Checkpoints:
 
     async def make(self, session: Session, covers_to: int, context_window: int) -> bool:
         """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
-        window, now = session.window, self.clock.now()
+        window, now = session.window, self.compactor.ports.clock.now()
         messages = [entry.message for entry in window.entries if entry.row <= covers_to]
         if not messages or window.owed:
             return False
@@ -100,14 +96,11 @@ class Checkpoints:
             )
 
         async with self.compactor.attempt(session.key, "checkpoint") as attempt:
-            written = await attempt.first(
-                write,
-                self.compactor.full_timeout,
-                main_model=self.settings.main_model,
-            )
+            written = await attempt.first(write, self.compactor.full_timeout, main_model=self.settings.main_model)
         if written is None:
             return False
-        await self.store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
+        checkpoint = StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now)
+        await self.compactor.checkpoints.add(session.key, checkpoint)
         log.info("checkpoint of %s at %d tokens", session.key, tokens)
         return True
 

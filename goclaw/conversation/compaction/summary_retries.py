@@ -9,7 +9,6 @@ import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 
-from goclaw.common.config.schema import CompactionSettings
 from goclaw.common.core.events import Notice
 from goclaw.conversation.agent.context.compaction import SummaryRequest, SummarySource, summarize
 from goclaw.conversation.agent.context.summary import MAX_SUMMARY
@@ -36,7 +35,6 @@ SUMMARIES = "summaries"
 class SummaryRetries:
     """The background task that makes owed summaries, one at a time, for all sessions."""
 
-    settings: CompactionSettings
     ports: CompactionPorts
     compactor: Compactor
     ownership: Ownership
@@ -57,7 +55,7 @@ class SummaryRetries:
     async def run(self) -> None:
         """Make owed summaries forever, every `compaction.retry_interval_seconds`."""
         while True:
-            await self.ports.clock.sleep(self.settings.retry_interval_seconds)
+            await self.ports.clock.sleep(self.compactor.settings.retry_interval_seconds)
             try:
                 await self.retry_due()
             except StateError as error:
@@ -101,7 +99,7 @@ class SummaryRetries:
             known = {compaction.id for _, compaction in owed}
             self._again = {row: when for row, when in self._again.items() if row in known}
             for session, compaction in owed:
-                at, pause = self._again.get(compaction.id, (0.0, self.settings.retry_interval_seconds))
+                at, pause = self._again.get(compaction.id, (0.0, self.compactor.settings.retry_interval_seconds))
                 if at > self.ports.clock.monotonic() or is_small(await self.compactor.context_window(session)):
                     continue
                 try:
@@ -130,7 +128,7 @@ class SummaryRetries:
             if not summarizers:
                 return True  # no model to ask now: that costs nothing, and is looked at again soon
             longest = min(MAX_SUMMARY, self.compactor.longest_summary(known, context_window))
-            seconds, in_one = self.settings.full_timeout_seconds, is_small(context_window)
+            seconds, in_one = self.compactor.settings.full_timeout_seconds, is_small(context_window)
             wanted = SummaryRequest(seconds, longest=longest, person_waits=False, in_one=in_one)
             source, text = await summarize(basis, summarizers, wanted, attempt)
             attempt.finish(source)

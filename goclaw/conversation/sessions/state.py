@@ -159,12 +159,7 @@ class Session:
 class Contexts:
     """The windows of all conversations."""
 
-    def __init__(
-        self,
-        transcripts: Transcripts,
-        stored: Settings,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, transcripts: Transcripts, stored: Settings, clock: Clock) -> None:
         self._transcripts = transcripts
         self._stored = stored
         self._clock = clock

@@ -16,7 +16,6 @@ from structlog.contextvars import bound_contextvars
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import (
     LOCAL,
-    Actor,
     Address,
     Inbound,
     Outcome,
@@ -27,7 +26,7 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.limits import RunPolicy
 from goclaw.conversation.agent.loop import continue_turn, run_turn
 from goclaw.conversation.sessions.pausing import Pauses
@@ -40,6 +39,7 @@ from goclaw.conversation.turns.agent_run import (
     SharedRun,
     TeamMembership,
 )
+from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.answers import empty_sentence
 from goclaw.conversation.turns.turn import STOPPED, TurnRun
@@ -77,19 +77,15 @@ class Agents:
     def __init__(
         self,
         ports: SessionPorts,
-        kinds: Kinds,
+        agents_for: AgentSelector,
         contexts: Contexts,
         pauses: Pauses,
-        *,
-        may: Callable[[Actor, str], bool],
         services: Callable[[AgentRun], AgentServices],
     ) -> None:
-        """`may`: whether an actor may have the agent of that name work for them."""
         self._ports = ports
-        self._kinds = kinds
+        self._agents_for = agents_for
         self._contexts = contexts
         self._pauses = pauses
-        self._may = may
         self._services = services
         self._running: dict[str, RunningAgent] = {}
         """By their sessions, in the order of their start."""
@@ -127,13 +123,13 @@ class Agents:
         Raises:
             ToolError: no agent of that name may work for this person.
         """
-        kind = self._kinds.find(name)
-        if not self._may(above.turn.inbound.actor, kind.name):
+        kind = self._agents_for.kinds.find(name)
+        if not self._agents_for.may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"this person may use no kind of agent called {kind.name!r}")
         return kind
 
     def _exporting(self, name: str) -> Kind:
-        kind = self._kinds.of(name)
+        kind = self._agents_for.kinds.of(name)
         if kind is None:
             raise ToolError(f"the agent {name} no longer exists")
         return kind

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from goclaw.common.core.events import turn_of_agent
 from goclaw.common.core.messages import Piece, Provenance, SourceKind, join
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.kinds import Kind, Kinds
+from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun, TeamMembership
 from goclaw.conversation.turns.agents import Agents
@@ -153,9 +153,8 @@ class Team:
 class Teams:
     """All teams of the daemon."""
 
-    def __init__(self, ports: SessionPorts, kinds: Kinds, agents: Agents) -> None:
+    def __init__(self, ports: SessionPorts, agents: Agents) -> None:
         self._ports = ports
-        self._kinds = kinds
         self._agents = agents
         self._teams: dict[str, Team] = {}
         """By session: each has one at most."""

@@ -45,14 +45,7 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0
 class Lanes:
     """Implements `engine.base.Engine`. Made by `open_lanes`."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        outbox: Outbox,
-        clock: Clock,
-        delayed: Delayed,
-        owner: LaneOwner,
-    ) -> None:
+    def __init__(self, journal: Journal, outbox: Outbox, clock: Clock, delayed: Delayed, owner: LaneOwner) -> None:
         self._journal = journal
         self._outbox = outbox
         self._delayed = delayed
@@ -438,11 +431,7 @@ def _is_cancelling() -> bool:
 
 @asynccontextmanager
 async def open_lanes(
-    journal: Journal,
-    outbox: Outbox,
-    clock: Clock,
-    delayed: Delayed = _no_notice,
-    owner: LaneOwner | None = None,
+    journal: Journal, outbox: Outbox, clock: Clock, delayed: Delayed = _no_notice, owner: LaneOwner | None = None
 ) -> AsyncIterator[Lanes]:
     """Yield the engine while the block runs. Call `resume` or `start` when everything that turns need is open.
 

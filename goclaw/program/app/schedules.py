@@ -20,14 +20,7 @@ def build_schedules(
     rows = ScheduleRows(database)
     quiet = QuietHours(database, users, ports.config.quiet_hours, ports.outbox, ports.clock)
     heartbeat = Heartbeat(
-        ports.config.heartbeat,
-        rows,
-        users,
-        ports.environment,
-        engine.queue,
-        engine.submit,
-        quiet,
-        ports.clock,
+        ports.config.heartbeat, rows, users, ports.environment, engine.queue, engine.submit, quiet, ports.clock
     )
     scheduler = Scheduler(rows, access, engine.submit, quiet, ports.clock, heartbeat.prepare)
     return Schedules(

@@ -85,38 +85,34 @@ class SessionParts:
     ) -> None:
         """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for forgotten sessions."""
         self.ports, self.models = ports, ports.models
-        self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
-        self.contexts = Contexts(ports.store.transcripts, ports.store.settings, ports.clock)
-        self.costs = Costs(
-            *(ports.store.spending, ports.config, ports.clock, self.contexts, self.access), reservations_of(database)
-        )
-        self.pauses = Pauses(ports.store.settings, ports.clock, ports.bus.publish)
-        self.overheard = Overheard(self.contexts, ports.store.settings, ports.journal)
-        self.queue_modes = QueueModes(self.contexts, ports.store.settings, ports.config.queue.mode)
-        audit, mode = ports.environment.audit, ports.config.policy.mode
-        self.modes = Modes(self.contexts, ports.store.settings, self.access, audit, mode)
+        self.access, config, clock = ports.approvals.access, ports.config, ports.clock
+        store, settings = ports.store, ports.store.settings
+        self.contexts = Contexts(store.transcripts, settings, clock)
+        self.costs = Costs(store.spending, config, clock, self.contexts, self.access, reservations_of(database))
+        self.pauses = Pauses(settings, clock, ports.bus.publish)
+        self.overheard = Overheard(self.contexts, settings, ports.journal)
+        self.queue_modes = QueueModes(self.contexts, settings, config.queue.mode)
+        self.modes = Modes(self.contexts, settings, self.access, ports.environment.audit, config.policy.mode)
         compaction = CompactionPorts(
-            clock=ports.clock,
+            clock=clock,
             bus=ports.bus,
             models=ports.models,
             contexts=self.contexts,
-            transcripts=ports.store.transcripts,
-            stored=ports.store.settings,
+            transcripts=store.transcripts,
+            stored=settings,
             costs=BackgroundCosts(self.costs),
         )
-        self.compactor = Compactor(ports.config.compaction, compaction, self._checkpoints, ports.dispatcher.hooks)
-        self.summary_retries = SummaryRetries(
-            ports.config.compaction, compaction, self.compactor, ports.outbox.ownership
-        )
+        checkpoints = CheckpointStore(database)
+        self.compactor = Compactor(config.compaction, compaction, checkpoints, ports.dispatcher.hooks)
+        self.summary_retries = SummaryRetries(compaction, self.compactor, ports.outbox.ownership)
         self.maintenance = self._maintenance(compaction, is_alone)
-        kinds = Kinds(ports.config)
         self.agents_for = AgentSelector(
-            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.store.settings
+            Kinds(config), access=self.access, contexts=self.contexts, models=ports.models, stored=settings
         )
         self.schedules = build_schedules(
             ports, self.agents_for, database, access=self.access, users=users, engine=engine
         )
-        self._build_turns(kinds, engine, transcriber)
+        self._build_turns(engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
 
     def command_ports(
@@ -145,15 +141,14 @@ class SessionParts:
         )
 
     def _maintenance(self, compaction: CompactionPorts, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
-        ports, config = self.ports, self.ports.config
-        checkpoints = Checkpoints(config.checkpoint, config.compaction, self._checkpoints, self.compactor, ports.clock)
+        ports, checkpoints = self.ports, Checkpoints(self.ports.config.checkpoint, self.compactor)
         flush = Flush(ports.store.settings, self.access, ports.environment, self.compactor, is_alone)
         return MaintenanceQueue(checkpoints, compaction, self.compactor, flush, self.summary_retries)
 
-    def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
+    def _build_turns(self, engine: Engine, transcriber: Transcriber | None) -> None:
         ports = self.ports
-        self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
-        self.teams = Teams(ports, kinds, self.agents)
+        self.agents = Agents(ports, self.agents_for, self.contexts, self.pauses, self._services)
+        self.teams = Teams(ports, self.agents)
         attachments = Attachments(
             ports.environment,
             channels=ports.outbox.channels,
@@ -227,13 +222,7 @@ def build_sessions(
     `config_file`: need not exist yet; None if unknown. `is_alone`, `blank_audit`: see `SessionParts`.
     """
     questions = Questions(
-        access=access,
-        bus=bus,
-        channels=channels,
-        environment=environment,
-        journal=journal,
-        outbox=outbox,
-        users=users,
+        access=access, bus=bus, channels=channels, environment=environment, journal=journal, outbox=outbox, users=users
     )
     ports = SessionPorts(
         bus=bus,

@@ -56,12 +56,7 @@ log = logging.getLogger(__name__)
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
 
-_SOURCES = {
-    "mcp": SourceKind.MCP,
-    "web": SourceKind.WEB,
-    "filesystem": SourceKind.FILE,
-    "memory": SourceKind.FILE,
-}
+_SOURCES = {"mcp": SourceKind.MCP, "web": SourceKind.WEB, "filesystem": SourceKind.FILE, "memory": SourceKind.FILE}
 """Where tools with such a tag have from what they tell; the first one counts."""
 
 KEPT_BACK = "a hook of the operator keeps this result back"
@@ -74,11 +69,7 @@ class Dispatcher:
     """The one way to run a tool."""
 
     def __init__(
-        self,
-        registry: Registry,
-        access: Access,
-        environment: ToolEnvironment,
-        hooks: Hooks | None = None,
+        self, registry: Registry, access: Access, environment: ToolEnvironment, hooks: Hooks | None = None
     ) -> None:
         self.registry = registry
         self.unresponsive = UnresponsiveTasks(environment.clock)

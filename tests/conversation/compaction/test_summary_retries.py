@@ -324,7 +324,7 @@ def of_another_process(core: Core, told: list[str]) -> SummaryRetries:
     clock = ours.ports.clock
     contexts = Contexts(ours.ports.transcripts, ours.ports.stored, clock)
     ports = replace(ours.ports, contexts=contexts, bus=Bus(clock))
-    return SummaryRetries(ours.settings, ports, replace(ours.compactor, ports=ports), OwnerOfNone(told))
+    return SummaryRetries(ports, replace(ours.compactor, ports=ports), OwnerOfNone(told))
 
 
 @pytest.mark.promise("P-context-fits")
