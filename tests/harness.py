@@ -238,7 +238,6 @@ class World:
                 access=access,
                 blank_audit=self._blank_audit,
                 bus=bus,
-                channels={channel.name: channel},
                 engine=engine,
                 environment=environment,
                 hooks=self.hooks,

@@ -8,7 +8,7 @@ person in the same session. The right to answer is checked with `Access` at each
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from goclaw.common.auth.access import Access
@@ -101,18 +101,11 @@ class Questions:
         *,
         access: Access,
         bus: Bus,
-        channels: Collection[str],
         environment: ToolEnvironment,
         journal: Journal,
         outbox: Outbox,
         users: Users,
     ) -> None:
-        """Begin without open questions.
-
-        Args:
-            channels: names of the channels that are open: listed people can be written to there in private.
-            access, bus, environment, journal, outbox, users: the services.
-        """
         self._access = access
         self._audit = environment.audit
         self._bus = bus
@@ -122,11 +115,9 @@ class Questions:
         """Seconds for which an approval waits, and a given one holds: a forgotten one must not fire days later."""
         self._open: dict[str, _Open] = {}
         self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
-        self.prompt_files = PromptFileQuestions(
-            environment, access=access, bus=bus, channels=channels, outbox=outbox, users=users
-        )
+        self.prompt_files = PromptFileQuestions(environment, access=access, bus=bus, outbox=outbox, users=users)
         """The questions that belong to no turn; they are answered in the same ways."""
-        self._messages = QuestionMessages(outbox, environment.blobs, users, channels, self.may_answer)
+        self._messages = QuestionMessages(outbox, environment.blobs, users, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before they can be answered: their turns come to them later."""

@@ -175,7 +175,6 @@ async def _open_engine(
         access=foundation.access,
         blank_audit=foundation.environment.blank_audit,
         bus=foundation.bus,
-        channels=channels,
         engine=engine,
         environment=foundation.environment,
         hooks=hooks,

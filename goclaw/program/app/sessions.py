@@ -1,9 +1,8 @@
 """The parts of sessions, built in the order of their needs."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from goclaw.channels.base import Channel
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit_chain import BlankAudit
 from goclaw.common.auth.pairing import Pairing
@@ -204,7 +203,6 @@ def build_sessions(
     access: Access,
     blank_audit: BlankAudit,
     bus: Bus,
-    channels: Mapping[str, Channel],
     engine: Engine,
     environment: ToolEnvironment,
     hooks: Hooks,
@@ -221,9 +219,7 @@ def build_sessions(
 
     `config_file`: need not exist yet; None if unknown. `is_alone`, `blank_audit`: see `SessionParts`.
     """
-    questions = Questions(
-        access=access, bus=bus, channels=channels, environment=environment, journal=journal, outbox=outbox, users=users
-    )
+    questions = Questions(access=access, bus=bus, environment=environment, journal=journal, outbox=outbox, users=users)
     ports = SessionPorts(
         bus=bus,
         store=SessionStore(database),
