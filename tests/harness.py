@@ -312,7 +312,7 @@ def gateway_of(world: World, database: Database, engine: Lanes, sessions: Sessio
         known={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
         database=database,
         completion=no_files,
-        journal=sessions.ports.journal,
+        journal=sessions.ports.store.journal,
         queries=None,
         outage=outage,
         outbox=sessions.ports.outbox,

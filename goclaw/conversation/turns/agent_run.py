@@ -97,12 +97,12 @@ class AgentRun:
     @property
     def depth(self) -> int:
         """The number of ancestors."""
-        return sum(1 for _ in self.chain()) - 1
+        return len(self.chain()) - 1
 
     @property
     def home(self) -> Session:
         """The person's session."""
-        return next(agent_run.session for agent_run in self.chain() if agent_run.parent is None)
+        return self.chain()[-1].session
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
@@ -147,12 +147,9 @@ class AgentRun:
                 stack.enter_context(agent_run.policy.pause_clock())
         return stack
 
-    def chain(self) -> "Iterator[AgentRun]":
-        """Yield the run and those above it, up to the one that answers the person."""
-        agent_run: AgentRun | None = self
-        while agent_run is not None:
-            yield agent_run
-            agent_run = agent_run.parent
+    def chain(self) -> "Sequence[AgentRun]":
+        """Return the run and those above it, up to the one that answers the person."""
+        return [self, *(self.parent.chain() if self.parent else ())]
 
 
 @record

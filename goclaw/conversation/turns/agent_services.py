@@ -265,7 +265,7 @@ class AgentServices(TurnServices):
 
     def compresses(self, spec: str) -> bool:
         """Whether a model gets what commands say compressed."""
-        return wants_compression(spec, self._context.ports.config)
+        return wants_compression(spec, self._context.ports.environment.config)
 
     def answer_text(self) -> AnswerText:
         """Return what takes the text of one answer."""
@@ -283,10 +283,10 @@ class AgentServices(TurnServices):
             may_ask_again: the model was not informed of such a call in this turn.
         """
         ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
-        options = ports.config.models.options.get(done.spec)
+        options = ports.environment.config.models.options.get(done.spec)
         reading: TextCalls = options.text_calls if options else "auto"
         fact = f"{TEXT_CALLS}:{done.spec}"
-        if reading == "auto" and not is_local(done.spec, ports.config):
+        if reading == "auto" and not is_local(done.spec, ports.environment.config):
             writes_text = CallStyle.of(await ports.store.settings.fact(fact)) is CallStyle.TEXT
             reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary

@@ -162,7 +162,7 @@ class Agents:
         ports, inbound = self._ports, above.turn.inbound
         mine = turn_of_agent(above.turn.id, agent)
         # No message began it, so no restart takes it up; its questions are asked where the person is.
-        own = ports.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
+        own = ports.store.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
 
         async def run() -> JobEnd:
             try:
@@ -174,7 +174,7 @@ class Agents:
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
                 await ports.questions.on_turn_end(own.id)
-                await ports.journal.end(own.id, ports.clock.now(), ())
+                await ports.store.journal.end(own.id, ports.clock.now(), ())
 
         def stop() -> None:
             own.stopping = True

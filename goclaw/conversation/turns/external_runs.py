@@ -133,7 +133,7 @@ class ExternalRun:
         """It waits for another tool."""
         asked = Inbound(call, scope.actor, scope.session, "", scope.address, self._ports.clock.now())
         # No message began it, so no restart takes it up.
-        self._turn = self._ports.journal.new_turn(asked, "message")
+        self._turn = self._ports.store.journal.new_turn(asked, "message")
         gate = runs.pauses.gate(self._turn, nullcontext)
         self._root = SharedRun(self._turn, gate, caller=caller)
         self._used = False
@@ -159,7 +159,7 @@ class ExternalRun:
     async def close(self) -> None:
         """Forget the recorded steps, since the caller no longer waits."""
         if self._used:
-            await self._ports.journal.end(self._turn.id, self._ports.clock.now(), ())
+            await self._ports.store.journal.end(self._turn.id, self._ports.clock.now(), ())
 
     async def _agent_run(self) -> AgentRun:
         """Return the run that stands where the agent that answers a person stands in their turn."""

@@ -81,7 +81,7 @@ class Sessions:
 
     async def restore(self) -> None:
         """Restore the knowledge of earlier runs: how summaries go, how far token estimates are off, who holds what."""
-        await self.context.ports.journal.forget_loose()
+        await self.context.ports.store.journal.forget_loose()
         await self.context.compactor.restore()
         await self.pauses.restore()
         scales = await self.context.ports.store.settings.facts(SCALES)

@@ -271,7 +271,7 @@ class Teams:
         Raises:
             ToolError: the turn did not finish: the member ends.
         """
-        journal, text = self._ports.journal, join(pieces)
+        journal, text = self._ports.store.journal, join(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")
         asked = replace(member.above.turn.inbound, id=mine, text=text[0], foreign=text[1], attachments=())
         own = member.turn = journal.new_turn(asked, "message")

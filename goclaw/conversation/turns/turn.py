@@ -46,16 +46,7 @@ from goclaw.durable.engine.base import Step
 from goclaw.durable.store.database import BoundStatement
 from goclaw.durable.store.transcripts import Origin, StoredMessage, joining, rows_of
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
-from goclaw.llm.base import (
-    Emptiness,
-    Finished,
-    ModelEvent,
-    ModelLoading,
-    Request,
-    Restarted,
-    TextDelta,
-    ThinkingDelta,
-)
+from goclaw.llm.base import Emptiness, Finished, ModelEvent, ModelLoading, Request, Restarted, TextDelta, ThinkingDelta
 from goclaw.llm.text_calls import UnreadCall
 from goclaw.tools.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.tools.toolkit.scheduling import Slot, slots

@@ -96,7 +96,8 @@ class PreparationLimiter:
 class SessionStore:
     """The rows of sessions in the database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, journal: Journal) -> None:
+        self.journal = journal
         self.transcripts = Transcripts(database)
         self.settings = Settings(database)
         self.spending = Spending(database)
@@ -107,12 +108,12 @@ class SessionPorts:
     """The services that turns use; `app.sessions` fills them in."""
 
     bus: Bus
+    clock: Clock
     store: SessionStore
     outbox: Outbox
     dispatcher: Dispatcher
     environment: ToolEnvironment
     models: Models
-    journal: Journal
     questions: Questions
     approvals: StandingApprovals
     config_file: Path | None
@@ -121,10 +122,6 @@ class SessionPorts:
     @property
     def config(self) -> Config:
         return self.environment.config
-
-    @property
-    def clock(self) -> Clock:
-        return self.environment.clock
 
 
 class SubagentsPort(Protocol):
@@ -216,8 +213,8 @@ class TurnContext:
 
     def recursive(self, lineage: set[str], depth: int) -> list[str]:
         """Return the tools that would call one of the agents at work again, or start one more than may be."""
-        is_deepest = depth >= self.ports.config.limits.agent_depth
-        agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
+        is_deepest = depth >= self.ports.environment.config.limits.agent_depth
+        agents = set(self.ports.environment.config.agents.everyone) if is_deepest else lineage
         return [*([AGENT_TOOL] if is_deepest else []), *self.choices.agents.kinds.recursive(agents)]
 
     def offering(
@@ -235,7 +232,7 @@ class TurnContext:
         lasting = offered_to(actor, *within, planning=False) if planning else usable
         if self.ports.models.served.of(model.spec).tools is False:
             usable = lasting = []  # its server would refuse the whole request
-        profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
+        profile = profile_of(self.ports.environment.config, settings, model.spec, model.context_window)
         return self.requests.offerings.of(usable, lasting, profile, settings.tools)
 
     async def system(self, actor: Actor, session: str, settings: AgentSettings, offering: Offering, *about: str) -> str:
@@ -280,7 +277,9 @@ class TurnContext:
         system, offering = await self._next(session, actor, kind, model)
         window, scale = session.window, self.requests.calibration.of(model.spec)
         window.scale = scale
-        found = measured_budget(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
+        found = measured_budget(
+            model.spec, model.context_window, system, offering, self.ports.environment.config.compaction, scale
+        )
         said = window.tokens(estimate_prompt(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
         return replace(
             found,
@@ -301,7 +300,7 @@ class TurnContext:
     async def format_mementos(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
         """Return the mementos to show to the model when the actor speaks."""
         ports = self.ports
-        if not ports.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
+        if not ports.environment.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
             return ""
         workspace = await ports.environment.workspace(actor, session.key)
         is_own = not ports.approvals.access.is_group(session.key)

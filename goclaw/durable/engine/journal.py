@@ -76,6 +76,7 @@ class LanePlace:
 class JournaledTurn:
     """A turn on the SQLite journal. Implements `engine.base.Turn`."""
 
+    id: str
     kind: TurnKind
     inbound: Inbound
     _journal: "Journal"
@@ -86,10 +87,6 @@ class JournaledTurn:
     stage: TurnStage = TurnStage.WAITING
     place: LanePlace = field(default_factory=LanePlace)
     steps: TurnSteps = field(default_factory=TurnSteps)
-
-    @property
-    def id(self) -> str:
-        return self.inbound.id
 
     @property
     def begun(self) -> bool:
@@ -118,7 +115,7 @@ class JournaledTurn:
             step = Step(prepared.value, ids)
             kept(step)
             return step
-        state, output = self.steps.recorded_as(name)
+        state, output = self.steps.recorded.get(name, ("new", None))
         if self.has_record(name) and output is not None:
             step = Step(codec.from_json(output), replayed=True)
             kept(step)
@@ -160,10 +157,14 @@ class JournaledTurn:
 
     async def _record(self, done: StepOutcome, *also: BoundStatement) -> None:
         """Write a step's rows and its outcome, and other statements, in one transaction."""
-        forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self.steps.was_begun(done.name) else []
+        forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self._was_begun(done.name) else []
         outcome = statements.DONE(turn=self.id, name=done.name, state="done", output=done.output)
         writing = self._journal.write(*done.rows, *forgotten, outcome, *also)
         await self._journal.complete_write(writing, f"recording {done.name}", partial(done.written, done))
+
+    def _was_begun(self, name: str) -> bool:
+        """Whether a step may have an intent on disk."""
+        return name in self.steps.intended or name in self.steps.recorded
 
     async def end(self, deliveries: Sequence[Delivery]) -> None:
         if self.place.ending is None:
@@ -194,7 +195,7 @@ class JournaledTurn:
         await self._journal.complete_write(writing, "recording the end", on_write)
 
     def has_record(self, name: str) -> bool:
-        return self.steps.recorded_as(name)[0] == "done"
+        return self.steps.recorded.get(name, ("new", None))[0] == "done"
 
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
         found: list[Inbound] = []
@@ -265,7 +266,7 @@ class JournaledTurn:
         await self._journal.record_intent(self.id, name)
 
     async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
-        state, output = self.steps.recorded_as(name)
+        state, output = self.steps.recorded.get(name, ("new", None))
         if state == "done" and output is not None:
             return _ANSWER.from_json(output)
         if state != "parked":
@@ -352,6 +353,7 @@ class Journal:
         """
         turns = [
             JournaledTurn(
+                row["id"],
                 row["kind"],
                 _INBOUND.from_json(row["body"]),
                 self,
@@ -372,7 +374,7 @@ class Journal:
 
     def new_turn(self, inbound: Inbound, kind: TurnKind, *, interrupts: bool = False) -> JournaledTurn:
         """Return the turn of a message that was just submitted: nothing is recorded yet."""
-        return JournaledTurn(kind, inbound, self, interrupts=interrupts)
+        return JournaledTurn(inbound.id, kind, inbound, self, interrupts=interrupts)
 
     async def record_intent(self, turn: str, name: str) -> None:
         """On disk before a step that must not run twice begins."""

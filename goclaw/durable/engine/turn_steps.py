@@ -44,11 +44,3 @@ class TurnSteps:
     """Steps that are being done, in order of their beginning."""
     silent: bool = True
     """This run of the daemon has recorded none of them."""
-
-    def recorded_as(self, name: str) -> tuple[str, str | None]:
-        """Return the state and output of a step on disk; "new" where it is not there."""
-        return self.recorded.get(name, ("new", None))
-
-    def was_begun(self, name: str) -> bool:
-        """Whether a step may have an intent on disk."""
-        return name in self.intended or name in self.recorded

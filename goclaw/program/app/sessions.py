@@ -89,7 +89,7 @@ class SessionParts:
         self.contexts = Contexts(store.transcripts, settings, clock)
         self.costs = Costs(store.spending, config, clock, self.contexts, self.access, reservations_of(database))
         self.pauses = Pauses(settings, clock, ports.bus.publish)
-        self.overheard = Overheard(self.contexts, settings, ports.journal)
+        self.overheard = Overheard(self.contexts, settings, ports.store.journal)
         self.queue_modes = QueueModes(self.contexts, settings, config.queue.mode)
         self.modes = Modes(self.contexts, settings, self.access, ports.environment.audit, config.policy.mode)
         compaction = CompactionPorts(
@@ -222,12 +222,12 @@ def build_sessions(
     questions = Questions(access=access, bus=bus, environment=environment, journal=journal, outbox=outbox, users=users)
     ports = SessionPorts(
         bus=bus,
-        store=SessionStore(database),
+        clock=environment.clock,
+        store=SessionStore(database, journal),
         outbox=outbox,
         dispatcher=Dispatcher(registry, access, environment, hooks),
         environment=environment,
         models=models,
-        journal=journal,
         questions=questions,
         approvals=StandingApprovals(access, environment.audit, environment.clock, ApprovalRules(database)),
         config_file=config_file,

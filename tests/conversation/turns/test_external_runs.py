@@ -94,7 +94,7 @@ async def check_nothing_goes_on(world: World, trail: Trail) -> None:
     async with world.running() as core:
         await core.settled()
         assert not core.sessions.agents.of(ANN) and trail.times == before <= 1
-        assert not await core.sessions.ports.journal.steps("visit-c1"), "nothing is left to be taken up"
+        assert not await core.sessions.ports.store.journal.steps("visit-c1"), "nothing is left to be taken up"
         for theirs in await agents_of(core, ANN):
             assert (await core.messages(theirs)).count(UserMessage(ASKED)) <= 1
         assert (await Waiting().call(core, planning(call_id="c2"))).content == "cake", "made again it is another run"

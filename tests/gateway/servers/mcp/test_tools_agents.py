@@ -88,7 +88,7 @@ async def test_a_passthrough_calls_its_tool_and_the_fields_are_its_own(tmp_path:
     async with living(world_of(tmp_path, [], [noting(trail)], agents=tools)) as home, home.client() as client:
         found = await client.call_tool("keep_plan", {})
         assert found.structured_content == {"plan": "cake", "steps": 1} and trail.times == 1
-        assert not await home.core.sessions.ports.journal.steps(home.audited[0].turn)
+        assert not await home.core.sessions.ports.store.journal.steps(home.audited[0].turn)
     assert [(each.object, each.result) for each in home.audited] == [("note", "ok"), ("keep_plan", "ok")]
 
 
