@@ -234,13 +234,10 @@ class World:
 
             engine = await stack.enter_async_context(open_lanes(journal, outbox, self.clock, told_alive))
             sessions = build_sessions(
-                self.config,
                 database,
                 access=access,
                 blank_audit=self._blank_audit,
                 bus=bus,
-                channels={channel.name: channel},
-                clock=self.clock,
                 engine=engine,
                 environment=environment,
                 hooks=self.hooks,
@@ -302,7 +299,7 @@ def gateway_of(world: World, database: Database, engine: Lanes, sessions: Sessio
         queue = {"Queue": f"{engine.waiting(session)} waiting"}
         return replace(world.details, lines={**queue, **world.details.lines})
 
-    world.logins = world.open_logins(sessions.ports.settings)
+    world.logins = world.open_logins(sessions.ports.store.settings)
     ports = sessions.command_ports(
         details=details,
         engine=engine,
@@ -315,11 +312,11 @@ def gateway_of(world: World, database: Database, engine: Lanes, sessions: Sessio
         known={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
         database=database,
         completion=no_files,
-        journal=sessions.ports.journal,
+        journal=sessions.ports.store.journal,
         queries=None,
         outage=outage,
         outbox=sessions.ports.outbox,
-        transcripts=sessions.ports.transcripts,
+        transcripts=sessions.ports.store.transcripts,
     )
 
 

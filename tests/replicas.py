@@ -63,7 +63,7 @@ class Replica:
 
     @property
     def sessions(self) -> LeasedSessions:
-        sessions = self.app.foundation.owned
+        sessions = self.app.foundation.storage.owned
         assert isinstance(sessions, LeasedSessions)
         return sessions
 

@@ -303,11 +303,11 @@ def searchable_part(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
         case "user" if row.sender and AGENT_MARK not in row.session:
             found = _SENDER.match(row.context)
             sender, speaker = row.sender, found[1] if found else row.sender
-            heading = "; ".join(row.origins)
+            heading = row.heading
         case "tool_result" if row.name in echoes:
             text = ""
         case "tool_result":
-            speaker, heading = row.name, ": ".join(filter(None, (row.call_hint, row.hint)))
+            speaker, heading = row.name, row.heading
     return IndexedRow(
         row.row, row.session, row.turn, row.role, text, speaker, sender, row.at, heading=heading[:MAX_HEADING]
     )

@@ -48,7 +48,7 @@ async def guard(event: HookEvent) -> HookAnswer:
 
 def guarded(made: Bench) -> Bench:
     """The bench with that guard before every tool."""
-    made.dispatcher._hooks = Hooks([Registered("guard", frozenset({"pre_tool"}), guard)])
+    made.dispatcher.hooks = Hooks([Registered("guard", frozenset({"pre_tool"}), guard)])
     return made
 
 
@@ -114,7 +114,7 @@ async def test_an_injected_argument_is_not_told_from_one_that_does_not_exist(tmp
         return HookAnswer(inject={"tenant": "ours"})
 
     async with open_bench(tmp_path, sealed) as made:
-        made.dispatcher._hooks = Hooks([Registered("fill", frozenset({"pre_tool"}), fill)])
+        made.dispatcher.hooks = Hooks([Registered("fill", frozenset({"pre_tool"}), fill)])
         tries = [(await made.call("sealed", {"query": "x", name: "theirs"})).content for name in ("tenant", "zenanz")]
         assert tries[0].replace("tenant", "?") == tries[1].replace("zenanz", "?")
         assert (await made.call("sealed", {"query": "x"})).content == "ours: x"

@@ -389,18 +389,18 @@ class Scene:
     @property
     def workspace(self) -> Path:
         """Where the agent works."""
-        return self.app.foundation.environment.place(self.way.key).root
+        return self.app.foundation.environment.workspaces.place(self.way.key).root
 
     async def results(self) -> list[str]:
         """What the model was told of its calls."""
-        rows = await self.app.sessions.ports.transcripts.history(self.way.session, 0, 100)
+        rows = await self.app.sessions.ports.store.transcripts.history(self.way.session, 0, 100)
         return [row.message.content for row in rows if isinstance(row.message, ToolResult)]
 
     async def answered(self, count: int = 1) -> None:
         """Wait until so many turns have their answers."""
 
         async def count_them() -> int:
-            rows = await self.app.sessions.ports.transcripts.history(self.way.session, 0, 100)
+            rows = await self.app.sessions.ports.store.transcripts.history(self.way.session, 0, 100)
             return sum(isinstance(row.message, AssistantMessage) and not row.message.calls for row in rows)
 
         async with asyncio.timeout(PATIENCE):

@@ -278,7 +278,7 @@ async def test_a_picture_and_a_document_reach_the_workspace_and_the_model(way: W
         await way.until("A list of cheese.")
         await way.send_file("photo.png", "image/png", PICTURE)
         await scene.answered(2)
-        rows = await scene.app.sessions.ports.transcripts.history(way.session, 0, 100)
+        rows = await scene.app.sessions.ports.store.transcripts.history(way.session, 0, 100)
         assert any(getattr(row.message, "images", ()) for row in rows)
         assert (scene.workspace / "inbox" / "cheese.txt").read_bytes() == b"Wensleydale\nGouda\n"
 

@@ -141,7 +141,7 @@ async def test_the_analyst_works_with_tools_of_both_registries_and_publishes_its
     analysis, answer = sorted(answers, key=lambda text: "rows" in text)
     assert "sales grows" in analysis and "sales has 3 rows" in answer
     kind = Kinds(config).of("analyst")
-    assert kind is not None and (kind.rules.tool_calls.most, kind.settings.policy.time_budget) == (10, 300)
+    assert kind is not None and (kind.rules.calls.total.most, kind.settings.policy.time_budget) == (10, 300)
     assert [(each["kind"], each["name"], each.get("tags")) for each in published] == [
         ("toolset", "analytics", ["analytics", "data"]),
         ("agent", "analyst", None),

@@ -408,7 +408,7 @@ def test_nothing_of_a_program_s_request_is_found(role: str, session: str) -> Non
 
 def test_the_agent_a_tool_and_an_agents_task_are_nobodys_words() -> None:
     task = FeedRow(1, "telegram:5/agent:x", "t", "user", "Find it", 100.0, sender=ANNA)
-    result = row("done", "tool_result", name="exec", call_hint="Ran make", hint="exit 0")
+    result = row("done", "tool_result", name="exec", heading="Ran make: exit 0")
     said = [searchable_part(each, ECHOES) for each in (row(role="assistant"), task, row(), result)]
     assert [(each.speaker, each.sender) for each in said] == [(AGENT, ""), (AGENT, ""), (AGENT, ""), ("exec", "")]
     assert said[3].heading == "Ran make: exit 0"

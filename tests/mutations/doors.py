@@ -256,8 +256,8 @@ BUGS: list[Bug] = [
         "a mode chosen in a chat lets agents of MCP clients do what asks first",
         "class permission: a choice that reaches further than where it was made",
         "goclaw/conversation/turns/agent_services.py",
-        "return None if self.agent_run.root.caller else self._home().mode",
-        "return self._home().mode",
+        "return None if self.agent_run.root.caller else self._home().settings.mode",
+        "return self._home().settings.mode",
         "tests/conversation/turns/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
     ),
     bug(

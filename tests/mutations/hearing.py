@@ -165,7 +165,7 @@ BUGS: list[Bug] = [
         "what was heard is told with every message",
         "issue: told once",
         "goclaw/conversation/sessions/overheard.py",
-        "        self.session.overheard, self._carried = left, ()\n",
+        "        self.session.settings.overheard, self._carried = left, ()\n",
         "",
         "tests/conversation/sessions/test_overheard.py::"
         "test_what_is_heard_while_a_message_is_being_stored_does_not_bring_back_what_goes_with_it",

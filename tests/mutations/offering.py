@@ -98,8 +98,8 @@ BUGS: list[Bug] = [
         "an agent that is started has the profile of the one above it",
         "class offering: a kind whose own profile nobody reads",
         "goclaw/conversation/turns/turn_context.py",
-        "        profile = profile_of(self.ports.config, settings, model.spec,",
-        "        profile = profile_of(self.ports.config, self.ports.config.agents.main, model.spec,",
+        "        profile = profile_of(self.ports.environment.config, settings, model.spec,",
+        "        profile = profile_of(self.ports.environment.config, self.ports.config.agents.main, model.spec,",
         "tests/conversation/turns/test_turn_context_indirect.py::test_agents_have_a_core_and_a_profile_of_their_own",
     ),
     bug(

@@ -43,18 +43,34 @@ class Cap:
 
 
 @record
+class CallCaps:
+    """The caps on the tool calls of a turn."""
+
+    total: Cap
+    failed: Cap
+    """In a row."""
+    repeated: Cap
+    """In a row, with the same arguments."""
+
+
+@record
+class TimeCaps:
+    """The caps on the time of a turn, in seconds."""
+
+    budget: Cap
+    """Of the whole turn."""
+    plan: Cap | None = None
+    """Of one answer of the model."""
+    tools: float | None = None
+    """Of a tool that declares no time of its own; None: `tools.timeout`."""
+
+
+@record
 class TurnRules:
     """The rules of one turn."""
 
-    tool_calls: Cap
-    failed_calls: Cap
-    repeated_calls: Cap
-    budget: Cap
-    """Seconds of the whole turn."""
-    plan: Cap | None = None
-    """Seconds of one answer of the model."""
-    tool_seconds: float | None = None
-    """Seconds of a tool that declares no time of its own; None: `tools.timeout`."""
+    calls: CallCaps
+    time: TimeCaps
     tokens: Cap | None = None
     cost: Cap | None = None
     history: HistorySettings = field(default_factory=HistorySettings)
@@ -68,17 +84,17 @@ class TurnRules:
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield the name and text of what holds, for people."""
         per_turn = [
-            f"{self.tool_calls.most:g} tool calls",
-            f"{self.failed_calls.most:g} failures in a row",
-            in_words(self.budget.most),
+            f"{self.calls.total.most:g} tool calls",
+            f"{self.calls.failed.most:g} failures in a row",
+            in_words(self.time.budget.most),
         ]
         if self.tokens:
             per_turn.append(f"{self.tokens.most:,.0f} tokens")
         if self.cost:
             per_turn.append(f"${self.cost.most:,.2f}")
         yield "A turn", f"at most {', '.join(per_turn)}"
-        if self.plan:
-            yield "An answer", f"at most {in_words(self.plan.most)}"
+        if self.time.plan:
+            yield "An answer", f"at most {in_words(self.time.plan.most)}"
         if self.history.keep_recent_turns:
             yield "History", f"the last {self.history.keep_recent_turns} turns are shown"
         if (compress := self.history.compress).trigger_at:
@@ -95,14 +111,18 @@ def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, pla
     timing = own.timing
     budget = _first((own.time_budget, f"{place}.time_budget"), (timing.budget, f"{place}.timing.budget"))
     return TurnRules(
-        tool_calls=_first((own.max_tool_calls, f"{place}.max_tool_calls"))
-        or Cap(limits.tool_calls, "limits.tool_calls"),
-        failed_calls=_first((own.max_consecutive_failed_tool_calls, f"{place}.max_consecutive_failed_tool_calls"))
-        or Cap(limits.failed_calls, "limits.failed_calls"),
-        repeated_calls=Cap(limits.repeated_calls, "limits.repeated_calls"),
-        budget=budget or Cap(limits.turn_seconds, "limits.turn_seconds"),
-        plan=_first((timing.plan, f"{place}.timing.plan")),
-        tool_seconds=timing.tools,
+        CallCaps(
+            total=_first((own.max_tool_calls, f"{place}.max_tool_calls"))
+            or Cap(limits.tool_calls, "limits.tool_calls"),
+            failed=_first((own.max_consecutive_failed_tool_calls, f"{place}.max_consecutive_failed_tool_calls"))
+            or Cap(limits.failed_calls, "limits.failed_calls"),
+            repeated=Cap(limits.repeated_calls, "limits.repeated_calls"),
+        ),
+        TimeCaps(
+            budget or Cap(limits.turn_seconds, "limits.turn_seconds"),
+            _first((timing.plan, f"{place}.timing.plan")),
+            timing.tools,
+        ),
         tokens=_first((own.max_tokens, f"{place}.max_tokens"), (limits.turn_tokens, "limits.turn_tokens")),
         cost=_first((own.max_cost, f"{place}.max_cost"), (limits.turn_cost, "limits.turn_cost")),
         history=own.history,
@@ -118,12 +138,13 @@ def unattended_rules(rules: TurnRules, unattended: Unattended | None) -> TurnRul
     """Return the rules with the cost and time limits of an unattended turn, where those are lower."""
     if unattended is None:
         return rules
-    costs, times = [rules.cost] if rules.cost else [], [rules.budget]
+    costs, times = [rules.cost] if rules.cost else [], [rules.time.budget]
     if unattended.budget is not None:
         costs.append(Cap(unattended.budget, f"the budget of {unattended.name}"))
     if unattended.seconds is not None:
         times.append(Cap(unattended.seconds, f"the time limit of {unattended.name}"))
-    return replace(rules, cost=min(costs, key=_most, default=None), budget=min(times, key=_most))
+    time = replace(rules.time, budget=min(times, key=_most))
+    return replace(rules, cost=min(costs, key=_most, default=None), time=time)
 
 
 def _most(cap: Cap) -> float:
@@ -182,7 +203,7 @@ class RunPolicy:
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:
         """Ends the block with LimitReached when the turn has taken too long, waiting for people not counted."""
-        cap = self.rules.budget
+        cap = self.rules.time.budget
         budget = self._budget = asyncio.timeout(cap.most)
         try:
             async with budget:
@@ -194,7 +215,7 @@ class RunPolicy:
 
     def planning(self) -> "Planning":
         """Return the time that one answer of the model may take."""
-        return Planning(self.rules.plan)
+        return Planning(self.rules.time.plan)
 
     def before(self, calls: Sequence[ToolCall]) -> None:
         """Check the calls of an answer before any of them runs.
@@ -208,17 +229,17 @@ class RunPolicy:
             same = self._last == (call.name, call.input)
             self._repetitions = self._repetitions + 1 if same else 1
             self._last = (call.name, call.input)
-            if self._calls > rules.tool_calls.most:
+            if self._calls > rules.calls.total.most:
                 raise LimitReached(
-                    f"I stopped after {rules.tool_calls.most:g} tool calls in one turn ({rules.tool_calls.key})."
+                    f"I stopped after {rules.calls.total.most:g} tool calls in one turn ({rules.calls.total.key})."
                 )
-            if self._repetitions > rules.repeated_calls.most:
+            if self._repetitions > rules.calls.repeated.most:
                 raise LimitReached(
-                    f"I stopped: I repeated the same {call.name} call more than {rules.repeated_calls.most:g} times in "
-                    f"a row ({rules.repeated_calls.key})."
+                    f"I stopped: I repeated the same {call.name} call more than {rules.calls.repeated.most:g} times in "
+                    f"a row ({rules.calls.repeated.key})."
                 )
-        left = rules.failed_calls.most - self._failures
-        is_last = 0 < left <= len(calls) or (left > 0 and self._repetitions >= rules.repeated_calls.most)
+        left = rules.calls.failed.most - self._failures
+        is_last = 0 < left <= len(calls) or (left > 0 and self._repetitions >= rules.calls.repeated.most)
         self.explains = is_last and self._malformed == self._failures
 
     def was_denied(self, call: ToolCall) -> bool:
@@ -250,9 +271,9 @@ class RunPolicy:
             else:
                 self._failures = self._failures + 1 if result.is_error else 0
                 self._malformed = self._malformed + result.malformed if result.is_error else 0
-        if self._failures >= self.rules.failed_calls.most and not self._is_explained():
+        if self._failures >= self.rules.calls.failed.most and not self._is_explained():
             raise LimitReached(
-                f"I stopped after {self._failures} failed tool calls in a row ({self.rules.failed_calls.key})."
+                f"I stopped after {self._failures} failed tool calls in a row ({self.rules.calls.failed.key})."
             )
 
     def _is_explained(self) -> bool:

@@ -22,7 +22,7 @@ from goclaw.common.core.shared_reads import SharedRead
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
-from goclaw.conversation.agent.context.budget import ContextBudget, reserve
+from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex, reserve
 from goclaw.conversation.agent.context.untrusted_content import fence
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.errors import ToolError
@@ -243,8 +243,7 @@ def measured_budget(
         spec=spec,
         window=window,
         prompt=int(scale * estimate_text(system)) - index,
-        index=index,
-        indexed=offering.index.count("\n"),
+        index=ToolIndex(index, offering.index.count("\n")),
         tools=int(scale * estimate_tools(offering.tools)),
         reserve=reserve(window, compaction),
         profile=offering.profile,

@@ -8,8 +8,6 @@ from functools import partial
 
 from goclaw.common.config.agents import CompressSettings, HistorySettings
 from goclaw.common.config.schema import CompactionSettings
-from goclaw.common.core.bus import Bus
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Notice
 from goclaw.common.core.supervise import wait_without_cancelling
 from goclaw.conversation.agent.context.budget import KEPT_SHARE, SUMMARY_SHARE, room
@@ -26,13 +24,11 @@ from goclaw.conversation.agent.context.compaction import (
 from goclaw.conversation.agent.context.health import CompactionHealth
 from goclaw.conversation.agent.context.summary import ANSWER_SHARE, CHECKPOINT
 from goclaw.conversation.agent.context.window import as_read, thinnable_before
-from goclaw.conversation.compaction.summaries import HEALTH, SummaryAttempt, SummaryCosts
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.state import VIEW, Contexts, Session
+from goclaw.conversation.compaction.summaries import HEALTH, CompactionPorts, SummaryAttempt
+from goclaw.conversation.sessions.state import VIEW, Session
 from goclaw.durable.store.checkpoints import CheckpointStore
-from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Purpose
-from goclaw.durable.store.transcripts import LAST_ROW, StoredCompaction, Transcripts
+from goclaw.durable.store.transcripts import LAST_ROW, StoredCompaction
 from goclaw.errors import ConfigError
 from goclaw.llm.base import is_small
 from goclaw.tools.hooks.base import HookEvent, Hooks
@@ -53,15 +49,9 @@ class Compactor:
     """Compacts conversations. One object for all of them: they share the health of the summary chain."""
 
     settings: CompactionSettings
-    clock: Clock
-    bus: Bus
-    models: Models
-    contexts: Contexts
-    transcripts: Transcripts
+    ports: CompactionPorts
     checkpoints: CheckpointStore
-    stored: Settings
     hooks: Hooks
-    costs: SummaryCosts
     beginning: list[Callable[[Session, int], Awaitable[None]]] = field(default_factory=list)
     """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
     health: CompactionHealth = field(init=False)
@@ -71,12 +61,12 @@ class Compactor:
 
     def __post_init__(self) -> None:
         threshold, minutes = self.settings.failure_threshold, self.settings.reset_minutes
-        self.health = CompactionHealth(self.clock, threshold, minutes)
-        self._others_health = CompactionHealth(self.clock, threshold, minutes)
+        self.health = CompactionHealth(self.ports.clock, threshold, minutes)
+        self._others_health = CompactionHealth(self.ports.clock, threshold, minutes)
 
     async def restore(self) -> None:
         """Take up the health of an earlier run."""
-        self.health.restore(await self.stored.fact(HEALTH))
+        self.health.restore(await self.ports.stored.fact(HEALTH))
 
     async def make_room(
         self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
@@ -91,7 +81,7 @@ class Compactor:
             context_window = min(context_window, _size(session))  # that was too much, whatever the window should be
         else:
             await self._apply(history, session, context_window)
-        request, session.compact_request = session.compact_request, None
+        request, session.compaction.request = session.compaction.request, None
         if request is not None:
             # Of a turn that nothing stands before the person's words stay, which the model is about to answer.
             forced = len(session.window.turns()) > 1
@@ -126,7 +116,7 @@ class Compactor:
         async with session.lock:
             done = await self._compact(session, self.attempt(session.key), "", context_window, alone=True)
         if done:
-            session.useless_at = done.tokens_after if _is_useless(done, size) else 0
+            session.compaction.useless_at = done.tokens_after if _is_useless(done, size) else 0
             log.info("the oldest messages are no longer shown: about %d tokens are left", done.tokens_after)
 
     async def _fit_summary(self, session: Session, context_window: int) -> None:
@@ -140,24 +130,24 @@ class Compactor:
             session.window.limit_turns(history.keep_recent_turns)
         compress = history.compress
         turns = session.window.turns() if compress.trigger_at else []
-        if len(turns) < max(2, compress.trigger_at or 0) or session.uncompressed == str(turns[-1]):
+        if len(turns) < max(2, compress.trigger_at or 0) or session.compaction.uncompressed == str(turns[-1]):
             return
         first_kept = turns[-max(1, compress.keep_recent)]  # the running one is what the model must answer to
         if not await self._compress(session, compress, first_kept, context_window):
-            session.uncompressed = str(turns[-1])
+            session.compaction.uncompressed = str(turns[-1])
 
     async def _compress(
         self, session: Session, compress: CompressSettings, first_kept: int, context_window: int
     ) -> bool:
         """Summarise the messages before a turn; False: no model could, and everything stays until the next turn."""
         async with session.lock:
-            session.compacting = True
-            self.bus.publish(Notice(session.key, "summarising earlier turns"))
+            session.compaction.running = True
+            self.ports.bus.publish(Notice(session.key, "summarising earlier turns"))
             try:
                 async with self.attempt(session.key, model=compress.model or "") as attempt:
                     done = await self._compact(session, attempt, "", context_window, first_kept=first_kept)
             finally:
-                session.compacting = False
+                session.compaction.running = False
         return done is not None
 
     def _is_due(self, session: Session, context_window: int) -> bool:
@@ -174,13 +164,13 @@ class Compactor:
         freed = window.reduce(view, at_least=LEAST_FREED * window.tokens(session.overhead))
         if not freed:
             return False
-        await self.stored.set(session.key, VIEW, asdict(view))
+        await self.ports.stored.set(session.key, VIEW, asdict(view))
         log.info("shortened older tool results: about %d tokens freed", freed)
         return True
 
     def _helps(self, session: Session) -> bool:
         """Whether the conversation has grown since a compaction that freed next to nothing."""
-        return _size(session) > session.useless_at * (1 + LEAST_FREED)
+        return _size(session) > session.compaction.useless_at * (1 + LEAST_FREED)
 
     async def compact(
         self, session: Session, instructions: str = "", *, forced: bool = False, context_window: int = 0
@@ -195,21 +185,21 @@ class Compactor:
         """
         context_window = context_window or await self.context_window(session.key)
         async with session.lock:
-            session.compacting, size = True, _size(session)
-            self.bus.publish(Notice(session.key, "compacting the context"))
+            session.compaction.running, size = True, _size(session)
+            self.ports.bus.publish(Notice(session.key, "compacting the context"))
             try:
                 async with self.attempt(session.key, aloud=not forced) as attempt:
                     done = await self._compact(session, attempt, instructions, context_window, forced=forced)
             finally:
-                session.compacting = False
+                session.compaction.running = False
         text = self._judge(session, done, size, context_window if forced else 0) if done else NOTHING
         if forced:  # the person who asked reads the answer; others get a notice
             trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
         if done:
-            self.bus.publish(Notice(session.key, text))
-        if attempt.is_new_trouble and session.tell:
-            await session.tell(self.health.told.name.lower(), attempt.news)
+            self.ports.bus.publish(Notice(session.key, text))
+        if attempt.is_new_trouble and session.turn.notify:
+            await session.turn.notify(self.health.told.name.lower(), attempt.news)
         return text
 
     def _judge(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
@@ -221,7 +211,7 @@ class Compactor:
         freed = done.tokens_before - done.tokens_after
         more = [f"Tokens after: {done.tokens_after:,} ({max(0, freed):,} freed)"]
         useless = _is_useless(done, size)
-        session.useless_at = done.tokens_after if useless else 0
+        session.compaction.useless_at = done.tokens_after if useless else 0
         if useless:
             more.append(_why_useless(session.fixed, done.tokens_after, context_window))
         return "\n\n".join([text, *more])
@@ -285,7 +275,7 @@ class Compactor:
 
     async def originals(self, session: Session, before: int = LAST_ROW) -> Basis:
         """Return the stored context before a row: the last real summary, and all messages since."""
-        summary, stored = await self.transcripts.originals(session.key, before)
+        summary, stored = await self.ports.transcripts.originals(session.key, before)
         shown = (message for message in stored if not session.window.view.leaves_out(message.row))
         return Basis(summary, [as_read(message) for message in shown])
 
@@ -307,14 +297,14 @@ class Compactor:
         window, first_kept = session.window, compaction.first_kept
         if session.cleared != cleared or not window.holds(first_kept):
             return False
-        await self.transcripts.add_compaction(session.key, compaction)
+        await self.ports.transcripts.add_compaction(session.key, compaction)
         window.drop_before(first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside)
         return True
 
     async def context_window(self, session: str) -> int:
         """Return the tokens that the model which answers in a session can read."""
         try:
-            return (await self.models.agent(session)).context_window
+            return (await self.ports.models.agent(session)).context_window
         except ConfigError:
             return self.settings.reserve_tokens
 
@@ -331,12 +321,7 @@ class Compactor:
             session,
             purpose,
             self._others_health if model else self.health,
-            clock=self.clock,
-            bus=self.bus,
-            models=self.models,
-            contexts=self.contexts,
-            stored=self.stored,
-            costs=self.costs,
+            self.ports,
             aloud=aloud,
             model=model,
         )

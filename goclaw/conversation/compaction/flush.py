@@ -94,7 +94,7 @@ class Flush:
             return None  # other people's words, orders among them, would become notes about the last speaker
         settings, tokens = self._environment.config.compaction, window.tokens(session.overhead)
         mark = highest_mark(percent_full(tokens, context_window, session.fixed, settings), MARKS)
-        if not mark or not self._may_write(actor, session.mode):
+        if not mark or not self._may_write(actor, session.settings.mode):
             return None
         # A compaction begins the next cycle: it moves the first message that is shown.
         messages = [entry.message for entry in window.entries]
@@ -118,7 +118,7 @@ class Flush:
             )
         lines = [line.strip() for line in mask(answer or "").splitlines()]
         notes = "\n".join(line for line in lines if line.startswith("- "))
-        if not notes or session.gone or session.cleared != cleared or not self._may_write(actor, session.mode):
+        if not notes or session.gone or session.cleared != cleared or not self._may_write(actor, session.settings.mode):
             return
         try:
             is_alone = await asyncio.to_thread(self._is_alone, actor, session.key)

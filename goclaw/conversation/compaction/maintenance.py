@@ -14,8 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from goclaw.common.config.schema import CheckpointSettings, CompactionSettings
-from goclaw.common.core.clock import Clock
+from goclaw.common.config.schema import CheckpointSettings
 from goclaw.common.core.events import Actor
 from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.messages import UserMessage
@@ -32,11 +31,10 @@ from goclaw.conversation.agent.context.summary import (
 )
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.compaction.flush import Due, Flush
+from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.state import Contexts, Session
-from goclaw.durable.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.durable.store.settings import Settings
+from goclaw.conversation.sessions.state import Session
+from goclaw.durable.store.checkpoints import StoredCheckpoint
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, is_small
 
@@ -58,26 +56,23 @@ class Checkpoints:
     """Decides when a checkpoint is due, and has it written."""
 
     settings: CheckpointSettings
-    compaction: CompactionSettings
-    store: CheckpointStore
     compactor: Compactor
-    clock: Clock
 
     async def has_enough_messages(self, session: str, row: int) -> bool:
         """Whether the minimum of people's messages came after a row."""
-        return await self.store.turns_since(session, row) >= self.settings.every_turns
+        return await self.compactor.checkpoints.turns_since(session, row) >= self.settings.every_turns
 
     async def is_due(self, session: Session, context_window: int) -> bool:
         """Whether the conversation has crossed a mark, or enough was said, since the last one."""
 
         def mark(tokens: int) -> int:
-            return highest_mark(percent_full(tokens, context_window, session.fixed, self.compaction))
+            return highest_mark(percent_full(tokens, context_window, session.fixed, self.compactor.settings))
 
         tokens = session.window.tokens(session.overhead)
         if not self.settings.enabled or tokens < self.settings.min_tokens or session.window.owed:
             return False
         entries = session.window.entries
-        last = await self.store.latest(session.key)
+        last = await self.compactor.checkpoints.latest(session.key)
         if last is None or not entries or last.covers_to < entries[0].row:
             # None of this cycle: what was said before the compaction has its summary.
             said = (entry for entry in entries if isinstance(entry.message, UserMessage))
@@ -87,7 +82,7 @@ class Checkpoints:
 
     async def make(self, session: Session, covers_to: int, context_window: int) -> bool:
         """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
-        window, now = session.window, self.clock.now()
+        window, now = session.window, self.compactor.ports.clock.now()
         messages = [entry.message for entry in window.entries if entry.row <= covers_to]
         if not messages or window.owed:
             return False
@@ -101,14 +96,11 @@ class Checkpoints:
             )
 
         async with self.compactor.attempt(session.key, "checkpoint") as attempt:
-            written = await attempt.first(
-                write,
-                self.compactor.full_timeout,
-                main_model=self.settings.main_model,
-            )
+            written = await attempt.first(write, self.compactor.full_timeout, main_model=self.settings.main_model)
         if written is None:
             return False
-        await self.store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
+        checkpoint = StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now)
+        await self.compactor.checkpoints.add(session.key, checkpoint)
         log.info("checkpoint of %s at %d tokens", session.key, tokens)
         return True
 
@@ -118,12 +110,9 @@ class MaintenanceQueue:
     """A queue of conversations to look at."""
 
     checkpoints: Checkpoints
-    clock: Clock
+    ports: CompactionPorts
     compactor: Compactor
-    contexts: Contexts
     flush: Flush
-    models: Models
-    stored: Settings
     summary_retries: SummaryRetries
     _waiting: dict[str, tuple[Actor, int, Fence | None]] = field(default_factory=dict)
     """With each session the right under which its turn wrote: its work is given up where another process has it."""
@@ -152,7 +141,7 @@ class MaintenanceQueue:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self.clock.sleep(QUIET_SECONDS)
+            await self.ports.clock.sleep(QUIET_SECONDS)
             await self.catch_up()
 
     def make_way(self) -> None:
@@ -186,13 +175,13 @@ class MaintenanceQueue:
 
     async def maintain(self, key: str, actor: Actor, last_row: int) -> None:
         """Do the work due for a conversation."""
-        session = await self.contexts.session(key)
-        context_window = (await self.models.agent(key)).context_window
+        session = await self.ports.contexts.session(key)
+        context_window = (await self.ports.models.agent(key)).context_window
         if is_small(context_window):
-            if not self.contexts.busy:
+            if not self.ports.contexts.busy:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
-        if not all(each.is_free for each in await self.models.summarizers(key)):
+        if not all(each.is_free for each in await self.ports.models.summarizers(key)):
             await self._all_due(session, actor, last_row, context_window)
         # A model that costs nothing runs on this machine: it writes a checkpoint for minutes, or it answers. Each
         # beginning takes the conversation out of its server's cache.
@@ -210,7 +199,7 @@ class MaintenanceQueue:
     async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         """Make a summary or notes, alternately where both are due, if the last one is long enough ago."""
         key = session.key
-        last = (await self.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
+        last = (await self.ports.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
         if not await self.checkpoints.has_enough_messages(key, last["row"]):
             return
         purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
@@ -220,7 +209,7 @@ class MaintenanceQueue:
                 purpose, work = NOTES, partial(self.flush.write_notes, session, actor, await self._whole(session, due))
         if work is not None:
             # Before it is done: who writes all the time is not to have it begun again and again.
-            await self.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
+            await self.ports.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
             await work()
 
     async def _summary(

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Notice
+from goclaw.common.core.records import record
 from goclaw.conversation.agent.context.compaction import Summarizer, SummarySource
 from goclaw.conversation.agent.context.health import CompactionHealth, Trouble
 from goclaw.conversation.agent.context.summary import SummaryFailed
@@ -18,6 +19,7 @@ from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Purpose
+from goclaw.durable.store.transcripts import Transcripts
 from goclaw.errors import ConfigError, LimitReached
 from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request
 
@@ -59,6 +61,19 @@ class SummaryCosts(Protocol):
         ...
 
 
+@record
+class CompactionPorts:
+    """The services that compactions and summaries use."""
+
+    clock: Clock
+    bus: Bus
+    models: Models
+    contexts: Contexts
+    transcripts: Transcripts
+    stored: Settings
+    costs: SummaryCosts
+
+
 _NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}
 
 
@@ -70,23 +85,14 @@ class SummaryAttempt:
         session: str,
         purpose: Purpose,
         health: CompactionHealth,
+        ports: CompactionPorts,
         *,
-        clock: Clock,
-        bus: Bus,
-        models: Models,
-        contexts: Contexts,
-        stored: Settings,
-        costs: SummaryCosts,
         aloud: bool,
         model: str = "",
     ) -> None:
         """`aloud`: news go to who watches the session. `model`: is asked in place of the summary chain."""
-        self.clock = clock
-        self._bus = bus
-        self._models = models
-        self._contexts = contexts
-        self._stored = stored
-        self._costs = costs
+        self.clock = ports.clock
+        self._ports = ports
         self._reservation = f"{purpose}:{secrets.token_hex(8)}"
         """Of the request that runs: an attempt makes one after the other."""
         self._model = model
@@ -110,21 +116,21 @@ class SummaryAttempt:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._costs.release(self._reservation)
+        self._ports.costs.release(self._reservation)
         if self._admitted:
             self._health.release()
         if self._health.state() != self._before and not self._model:
-            await self._stored.learn(HEALTH, self._health.state())
+            await self._ports.stored.learn(HEALTH, self._health.state())
         if self.news and self._aloud:
-            self._bus.publish(Notice(self._session, self.news))
+            self._ports.bus.publish(Notice(self._session, self.news))
 
     async def summarizers(self) -> Sequence[Summarizer]:
         """Return the models to ask, first choice first; the summary chain only while it is healthy."""
-        if (await self._contexts.session(self._session)).demo is not None:
+        if (await self._ports.contexts.session(self._session)).settings.demo is not None:
             return ()  # a summary of what the demo repeats would be none
         try:
-            found = await self._models.summarizers(self._session, self._model)
-            is_capped = await self._costs.check(self._session)
+            found = await self._ports.models.summarizers(self._session, self._model)
+            is_capped = await self._ports.costs.check(self._session)
         except ConfigError:
             return ()
         except LimitReached as limit:
@@ -214,10 +220,10 @@ class SummaryAttempt:
 
     async def spent(self, finished: Finished) -> None:
         """Book an answer to the session."""
-        await self._costs.book(self._session, self._purpose, finished, self._reservation)
+        await self._ports.costs.book(self._session, self._purpose, finished, self._reservation)
 
     def _reserve(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
-        return self._costs.reserve(self._reservation, self._session, model, request)
+        return self._ports.costs.reserve(self._reservation, self._session, model, request)
 
 
 class _ReservedModel:

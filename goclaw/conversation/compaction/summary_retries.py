@@ -9,16 +9,14 @@ import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 
-from goclaw.common.config.schema import CompactionSettings
-from goclaw.common.core.bus import Bus
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Notice
 from goclaw.conversation.agent.context.compaction import SummaryRequest, SummarySource, summarize
 from goclaw.conversation.agent.context.summary import MAX_SUMMARY
 from goclaw.conversation.compaction.compacting import Compactor
-from goclaw.conversation.sessions.state import Contexts, Session
+from goclaw.conversation.compaction.summaries import CompactionPorts
+from goclaw.conversation.sessions.state import Session
 from goclaw.durable.store.ownership import Ownership
-from goclaw.durable.store.transcripts import StoredCompaction, Transcripts
+from goclaw.durable.store.transcripts import StoredCompaction
 from goclaw.errors import StateError
 from goclaw.llm.base import is_small
 from goclaw.llm.token_counts import estimate_text
@@ -37,12 +35,8 @@ SUMMARIES = "summaries"
 class SummaryRetries:
     """The background task that makes owed summaries, one at a time, for all sessions."""
 
-    settings: CompactionSettings
-    contexts: Contexts
+    ports: CompactionPorts
     compactor: Compactor
-    transcripts: Transcripts
-    clock: Clock
-    bus: Bus
     ownership: Ownership
     _written: set[str] = field(default_factory=set)
     """Sessions for which another process has written a summary."""
@@ -56,12 +50,12 @@ class SummaryRetries:
 
     async def count(self) -> int:
         """Return the number of sessions with a missing summary."""
-        return len(await self.transcripts.list_missing_summaries())
+        return len(await self.ports.transcripts.list_missing_summaries())
 
     async def run(self) -> None:
         """Make owed summaries forever, every `compaction.retry_interval_seconds`."""
         while True:
-            await self.clock.sleep(self.settings.retry_interval_seconds)
+            await self.ports.clock.sleep(self.compactor.settings.retry_interval_seconds)
             try:
                 await self.retry_due()
             except StateError as error:
@@ -74,7 +68,7 @@ class SummaryRetries:
 
     def on_missed_summaries(self) -> None:
         """Other processes may have written the summaries of any sessions."""
-        self._written.update(self.contexts.owing())
+        self._written.update(self.ports.contexts.owing())
         self._news.set()
 
     async def follow(self) -> None:
@@ -94,19 +88,19 @@ class SummaryRetries:
     async def retry_now(self, session: str) -> None:
         """Retry the missing summary of one session."""
         async with self._lock:
-            for key, compaction in await self.transcripts.list_missing_summaries():
+            for key, compaction in await self.ports.transcripts.list_missing_summaries():
                 if key == session:
                     await self._retry(session, compaction)
 
     async def retry_due(self) -> None:
         """Try every summary that is owed and due, one after the other; in a small window `maintenance` says when."""
         async with self._lock:
-            owed = await self.transcripts.list_missing_summaries()
+            owed = await self.ports.transcripts.list_missing_summaries()
             known = {compaction.id for _, compaction in owed}
             self._again = {row: when for row, when in self._again.items() if row in known}
             for session, compaction in owed:
-                at, pause = self._again.get(compaction.id, (0.0, self.settings.retry_interval_seconds))
-                if at > self.clock.monotonic() or is_small(await self.compactor.context_window(session)):
+                at, pause = self._again.get(compaction.id, (0.0, self.compactor.settings.retry_interval_seconds))
+                if at > self.ports.clock.monotonic() or is_small(await self.compactor.context_window(session)):
                     continue
                 try:
                     paid = await self._retry(session, compaction)
@@ -114,7 +108,7 @@ class SummaryRetries:
                     log.warning("the summary that %s waits for could not be stored: %s", session, error)
                     paid = False
                 if not paid:
-                    self._again[compaction.id] = (self.clock.monotonic() + pause, min(2 * pause, MAX_PAUSE))
+                    self._again[compaction.id] = (self.ports.clock.monotonic() + pause, min(2 * pause, MAX_PAUSE))
 
     async def _retry(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: a model was asked in vain."""
@@ -122,19 +116,19 @@ class SummaryRetries:
             return await self._summarize(session, owed)
         finally:
             if self.ownership.fence_of(session) is None:
-                self.contexts.forget(session)  # it changes elsewhere from here on
+                self.ports.contexts.forget(session)  # it changes elsewhere from here on
 
     async def _summarize(self, session: str, owed: StoredCompaction) -> bool:
         if self.ownership.fence_of(session) is None:
-            self.contexts.forget(session)
-        known, context_window = await self.contexts.session(session), await self.compactor.context_window(session)
+            self.ports.contexts.forget(session)
+        known, context_window = await self.ports.contexts.session(session), await self.compactor.context_window(session)
         basis = await self.compactor.originals(known, owed.first_kept)
         async with self.compactor.attempt(session) as attempt:
             summarizers = await attempt.summarizers()
             if not summarizers:
                 return True  # no model to ask now: that costs nothing, and is looked at again soon
             longest = min(MAX_SUMMARY, self.compactor.longest_summary(known, context_window))
-            seconds, in_one = self.settings.full_timeout_seconds, is_small(context_window)
+            seconds, in_one = self.compactor.settings.full_timeout_seconds, is_small(context_window)
             wanted = SummaryRequest(seconds, longest=longest, person_waits=False, in_one=in_one)
             source, text = await summarize(basis, summarizers, wanted, attempt)
             attempt.finish(source)
@@ -146,7 +140,7 @@ class SummaryRetries:
             source=source,
             retry_owed=False,
             tokens_after=owed.tokens_after - estimate_text(owed.summary) + estimate_text(text),
-            at=self.clock.now(),
+            at=self.ports.clock.now(),
             id=0,
             pays=owed.id,
         )
@@ -155,9 +149,9 @@ class SummaryRetries:
 
     async def _swap(self, key: str, owed: StoredCompaction, paid: StoredCompaction) -> None:
         """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
-        session = await self.contexts.session(key)
+        session = await self.ports.contexts.session(key)
         async with session.lock:
-            if not await self.transcripts.replace_stub(key, paid, *self.ownership.announce(SUMMARIES, key)):
+            if not await self.ports.transcripts.replace_stub(key, paid, *self.ownership.announce(SUMMARIES, key)):
                 log.info("the context of %s has changed; its delayed summary is no longer needed", key)
                 return
             log.info("the delayed summary of %s is written, by %s", key, paid.source)
@@ -167,13 +161,13 @@ class SummaryRetries:
     def _show(self, session: Session, paid: StoredCompaction) -> None:
         if session.window.owed and session.window.holds(paid.first_kept):
             session.window.swap_summary(paid.summary)
-        self.bus.publish(Notice(session.key, f"The delayed summary is now written ({paid.source})."))
+        self.ports.bus.publish(Notice(session.key, f"The delayed summary is now written ({paid.source})."))
 
     async def _show_summary(self, key: str) -> None:
-        session = self.contexts.find(key)
+        session = self.ports.contexts.find(key)
         if session is None:
             return
         async with session.lock:
-            stored, _ = await self.transcripts.context(key) if session.window.owed else (None, ())
+            stored, _ = await self.ports.transcripts.context(key) if session.window.owed else (None, ())
             if stored is not None and stored.pays is not None and not stored.retry_owed and session.window.owed:
                 self._show(session, stored)

@@ -6,7 +6,7 @@ first answer wins, by a button, by `/approve ID` or `/deny ID`. `goclaw prompt-f
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from goclaw.common.auth.access import Access
@@ -17,10 +17,11 @@ from goclaw.common.core.diffs import unified_diff
 from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, reveal
-from goclaw.common.workspace import ApprovedFiles, FileChange
+from goclaw.common.workspace import FileChange
 from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
+from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -55,29 +56,12 @@ def _cut(line: str) -> str:
 class PromptFileQuestions:
     """The questions about prompt files, asked and answered."""
 
-    def __init__(
-        self,
-        approved: ApprovedFiles,
-        *,
-        access: Access,
-        audit: Callable[[AuditEntry], None],
-        bus: Bus,
-        channels: Collection[str],
-        outbox: Outbox,
-        users: Users,
-    ) -> None:
-        """Begin without questions; those of an earlier run are found when they are answered.
-
-        Args:
-            approved: the texts that count, and the changes that wait.
-            channels: names of the channels that are open: listed people can be written to there in private.
-            access, audit, bus, outbox, users: the services.
-        """
-        self._approved = approved
+    def __init__(self, environment: ToolEnvironment, *, access: Access, bus: Bus, outbox: Outbox, users: Users) -> None:
+        """Begin without questions; those of an earlier run are found when they are answered."""
+        self._approved = environment.approved_files
         self._access = access
-        self._audit = audit
+        self._audit = environment.audit
         self._bus = bus
-        self._channels = channels
         self._outbox = outbox
         self._users = users
         self._asked: BoundedDict[str, bool] = BoundedDict(_MAX_ASKED)
@@ -145,7 +129,7 @@ class PromptFileQuestions:
         choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
         for user in self._users.all():
             channel, _, chat = user.key.partition(":")
-            if channel in self._channels and chat and self._may(Actor(user.key, channel)):
+            if channel in self._outbox.channels and chat and self._may(Actor(user.key, channel)):
                 name = f"prompt-file:{change.id}:{user.key}"
                 yield Delivery(name, Address(channel, chat), text, choices=choices, asks=True)
 

@@ -64,17 +64,11 @@ class QuestionMessages:
     """The messages of questions."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        blobs: Blobs,
-        users: Users,
-        channels: Collection[str],
-        may_answer: Callable[[Actor, Question, str], bool],
+        self, outbox: Outbox, blobs: Blobs, users: Users, may_answer: Callable[[Actor, Question, str], bool]
     ) -> None:
         self._outbox = outbox
         self._blobs = blobs
         self._users = users
-        self._channels = channels
         self._may_answer = may_answer
         self._told: dict[tuple[str, str], _Told] = {}
         """By turn and step."""
@@ -149,7 +143,8 @@ class QuestionMessages:
     def _private(self) -> list[tuple[str, Address]]:
         """Return all listed people with their private chats: with a bot it has the person's own number."""
         found = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
-        return [(key, Address(channel, chat)) for key, channel, chat in found if channel in self._channels and chat]
+        channels = self._outbox.channels
+        return [(key, Address(channel, chat)) for key, channel, chat in found if channel in channels and chat]
 
 
 def answered(text: str, refusal: AnswerRefusal | None = None) -> Acceptance:

@@ -8,14 +8,13 @@ person in the same session. The right to answer is checked with `Access` at each
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.core.bus import Bus
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import (
     ALLOW,
@@ -30,7 +29,6 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.records import BoundedDict, record
 from goclaw.common.core.supervise import background
-from goclaw.common.workspace import ApprovedFiles
 from goclaw.conversation.questions.prompt_files import ANSWERS, PromptFileQuestions
 from goclaw.conversation.questions.question_messages import (
     NO_QUESTION,
@@ -43,8 +41,8 @@ from goclaw.conversation.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.journal import Journal, Parked
 from goclaw.durable.engine.outbox import Outbox
-from goclaw.durable.store.blobs import Blobs
 from goclaw.durable.store.database import BoundStatement
+from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -102,39 +100,24 @@ class Questions:
         self,
         *,
         access: Access,
-        audit: Callable[[AuditEntry], None],
-        blobs: Blobs,
         bus: Bus,
-        channels: Collection[str],
-        clock: Clock,
+        environment: ToolEnvironment,
         journal: Journal,
         outbox: Outbox,
         users: Users,
-        approved_files: ApprovedFiles,
-        approval_seconds: float = 30 * 60.0,
     ) -> None:
-        """Begin without open questions.
-
-        Args:
-            channels: names of the channels that are open: listed people can be written to there in private.
-            approved_files: prompt files, with questions about their changes, too; see `prompt_files`.
-            approval_seconds: seconds for which an approval waits, and a given one holds: a forgotten one must not fire
-                days later.
-            access, audit, blobs, bus, clock, journal, outbox, users: the services.
-        """
         self._access = access
-        self._audit = audit
+        self._audit = environment.audit
         self._bus = bus
-        self._clock = clock
+        self._clock = environment.clock
         self._journal = journal
-        self._approval_seconds = approval_seconds
+        self._approval_seconds = 60.0 * environment.config.policy.approval_minutes
+        """Seconds for which an approval waits, and a given one holds: a forgotten one must not fire days later."""
         self._open: dict[str, _Open] = {}
         self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
-        self.prompt_files = PromptFileQuestions(
-            approved_files, access=access, audit=audit, bus=bus, channels=channels, outbox=outbox, users=users
-        )
+        self.prompt_files = PromptFileQuestions(environment, access=access, bus=bus, outbox=outbox, users=users)
         """The questions that belong to no turn; they are answered in the same ways."""
-        self._messages = QuestionMessages(outbox, blobs, users, channels, self.may_answer)
+        self._messages = QuestionMessages(outbox, environment.blobs, users, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before they can be answered: their turns come to them later."""

@@ -11,8 +11,9 @@ from datetime import datetime, tzinfo
 from itertools import count
 
 from goclaw.common.auth.access import Access
-from goclaw.common.auth.users import Users
+from goclaw.common.auth.users import Users, set_timezone
 from goclaw.common.config.keys import what_helps
+from goclaw.common.config.schema import Config
 from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Address, Inbound
@@ -21,12 +22,12 @@ from goclaw.common.core.timezones import find_zone, machine_zone
 from goclaw.conversation.schedules.drafting import draft
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.conversation.schedules.jobs import Job, Run, StoredJob
-from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.saying import home_of
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
 from goclaw.conversation.schedules.times import format_moment, name_of
 from goclaw.conversation.sessions.models import Models
+from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import AccessDenied, ConfigError, StateError
 from goclaw.tools.toolkit.schedule_orders import ScheduleRequest
@@ -49,17 +50,13 @@ class Schedules:
     scheduler: Scheduler
     access: Access
     users: Users
-    write_zone: Callable[[str, str], None]
-    """Writes the time zone of a person, by its IANA name, into users.json; raises ConfigError. Blocks."""
+    config: Config
     clock: Clock
     models: Models
     agents: Callable[[Actor], Collection[str]]
     """Returns the agents that may answer a person."""
     facts: Settings
     heartbeat: Heartbeat
-    quiet: QuietHours
-    targets: Collection[str]
-    """The names of `notify` in the configuration."""
 
     def zone(self, actor: Actor) -> tzinfo:
         """Return the time zone of a person: `timezone` in users.json, else the machine's."""
@@ -90,7 +87,7 @@ class Schedules:
         """
         try:
             zone = find_zone(name)
-            await asyncio.to_thread(self.write_zone, actor.key, name)
+            await asyncio.to_thread(set_timezone, self.config.users_path, actor.key, name, file_writer(self.config))
         except (ConfigError, ValueError) as error:
             raise StateError(str(error)) from None
         await self.users.refresh()
@@ -205,7 +202,7 @@ class Schedules:
         """Forget runs, finished jobs and messages that were held, after a month."""
         now = self.clock.now()
         await self.rows.prune(now)
-        await self.quiet.prune(now - KEEP_SECONDS)
+        await self.scheduler.quiet.prune(now - KEEP_SECONDS)
 
     def _check(self, job: Job) -> None:
         if job.name and not _NAME.fullmatch(job.name):
@@ -229,8 +226,8 @@ class Schedules:
     def _check_target(self, job: Job) -> None:
         """Check that there is the URL that a job names, and that no answer is waited for there."""
         name = job.address.chat
-        if name not in self.targets:
-            raise StateError(f"there is no notify.{name[:40]} in the configuration{what_helps(name, self.targets)}")
+        if name not in (targets := self.config.notify):
+            raise StateError(f"there is no notify.{name[:40]} in the configuration{what_helps(name, targets)}")
         if job.task.ask:
             raise StateError(f"ask needs a chat where a person can answer, but notify:{name} is a URL")
 

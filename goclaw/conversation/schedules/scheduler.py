@@ -74,7 +74,7 @@ class Scheduler:
         self._rows = rows
         self._access = access
         self._submit = submit
-        self._quiet = quiet
+        self.quiet = quiet
         quiet.changed = self.on_change
         self._clock = clock
         self._prepare = prepare
@@ -131,7 +131,7 @@ class Scheduler:
             self._changed.clear()
             try:
                 await self.follow_clock()
-                held_until = await self._quiet.release()
+                held_until = await self.quiet.release()
                 await self._start_due()
                 self._next = min(filter(None, (await self._rows.earliest(), held_until)), default=None)
             except StateError as error:
@@ -151,7 +151,7 @@ class Scheduler:
             if stored.state == "active" and stored.next is not None and stored.next > now:
                 moments[stored.id] = await self._find_due(stored, stored.job.when.after(now)) or stored.next
         await self._rows.set_next(moments)
-        await self._quiet.clock_was_set()
+        await self.quiet.clock_was_set()
         self.on_change()
 
     async def start(self, stored: StoredJob, by: Actor) -> str:
@@ -320,7 +320,7 @@ class Scheduler:
         told = Inbound(
             f"schedule:{stored.id}:{now:.3f}:stopped", job.actor, session, words, address, now, unattended=unattended
         )
-        way = self._quiet.way(job.actor.key, address)
+        way = self.quiet.way(job.actor.key, address)
         await send_to_chat(told, self._submit, way, [self._rows.stop(stored, why)])
 
     async def _start(self, stored: StoredJob, occurrence: _Occurrence) -> str:
@@ -334,7 +334,7 @@ class Scheduler:
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _describe_gap(occurrence))
-        way = self._quiet.way(job.actor.key, job.address, asked=job.personal)
+        way = self.quiet.way(job.actor.key, job.address, asked=job.personal)
         await send_to_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
         return identity
 

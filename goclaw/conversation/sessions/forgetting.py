@@ -17,12 +17,10 @@ from goclaw.common.core.events import SessionForgotten
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.state import Contexts
-from goclaw.durable.store.blobs import Blobs
-from goclaw.durable.store.forgetting import Extent, Forgetting, PendingDeletion, Retention
+from goclaw.durable.store.forgetting import Extent, Forgetting, PendingDeletion
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import StateError
-from goclaw.memory.base import MemoryPort
-from goclaw.tools.execution.tasks.base import Tasks
+from goclaw.tools.toolkit.base import ToolEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -70,28 +68,18 @@ def _code_of(person: str) -> str:
 class Forgetter:
     """Deletes conversations, one order at a time."""
 
-    days: int | None
-    """The age at which rows are deleted; None: never."""
+    environment: ToolEnvironment
     blank_audit: BlankAudit
     """Blanks the words of lines of the audit log; False: it could not be done now."""
-    blobs: Blobs
     bus: Bus
-    clock: Clock
+    codes: Codes
     contexts: Contexts
     end_external_runs: Callable[[str], Awaitable[None]]
     """Ends the agents of a session that work for external callers."""
     forgetting: Forgetting
-    memory: MemoryPort
     models: Models
     overheard: Overheard
-    retention: Retention
-    settings: Settings
-    tasks: Tasks
-    codes: Codes = field(init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        self.codes = Codes(self.settings, self.clock)
 
     async def extent(self, session: str) -> Extent:
         """Return how much a deletion would remove."""
@@ -113,7 +101,7 @@ class Forgetter:
         a database file with active readers, are retried at the next start and once a day.
         """
         async with self._lock:
-            await self.tasks.forget(session)
+            await self.environment.tasks.forget(session)
             await self.end_external_runs(session)
             rows = 0
             for agent in await self.forgetting.agents_of(session):
@@ -124,7 +112,7 @@ class Forgetter:
 
     async def _forget(self, session: str) -> int:
         try:
-            rows = await self.forgetting.forget(session, self.clock.now())
+            rows = await self.forgetting.forget(session, self.environment.clock.now())
         finally:
             self.contexts.forget(session, gone=True)
             self.models.forget(session)
@@ -134,20 +122,20 @@ class Forgetter:
     async def prune(self) -> None:
         """Delete rows older than wanted, and do the work owed; to be called once a day."""
         async with self._lock:
-            if self.days:
-                await self._prune(self.days)
+            if days := self.environment.config.retention.days:
+                await self._prune(days)
             await self._finish()
 
     async def _prune(self, days: int) -> None:
-        now = self.clock.now()
+        now = self.environment.clock.now()
         before = now - days * DAY
         rows = sessions = 0
-        for session in await self.retention.sessions(before):
-            pruned = await self.retention.prune(session, before, now)
+        for session in await self.forgetting.retention.sessions(before):
+            pruned = await self.forgetting.retention.prune(session, before, now)
             self.contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
             rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
         await self.overheard.prune(before)
-        await self.retention.empty_receipts(before)
+        await self.forgetting.retention.empty_receipts(before)
         await self.blank_audit(Blanking(before=before))
         if rows:
             log.info("deleted %d rows of %d sessions, older than retention.days (%d)", rows, sessions, days)
@@ -158,10 +146,10 @@ class Forgetter:
         if not owed:
             return True
         # Turns that are open now put pictures that no row refers to yet; what they put bears a later time.
-        now, open_since = self.clock.now(), await self.forgetting.oldest_open_turn()
+        now, open_since = self.environment.clock.now(), await self.forgetting.oldest_open_turn()
         until = now if open_since is None else min(now, open_since)
-        left = await self.blobs.remove_media(owed.media - await self.forgetting.referred_media(), until)
-        await self.blobs.remove_outputs(owed.outputs)
+        left = await self.environment.blobs.remove_media(owed.media - await self.forgetting.referred_media(), until)
+        await self.environment.blobs.remove_outputs(owed.outputs)
         # With Postgres the lines of the audit log are in the database, too.
         silent = not owed.audit or await self.blank_audit(Blanking(owed.audit))
         rewritten = not owed.rewrite or await self.forgetting.rewrite()
@@ -174,7 +162,7 @@ class Forgetter:
 
     async def _forgotten_in_memory(self) -> bool:
         try:
-            return await self.memory.forget()
+            return await self.environment.memory.forget()
         except StateError as error:
             log.warning("the memory index has not deleted its copy yet: %s", error)
             return False

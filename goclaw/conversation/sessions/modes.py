@@ -62,11 +62,11 @@ class Modes:
 
     async def of(self, key: str, actor: Actor) -> Mode:
         """Return the mode in force in a session when the actor speaks there."""
-        return self._access.mode(actor, (await self._contexts.session(key)).mode)
+        return self._access.mode(actor, (await self._contexts.session(key)).settings.mode)
 
     async def choice_for(self, key: str) -> Mode:
         """Return the mode that was chosen for a session, else the configured one, no matter who speaks there."""
-        chosen = (await self._contexts.session(key)).mode
+        chosen = (await self._contexts.session(key)).settings.mode
         return chosen.mode if chosen and chosen.under == self.configured else self.configured
 
     async def choose(self, key: str, mode: Mode | None, actor: Actor, *, approved: bool = False) -> Decision:
@@ -79,7 +79,7 @@ class Modes:
         if decision.allowed:
             kept = None if mode is None else ChosenMode(mode, self.configured)
             await self._stored.set(key, MODE, asdict(kept) if kept else None)
-            (await self._contexts.session(key)).mode = kept
+            (await self._contexts.session(key)).settings.mode = kept
         self._audit(AuditEntry("session.mode", wanted, actor, key, decision.allowed, decision.rule))
         return decision
 
@@ -95,8 +95,8 @@ class Modes:
         """Do the same before a request, and fix it for the context."""
         offers, entries = self.offers_plan(session, actor, chosen), session.window.entries
         planned = _find_plan_row(session) or (entries[-1].row if offers and entries else 0)
-        if planned != session.planned:
-            session.planned = planned
+        if planned != session.settings.planned:
+            session.settings.planned = planned
             await self._stored.set(session.key, PLANNED, planned or None)
         return offers
 
@@ -113,7 +113,7 @@ class Modes:
 
 def _find_plan_row(session: Session) -> int:
     """Return the row at which plan mode first applied in the context shown now; 0: it did not."""
-    window, planned = session.window, session.planned
+    window, planned = session.window, session.settings.planned
     is_cleared = not window.summary and all(entry.row > planned for entry in window.entries[:1])
     return 0 if is_cleared else planned
 

@@ -28,7 +28,7 @@ class Overheard:
     async def add(self, inbound: Inbound, keep: int, at: float) -> bool:
         """Add a person's words to others; False: there is no room, or it is the new version of words that are gone."""
         session = await self._contexts.session(inbound.session)
-        if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.overheard}):
+        if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.settings.overheard}):
             return False
         text = inbound.text[:MAX_SAID]
         passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
@@ -65,21 +65,21 @@ class Overheard:
         """
         for key in await self._stored.sessions_with(HEARD):
             session = await self._contexts.session(key)
-            young = tuple(each for each in session.overheard if each.at >= before)
-            if len(young) < len(session.overheard):
-                session.overheard = young
+            young = tuple(each for each in session.settings.overheard if each.at >= before)
+            if len(young) < len(session.settings.overheard):
+                session.settings.overheard = young
                 await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
 
     async def _store(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
         """Add a message to those that wait. Raises StateError: it cannot be written, and must come again."""
-        before = session.overheard
-        now = session.overheard = with_one_more(before, overheard, keep)
+        before = session.settings.overheard
+        now = session.settings.overheard = with_one_more(before, overheard, keep)
         try:
             settled = self._journal.insert_without_turn(inbound, overheard.at)
             await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
         except StateError:
-            if session.overheard is now:
-                session.overheard = before
+            if session.settings.overheard is now:
+                session.settings.overheard = before
             raise
 
 
@@ -92,7 +92,7 @@ class Carrying:
 
     def pieces(self, speaker: str) -> Sequence[Piece]:
         """Return the waiting pieces, for a message of `speaker`."""
-        self._carried = self.session.overheard
+        self._carried = self.session.settings.overheard
         return [each.piece(speaker) for each in self._carried]
 
     def leave(self) -> None:
@@ -107,8 +107,8 @@ class Carrying:
         """
         if not self._carried:
             return ()
-        left = tuple(each for each in self.session.overheard if each not in self._carried)
-        self.session.overheard, self._carried = left, ()
+        left = tuple(each for each in self.session.settings.overheard if each not in self._carried)
+        self.session.settings.overheard, self._carried = left, ()
         return [Settings.setting(self.session.key, HEARD, [asdict(each) for each in left] or None)]
 
 

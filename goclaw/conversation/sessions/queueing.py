@@ -112,7 +112,7 @@ class QueueModes:
     async def set(self, key: str, mode: QueueMode | None) -> None:
         """Choose the mode of a session; None: the configured one."""
         await self._stored.set(key, QUEUE_MODE, mode)
-        (await self._contexts.session(key)).queue_mode = mode
+        (await self._contexts.session(key)).settings.queue_mode = mode
 
     def joining(self, session: Session, turn: Turn, request: int) -> Sequence[Inbound]:
         """Return queued messages to merge into request `request`, oldest first."""
@@ -125,4 +125,4 @@ class QueueModes:
                 return ()
 
     def _in(self, session: Session) -> QueueMode:
-        return session.queue_mode or self.default
+        return session.settings.queue_mode or self.default

@@ -67,17 +67,9 @@ class DemoSince:
 
 
 @dataclass(slots=True)
-class Session:
-    """One conversation in memory."""
+class SessionSettings:
+    """The choices and lists of a session that the store has as its settings."""
 
-    key: str
-    window: Window
-    overhead: int = 0
-    """Tokens of system prompt and tools in the latest request."""
-    compacting: bool = False
-    compact_request: CompactRequest | None = None
-    running: bool = False
-    """A turn works with it: it must stay in memory."""
     todos: tuple[Todo, ...] = ()
     """The agent's list of things to do."""
     queue_mode: QueueMode | None = None
@@ -88,40 +80,75 @@ class Session:
     """Row of the context's message at which plan mode was first met; 0: it was not."""
     agent: str = ""
     """The agent chosen by `/agent`; empty: none."""
+    demo: DemoSince | None = None
+    """The demo model gave the latest answer; None: a real one did, or none was given yet."""
+    overheard: tuple[OverheardMessage, ...] = ()
+    """Overheard messages that wait for the next message."""
+
+
+@dataclass(slots=True)
+class TurnState:
+    """The turn that runs in a session, or ran last."""
+
+    actor: Actor | None = None
+    """The actor for whom it runs; None: no turn since the session was loaded."""
+    running: bool = False
     rules: TurnRules | None = None
-    """The rules of the turn that runs, or ran last."""
+    """Those of the turn before, until its own are known."""
+    mementos: str = ""
+    """The mementos in the latest request, in their marks."""
+    artifacts: list[Artifact] = field(default_factory=list)
+    """Artifacts that tools kept for people."""
+    last_answer: dict[str, object] = field(default_factory=dict)
+    """What the log says of its last answer (`answers.figures_of`); empty: none was given yet."""
+    refused: list[str] = field(default_factory=list)
+    """Tools whose calls were denied."""
+    notify: Callable[[str, str], Awaitable[None]] | None = None
+    """Sends a line to its chat while it runs, besides its answer: its topic, and the line."""
+
+
+@dataclass(slots=True)
+class CompactionState:
+    """The compaction of a session's window."""
+
+    running: bool = False
+    request: CompactRequest | None = None
+    useless_at: int = 0
+    """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
+    uncompressed: str = ""
+    """The turn before which the history policy found no model to write a summary."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation in memory."""
+
+    key: str
+    window: Window
+    settings: SessionSettings = field(default_factory=SessionSettings)
+    turn: TurnState = field(default_factory=TurnState)
+    """While it runs, the session must stay in memory."""
+    compaction: CompactionState = field(default_factory=CompactionState)
+    reminders: SessionReminders = field(default_factory=SessionReminders)
+    """The model's reminders, from turn to turn."""
+    overhead: int = 0
+    """Tokens of system prompt and tools in the latest request."""
+    cleared: int = 0
+    """Number of `/clear` commands: results made from the context before must not come back."""
     gone: bool = False
     """It was deleted: code that still holds it must store nothing."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
-    useless_at: int = 0
-    """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
-    cleared: int = 0
-    """Number of `/clear` commands: results made from the context before must not come back."""
-    overheard: tuple[OverheardMessage, ...] = ()
-    """Overheard messages that wait for the next message."""
-    actor: Actor | None = None
-    """The actor for whom the present turn runs; None: no turn runs."""
-    person: str = ""
-    """Actor key of the person of the latest turn; empty: no turn since it was loaded."""
-    uncompressed: str = ""
-    """The turn before which the history policy found no model to write a summary."""
-    remembered: str = ""
-    """The mementos in the latest request, in their marks."""
-    artifacts: list[Artifact] = field(default_factory=list)
-    """Artifacts that tools kept for people in the running turn."""
-    last_answer: dict[str, object] = field(default_factory=dict)
-    """What the log says of the running turn's last answer (`answers.figures_of`); empty: none was given yet."""
-    refused: list[str] = field(default_factory=list)
-    """Tools of the running turn whose calls were denied."""
-    reminders: SessionReminders = field(default_factory=SessionReminders)
-    """The model's reminders, from turn to turn."""
-    demo: DemoSince | None = None
-    """The demo model gave the latest answer; None: a real one did, or none was given yet."""
-    bytes_held: int = 0
-    """(Estimated) bytes of the window when it was last counted; see `Contexts`."""
-    tell: Callable[[str, str], Awaitable[None]] | None = None
-    """Sends a line to the chat of the turn that runs, besides its answer: its topic, and the line."""
+
+    @property
+    def actor(self) -> Actor | None:
+        """The actor for whom the present turn runs; None: no turn runs."""
+        return self.turn.actor if self.turn.running else None
+
+    @property
+    def person(self) -> str:
+        """Actor key of the person of the latest turn; empty: no turn since it was loaded."""
+        return self.turn.actor.key if self.turn.actor else ""
 
     @property
     def fixed(self) -> int:
@@ -132,18 +159,13 @@ class Session:
 class Contexts:
     """The windows of all conversations."""
 
-    def __init__(
-        self,
-        transcripts: Transcripts,
-        stored: Settings,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, transcripts: Transcripts, stored: Settings, clock: Clock) -> None:
         self._transcripts = transcripts
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
-        self._bytes = 0
-        """(Estimated) bytes of all loaded windows."""
+        self._sizes: dict[str, int] = {}
+        """(Estimated) bytes of each loaded window when it was last counted."""
         self._markers: ContentMarkers | None = None
         self._changed = 0
         """Number of conversations dropped or cleared: a load during which it changes is repeated."""
@@ -159,30 +181,30 @@ class Contexts:
                 self._weigh(session)
                 break
         self._loaded.move_to_end(key)
-        if len(self._loaded) > SESSIONS_IN_MEMORY or self._bytes > BYTES_IN_MEMORY:
+        if len(self._loaded) > SESSIONS_IN_MEMORY or self._bytes() > BYTES_IN_MEMORY:
             self._drop_idle(session)
         return session
 
     def _drop_idle(self, used: Session) -> None:
         """Drop the least recently used conversations, but `used` and those with a running turn, down to the bounds."""
-        for idle in [known for known in self._loaded.values() if not known.running and known is not used]:
-            if len(self._loaded) <= SESSIONS_IN_MEMORY and self._bytes <= BYTES_IN_MEMORY:
+        for idle in [known for known in self._loaded.values() if not known.turn.running and known is not used]:
+            if len(self._loaded) <= SESSIONS_IN_MEMORY and self._bytes() <= BYTES_IN_MEMORY:
                 return
             self._unload(idle.key)
             if idle.reminders.idle:
                 self._reminders.pop(idle.key, None)
 
     def _unload(self, key: str) -> Session | None:
-        session = self._loaded.pop(key, None)
-        self._bytes -= session.bytes_held if session else 0
-        return session
+        self._sizes.pop(key, None)
+        return self._loaded.pop(key, None)
 
     def _weigh(self, session: Session) -> None:
         """Count the present size of a loaded conversation."""
         if self._loaded.get(session.key) is session:
-            held = session.window.estimate_bytes()
-            self._bytes += held - session.bytes_held
-            session.bytes_held = held
+            self._sizes[session.key] = session.window.estimate_bytes()
+
+    def _bytes(self) -> int:
+        return sum(self._sizes.values())
 
     def find(self, key: str) -> Session | None:
         """Return the conversation, if it is in memory: recent choices for it are known there."""
@@ -195,42 +217,35 @@ class Contexts:
     @property
     def busy(self) -> bool:
         """Whether a turn runs in any conversation."""
-        return any(session.running for session in self._loaded.values())
+        return any(session.turn.running for session in self._loaded.values())
 
     @asynccontextmanager
-    async def working(self, key: str) -> AsyncIterator[Session]:
-        """Yield the conversation for a turn, marked as running meanwhile."""
+    async def working(self, key: str, actor: Actor) -> AsyncIterator[Session]:
+        """Yield the conversation for a turn of the actor, which runs meanwhile."""
         session = await self.session(key)
-        session.running = True
-        session.artifacts.clear()
-        session.last_answer = {}
+        session.turn = TurnState(actor, running=True, rules=session.turn.rules)
         try:
             yield session
         finally:
-            session.running, session.actor, session.tell = False, None, None
+            session.turn.running, session.turn.notify = False, None
             self._weigh(session)
 
     async def _load(self, key: str) -> Session:
         settings = await self._stored.of_session(key)
-        todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
         stored = await self._transcripts.context(key)
         # A long conversation is some megabytes, and each message is measured.
         window = await asyncio.to_thread(Window.of, *stored, _VIEW.from_data(settings.get(VIEW, {})))
         window.markers = await self._content_markers()
-        reminders = self._reminders.setdefault(key, SessionReminders())
-        mode = ChosenMode(**settings[MODE]) if MODE in settings else None
-        return Session(
-            key,
-            window,
-            todos=todos,
+        chosen = SessionSettings(
+            todos=tuple(Todo(**todo) for todo in settings.get("todos", ())),
             queue_mode=settings.get(QUEUE_MODE),
-            mode=mode,
+            mode=ChosenMode(**settings[MODE]) if MODE in settings else None,
             planned=settings.get(PLANNED, 0),
             agent=settings.get(AGENT, ""),
             demo=DemoSince(**settings[DEMO_SINCE]) if DEMO_SINCE in settings else None,
-            reminders=reminders,
             overheard=tuple(OverheardMessage(**overheard) for overheard in settings.get(HEARD, ())),
         )
+        return Session(key, window, chosen, reminders=self._reminders.setdefault(key, SessionReminders()))
 
     async def _content_markers(self) -> ContentMarkers:
         """Return the markers of untrusted content, constant for the lifetime of the database."""
@@ -254,7 +269,7 @@ class Contexts:
     def forget_before(self, key: str, row: int, *, whole: bool) -> None:
         """Drop the rows before `row`, which were deleted; `whole`: so was the summary of the earlier ones."""
         session = self._loaded.get(key)
-        if session is None or not session.running:
+        if session is None or not session.turn.running:
             self.forget(key)
         else:  # the turn goes on with what is left
             window = session.window
@@ -280,7 +295,7 @@ class Contexts:
         if known := self._loaded.get(key):
             # Before the store is asked: a summary that is stored after this is not taken, one before it is hidden.
             known.cleared += 1
-            known.overheard = ()
+            known.settings.overheard = ()
         await self._stored.set(key, HEARD, None)
         last = await self._transcripts.clear(key, at=self._clock.now())
         _, stored = await self._transcripts.context(key)

@@ -20,7 +20,7 @@ awaited to its end (`Tool.runs_steps`). Actor and mode are the person's; each se
 narrows its own. A background agent is a job of `execution.tasks.room`, and its steps belong to no message; the
 next start forgets them (`forget_loose`). A worktree (`goclaw.tools.builtin.worktree`, seen
 through `toolkit.agent_tasks.WorkPlace`) is named by the agent's id, so that a repeated call finds it without a journal
-step. `AgentRun.workspace` is a `Workspace` opened within the person's, `ToolContext.home` the person's. Exported
+step. `AgentRun.worktree` has a `Workspace` opened within the person's, `ToolContext.home` the person's. Exported
 tools (`builtin.exported`) are ordinary calls that run `agents` once more or make one call of another tool as a
 step of the turn (`tool_requests`).
 

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
 from typing import TypeVar
 
-from goclaw.common.config.agents import MAIN, AgentSettings
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Delivery, Inbound
 from goclaw.common.core.messages import ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.workspace import Workspace
+from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import RunPolicy
 from goclaw.conversation.questions.turn_questions import ExternalCaller
 from goclaw.conversation.sessions.pausing import Gate
@@ -51,6 +51,29 @@ class TeamMembership:
 
 
 @record
+class Delegation:
+    """The call by which another agent started an agent."""
+
+    own_tools: bool = False
+    """The agent uses the tools of its own selection, without the limits of its ancestors."""
+    name: str = ""
+    """For people: its kind and, where it has one, the name of its task."""
+    call_id: str = ""
+    """The call that waits for it; empty: none does."""
+    prefix: str = ""
+    """Begins the names of its steps among those of the root."""
+
+
+@record
+class AgentWorktree:
+    """A workspace other than the person's: a worktree of an agent, and of those that it starts."""
+
+    workspace: Workspace
+    about: str
+    """Its description for the model."""
+
+
+@record
 class AgentRun:
     """An agent at work."""
 
@@ -58,23 +81,11 @@ class AgentRun:
     turn: Turn
     session: Session
     policy: RunPolicy
-    settings: AgentSettings
-    agent: str = MAIN
-    """The name of the configured agent."""
-    own_tools: bool = False
-    """The agent uses the tools of its own selection, without the limits of its ancestors."""
+    kind: Kind
     parent: "AgentRun | None" = None
     """The agent that started it; None: it answers the person."""
-    name: str = ""
-    """For people: its kind and, where it has one, the name of its task."""
-    call_id: str = ""
-    """The call that waits for it; empty: none does."""
-    prefix: str = ""
-    """Begins the names of its steps among those of the root."""
-    workspace: Workspace | None = None
-    """A workspace other than the person's: a worktree of this agent or of an ancestor."""
-    about: str = ""
-    """The description of that workspace for the model."""
+    delegation: Delegation = Delegation()
+    worktree: AgentWorktree | None = None
     membership: TeamMembership | None = None
     """Of a member of a team."""
 
@@ -86,12 +97,12 @@ class AgentRun:
     @property
     def depth(self) -> int:
         """The number of ancestors."""
-        return sum(1 for _ in self._above())
+        return len(self.chain()) - 1
 
     @property
     def home(self) -> Session:
         """The person's session."""
-        return next((agent_run.session for agent_run in self._above() if agent_run.parent is None), self.session)
+        return self.chain()[-1].session
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
@@ -101,9 +112,9 @@ class AgentRun:
         """
         found = list[Sequence[str]]()
         agent_run = self
-        while not agent_run.own_tools and agent_run.parent is not None:
+        while not agent_run.delegation.own_tools and agent_run.parent is not None:
             agent_run = agent_run.parent
-            found += [] if agent_run.settings.tools is None else [agent_run.settings.tools]
+            found += [] if agent_run.kind.settings.tools is None else [agent_run.kind.settings.tools]
         unattended = self.root.turn.inbound.unattended
         if unattended and unattended.tools is not None:
             found.append(unattended.tools)
@@ -112,7 +123,7 @@ class AgentRun:
     @property
     def lineage(self) -> set[str]:
         """The agents at work: itself and all above it."""
-        return {self.agent, *(agent_run.agent for agent_run in self._above())}
+        return {agent_run.kind.name for agent_run in self.chain()}
 
     @contextmanager
     def pause_clock(self) -> Iterator[None]:
@@ -127,20 +138,18 @@ class AgentRun:
 
     def was_denied(self, call: ToolCall) -> bool:
         """Whether a person said no to the call, to this agent or to one above it."""
-        return any(agent_run.policy.was_denied(call) for agent_run in (self, *self._above()))
+        return any(agent_run.policy.was_denied(call) for agent_run in self.chain())
 
     def _pause(self, which: "Callable[[AgentRun], bool]") -> AbstractContextManager[object]:
         stack = ExitStack()
-        for agent_run in (self, *self._above()):
+        for agent_run in self.chain():
             if which(agent_run):
                 stack.enter_context(agent_run.policy.pause_clock())
         return stack
 
-    def _above(self) -> "Iterator[AgentRun]":
-        agent_run = self.parent
-        while agent_run is not None:
-            yield agent_run
-            agent_run = agent_run.parent
+    def chain(self) -> "Sequence[AgentRun]":
+        """Return the run and those above it, up to the one that answers the person."""
+        return [self, *(self.parent.chain() if self.parent else ())]
 
 
 @record

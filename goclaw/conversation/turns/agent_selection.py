@@ -41,7 +41,7 @@ class AgentSelector:
     """Finds who answers in each session."""
 
     def __init__(self, kinds: Kinds, *, access: Access, contexts: Contexts, models: Models, stored: Settings) -> None:
-        self._kinds = kinds
+        self.kinds = kinds
         self._access = access
         self._contexts = contexts
         self._models = models
@@ -50,7 +50,7 @@ class AgentSelector:
 
     @property
     def routes(self) -> Sequence[RouteSettings]:
-        return self._kinds.config.agents.routes
+        return self.kinds.config.agents.routes
 
     def may(self, actor: Actor, agent: str) -> bool:
         """Whether an actor may have the agent of this name work for them."""
@@ -83,7 +83,7 @@ class AgentSelector:
         """
         inbound = turn.inbound
         began = await self._began(turn)
-        if began and (known := self._kinds.of(began)) and self.may(inbound.actor, began):
+        if began and (known := self.kinds.of(began)) and self.may(inbound.actor, began):
             return SelectedAgent(known)
         if (unattended := inbound.unattended) and unattended.agent:
             found = self._select(inbound.actor, unattended.agent)
@@ -118,7 +118,7 @@ class AgentSelector:
                 raise AccessDenied(f"You may not use the agent {kind.name} (roles.<name>.agents).")
             return SelectedAgent(kind, BY_COMMAND)
         chosen = await self.choice_for(session)
-        if chosen and (known := self._kinds.of(chosen)) and self.may(actor, chosen):
+        if chosen and (known := self.kinds.of(chosen)) and self.may(actor, chosen):
             return SelectedAgent(known, BY_CHOICE)
         if route := by_place(self.routes, actor.key, places):
             kind = self._find(route.agent, BY_ROUTE)
@@ -134,7 +134,7 @@ class AgentSelector:
     def commands(self, actor: Actor) -> dict[str, str]:
         """Return the slash commands for the actor to reach an agent, with the agent's name."""
         found = commands_of(self.routes, actor.key)
-        return {command: agent for command, agent in found if self.may(actor, agent) and self._kinds.of(agent)}
+        return {command: agent for command, agent in found if self.may(actor, agent) and self.kinds.of(agent)}
 
     def is_command(self, inbound: Inbound) -> bool:
         """Whether a message gives a command that leads its sender to an agent."""
@@ -144,11 +144,11 @@ class AgentSelector:
 
     async def choice_for(self, session: str) -> str:
         """Return the agent chosen by `/agent` for a session; empty if none."""
-        return (await self._contexts.session(session)).agent
+        return (await self._contexts.session(session)).settings.agent
 
     def list_for(self, actor: Actor) -> list[Kind]:
         """Return the agents that may answer the actor."""
-        found = (self._kinds.of(name) for name in self._kinds.answering if self.may(actor, name))
+        found = (self.kinds.of(name) for name in self.kinds.answering if self.may(actor, name))
         return [kind for kind in found if kind]
 
     async def choose(self, session: str, name: str, actor: Actor) -> None:
@@ -160,10 +160,10 @@ class AgentSelector:
         if name and name not in [kind.name for kind in self.list_for(actor)]:
             raise AccessDenied(f"You have no agent {name[:40]!r}.")
         await self._stored.set(session, AGENT, name or None)
-        (await self._contexts.session(session)).agent = name
+        (await self._contexts.session(session)).settings.agent = name
 
     def _find(self, name: str, why: str) -> Kind:
-        kind = self._kinds.of(name)
+        kind = self.kinds.of(name)
         if kind is None:
             raise ConfigError(
                 f"{why or 'It'} is the agent {name} to answer, but there is no such agent: see `goclaw agents list`"

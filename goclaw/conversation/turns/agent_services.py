@@ -82,15 +82,15 @@ class AgentServices(TurnServices):
         """`commands`: runs commands for the agent that answers a person; None: for no one here."""
         ports, session, actor = context.ports, agent_run.session, agent_run.turn.inbound.actor
         self.agent_run = agent_run
-        self.transcripts = ports.transcripts
+        self.transcripts = ports.store.transcripts
         self.dispatcher = ports.dispatcher
         self.carrying = Carrying(session)
         """The overheard messages that go with this message."""
         self.is_main = agent_run.parent is None
         # The operator's hooks on messages are about what people and their agent say to each other.
-        self.hooks = Hooking(ports.hooks if self.is_main else Hooks(), session.window)
+        self.hooks = Hooking(ports.dispatcher.hooks if self.is_main else Hooks(), session.window)
         awaited = agent_run.root.caller is None and agent_run.turn.inbound.unattended is None
-        self.interim = context.interim if self.is_main and awaited else None
+        self.interim = context.chat.interim if self.is_main and awaited else None
         """Delivers the text before tool calls; None: no person waits for this turn."""
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
@@ -99,9 +99,9 @@ class AgentServices(TurnServices):
         self._is_capped = False
         """Whether what the next request may cost is limited."""
         self.reminders: TurnReminders = session.reminders.turn()
-        self.teams = context.teams.of(agent_run)
+        self.teams = context.helpers.teams.of(agent_run)
         if self.is_main:
-            modes, queue_modes = context.modes, context.queue_modes
+            modes, queue_modes = context.choices.modes, context.choices.queue_modes
             self.settings = SessionOptions(session.key, actor, queue_modes, modes, ports.config_file)
         self._questions = self._asking()
         self._clarifier = Clarifier(agent_run.policy.rules.on_missing_fields, self._questions.ask, actor.key)
@@ -123,9 +123,9 @@ class AgentServices(TurnServices):
             address=inbound.address,
             services=self,
             turn=agent_run.turn.id,
-            seconds=agent_run.policy.rules.tool_seconds,
-            selections=(agent_run.settings.tools, *self._build_selections()),
-            workspace=agent_run.workspace,
+            seconds=agent_run.policy.rules.time.tools,
+            selections=(agent_run.kind.settings.tools, *self._build_selections()),
+            workspace=agent_run.worktree.workspace if agent_run.worktree else None,
         )
 
     def now(self) -> float:
@@ -143,7 +143,7 @@ class AgentServices(TurnServices):
         """
         if not self.is_main:
             return UserMessage(inbound.text, foreign=inbound.foreign)
-        return await self._context.received.message(inbound, beside)
+        return await self._context.chat.attachments.message(inbound, beside)
 
     def joining(self, request: int) -> Sequence[Inbound]:
         """Return the queued messages to merge into the turn's request of this number, oldest first.
@@ -152,8 +152,8 @@ class AgentServices(TurnServices):
         """
         if not self.is_main:
             return ()
-        waiting = self._context.queue_modes.joining(self.agent_run.session, self.agent_run.turn, request)
-        return list(takewhile(lambda inbound: not self._context.agents_for.is_command(inbound), waiting))
+        waiting = self._context.choices.queue_modes.joining(self.agent_run.session, self.agent_run.turn, request)
+        return list(takewhile(lambda inbound: not self._context.choices.agents.is_command(inbound), waiting))
 
     def burst(self, joined: Sequence[Inbound]) -> Sequence[Inbound]:
         """Return the messages right after the turn's messages, on channels where people write so.
@@ -161,15 +161,15 @@ class AgentServices(TurnServices):
         Args:
             joined: the turn's messages without its own first one.
         """
-        turn, channels = self.agent_run.turn, self._context.ports.channels
+        turn, channels = self.agent_run.turn, self._context.ports.outbox.channels
         channel = channels.get(turn.inbound.address.channel) if self.is_main else None
         if channel is None or not channel.capabilities.bursts:
             return ()
-        return [each for each in burst(turn, joined) if not self._context.agents_for.is_command(each)]
+        return [each for each in burst(turn, joined) if not self._context.choices.agents.is_command(each)]
 
     def preparing(self) -> AbstractAsyncContextManager[None]:
         """Return the place of a turn among those that prepare a request."""
-        return self._context.preparing.place()
+        return self._context.requests.preparing.place()
 
     async def opening(self) -> Opening:
         """Return the parts of the next request besides the conversation."""
@@ -178,20 +178,21 @@ class AgentServices(TurnServices):
         if self.is_main:
             await self._add_news(Owner(session.key, actor.key))
         model = await self.model()
-        await context.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._notify)
-        planning = self.is_main and await context.modes.resolve_plan(session, actor, self.chosen_mode())
-        within = (agent_run.settings.tools, *self._build_selections())
-        offering = context.offering(actor, agent_run.settings, within, model, planning=planning)
+        await context.requests.demo_turns.before_request(session, agent_run.turn.id, model.spec, self._notify)
+        planning = self.is_main and await context.choices.modes.resolve_plan(session, actor, self.chosen_mode())
+        settings, place = agent_run.kind.settings, agent_run.worktree.about if agent_run.worktree else ""
+        within = (settings.tools, *self._build_selections())
+        offering = context.offering(actor, settings, within, model, planning=planning)
         about = "" if self.is_main else ABOUT
         if agent_run.membership:
             about = f"{ABOUT}\n\n{agent_run.membership.briefing}"
         try:
-            system = await context.system(actor, session.key, agent_run.settings, offering, about, agent_run.about)
+            system = await context.system(actor, session.key, settings, offering, about, place)
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error
         session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
-        session.remembered = await context.format_mementos(actor, session, offering.usable)
+        session.turn.mementos = await context.format_mementos(actor, session, offering.usable)
         return Opening(model, system, offering.tools, offering.deferred, agent_run.policy.rules.cache)
 
     async def make_room(self, *, too_long: bool = False) -> int:
@@ -202,7 +203,7 @@ class AgentServices(TurnServices):
         """
         context, session = self._context, self.agent_run.session
         model = await self.model()
-        session.window.scale = context.calibration.of(model.spec)
+        session.window.scale = context.requests.calibration.of(model.spec)
         history = self.agent_run.policy.rules.history
         await context.compactor.make_room(session, model.context_window, history, too_long=too_long)
         return session.window.tokens(session.overhead)
@@ -216,9 +217,9 @@ class AgentServices(TurnServices):
         actor, session = self.agent_run.turn.inbound.actor, self.agent_run.session
         tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        of_mode = self._context.modes.reminders(actor, self.chosen_mode())
+        of_mode = self._context.choices.modes.reminders(actor, self.chosen_mode())
         told = self.reminders.block([*of_mode, *of_results])
-        text = "\n".join(part for part in (session.remembered, told) if part)
+        text = "\n".join(part for part in (session.turn.mementos, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text
 
@@ -227,7 +228,7 @@ class AgentServices(TurnServices):
         session = self.agent_run.session
         if (reservations := self._context.costs.reservations).own:
             reservations.on_end(reservation_of(self.agent_run.turn.id, step))
-        self._context.calibration.calibrate(done, session.window, session.overhead)
+        self._context.requests.calibration.calibrate(done, session.window, session.overhead)
 
     def cost(self, step: str, done: Finished) -> list[BoundStatement]:
         """Return the row about the cost of a step's answer, and the end of its reservation."""
@@ -244,7 +245,7 @@ class AgentServices(TurnServices):
 
     def store_artifacts(self, artifacts: Sequence[Artifact]) -> None:
         """Store the data that a call kept for people."""
-        self.agent_run.session.artifacts.extend(artifacts)
+        self.agent_run.session.turn.artifacts.extend(artifacts)
 
     def planning(self, step: str, model: ChatModel, max_output: int | None = None) -> Planning:
         """Return the time that the answer of a step may take; its largest cost is reserved where that is limited.
@@ -256,20 +257,15 @@ class AgentServices(TurnServices):
             return agent_run.policy.planning()
         turn, named = agent_run.turn, reservation_of(agent_run.turn.id, step)
         payer = Payer(named, turn.inbound.actor.key, agent_run.session.key, turn.id, self._accounts())
-        return ReservedPlanning(agent_run.policy.rules.plan, costs, payer, model, max_output)
+        return ReservedPlanning(agent_run.policy.rules.time.plan, costs, payer, model, max_output)
 
     def _accounts(self) -> Sequence[Account]:
         """Return the turns that pay for the agent: its own, and that of every one above it."""
-        found = list[Account]()
-        each: AgentRun | None = self.agent_run
-        while each is not None:
-            found.append(Account(each.session.key, each.turn.id, each.policy.rules))
-            each = each.parent
-        return found
+        return [Account(each.session.key, each.turn.id, each.policy.rules) for each in self.agent_run.chain()]
 
     def compresses(self, spec: str) -> bool:
         """Whether a model gets what commands say compressed."""
-        return wants_compression(spec, self._context.ports.config)
+        return wants_compression(spec, self._context.ports.environment.config)
 
     def answer_text(self) -> AnswerText:
         """Return what takes the text of one answer."""
@@ -287,17 +283,17 @@ class AgentServices(TurnServices):
             may_ask_again: the model was not informed of such a call in this turn.
         """
         ports, actor = self._context.ports, self.agent_run.turn.inbound.actor
-        options = ports.config.models.options.get(done.spec)
+        options = ports.environment.config.models.options.get(done.spec)
         reading: TextCalls = options.text_calls if options else "auto"
         fact = f"{TEXT_CALLS}:{done.spec}"
-        if reading == "auto" and not is_local(done.spec, ports.config):
-            writes_text = CallStyle.of(await ports.settings.fact(fact)) is CallStyle.TEXT
+        if reading == "auto" and not is_local(done.spec, ports.environment.config):
+            writes_text = CallStyle.of(await ports.store.settings.fact(fact)) is CallStyle.TEXT
             reading = "auto" if writes_text else "first"
         summary = self.agent_run.session.window.summary
         at = Circumstances(reading, actor, words, request, summary, may_ask_again)
         read = await WrittenCalls(self.dispatcher.registry).extract_calls(done, answer, at)
         if read.unread and read.unread.why is Unread.FIRST:
-            await ports.settings.learn(fact, CallStyle.TEXT)
+            await ports.store.settings.learn(fact, CallStyle.TEXT)
         return read
 
     async def wait_for_resume(self) -> None:
@@ -309,19 +305,16 @@ class AgentServices(TurnServices):
     async def affordable(self) -> None:
         """Check before a request that the agent, and every one above it, may spend more. Raises LimitReached."""
         person, is_capped = self.agent_run.turn.inbound.actor.key, False
-        each: AgentRun | None = self.agent_run
-        while each is not None:
-            if await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules):
-                is_capped = True
-            each = each.parent
+        for each in self.agent_run.chain():
+            is_capped |= await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules)
         self._is_capped = is_capped
 
     async def model(self) -> ChatModel:
         """Return the models that answer the agent."""
         home, models = self.agent_run.home.key, self._context.ports.models
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
-        is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.choice_for(home))
-        own = () if is_usual else self.agent_run.settings.chain
+        is_usual = self.is_main and (self.agent_run.kind.name == MAIN or await models.choice_for(home))
+        own = () if is_usual else self.agent_run.kind.settings.chain
         if self.is_main and (unattended := self.agent_run.turn.inbound.unattended) and unattended.model:
             own = (unattended.model,)
         model = await models.answering(home, own)
@@ -337,7 +330,7 @@ class AgentServices(TurnServices):
 
     def chosen_mode(self) -> ChosenMode | None:
         """Return the permission mode that was chosen for the conversation; None for an external caller."""
-        return None if self.agent_run.root.caller else self._home().mode
+        return None if self.agent_run.root.caller else self._home().settings.mode
 
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         return await self._clarifier.complete(spec, call, step)
@@ -356,13 +349,14 @@ class AgentServices(TurnServices):
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
         ports, session = self._context.ports, self.agent_run.session
-        await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
-        session.todos = tuple(todos)
-        ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.todos))
+        await ports.store.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
+        session.settings.todos = tuple(todos)
+        ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.settings.todos))
 
     async def leave_plan(self, mode: Mode) -> None:
         if self.is_main:
-            await self._context.modes.leave_plan(self.agent_run.session.key, self.agent_run.turn.inbound.actor, mode)
+            session, actor = self.agent_run.session.key, self.agent_run.turn.inbound.actor
+            await self._context.choices.modes.leave_plan(session, actor, mode)
         else:
             await super().leave_plan(mode)
 
@@ -377,7 +371,7 @@ class AgentServices(TurnServices):
         return await super().schedule(order)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
-        return await self._context.agents.spawn(self.agent_run, task, step, call_id)
+        return await self._context.helpers.agents.spawn(self.agent_run, task, step, call_id)
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         return await self._context.forward(self.agent_run.turn, self.scope, wanted, step, call_id)
@@ -395,7 +389,7 @@ class AgentServices(TurnServices):
         """Return whom the agent's tools may ask."""
         agent_run, ports = self.agent_run, self._context.ports
         if caller := agent_run.root.caller:
-            return CallerQuestions(caller, agent_run.pause_clock, agent_run.was_denied, agent_run.name)
+            return CallerQuestions(caller, agent_run.pause_clock, agent_run.was_denied, agent_run.delegation.name)
         if (unattended := agent_run.root.turn.inbound.unattended) and not unattended.ask:
             return UnattendedQuestions(ports.approvals, agent_run.root.turn)
         return TurnQuestions(
@@ -404,17 +398,17 @@ class AgentServices(TurnServices):
             agent_run.root.turn,
             agent_run.pause_clock,
             agent_run.was_denied,
-            agent=agent_run.name,
-            prefix=agent_run.prefix,
+            agent=agent_run.delegation.name,
+            prefix=agent_run.delegation.prefix,
         )
 
     def _publish(self, agent_run: AgentRun, event: TurnEvent) -> None:
-        above = agent_run.parent
+        above, call = agent_run.parent, agent_run.delegation
         if above is None and agent_run.root.caller:
             agent_run.root.caller.emit(event)  # the session is a person's, in which this is no turn
             return
         self._context.ports.bus.publish(event)
-        if above is None or not agent_run.call_id:
+        if above is None or not call.call_id:
             return
         match event:
             case ToolStarted():
@@ -423,7 +417,7 @@ class AgentServices(TurnServices):
                 doing = f"{event.agent} › {event.doing}"
             case _:
                 return
-        self._publish(above, AgentProgress(above.turn.id, above.session.key, agent_run.call_id, agent_run.name, doing))
+        self._publish(above, AgentProgress(above.turn.id, above.session.key, call.call_id, call.name, doing))
 
     def _home(self) -> Session:
         """Return the person's current session: a background agent may have outlived the one loaded at its start."""
@@ -443,12 +437,12 @@ class AgentServices(TurnServices):
         tasks = self._context.ports.environment.tasks
         for ended in await tasks.news(owner) if tasks.pending_reports else ():
             self.reminders.add(of_task(ended))
-        for word in self._context.teams.news(owner):
+        for word in self._context.helpers.teams.news(owner):
             self.reminders.add(word)
 
     async def _notify(self, text: str) -> None:
         """A line about the context to the people of the conversation, once in a turn."""
         session = self.agent_run.session
         self._context.ports.bus.publish(Notice(session.key, text))
-        if session.tell:
-            await session.tell("context", text)
+        if session.turn.notify:
+            await session.turn.notify("context", text)

@@ -16,7 +16,6 @@ from structlog.contextvars import bound_contextvars
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import (
     LOCAL,
-    Actor,
     Address,
     Inbound,
     Outcome,
@@ -27,12 +26,20 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.limits import RunPolicy
 from goclaw.conversation.agent.loop import continue_turn, run_turn
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Contexts, Session
-from goclaw.conversation.turns.agent_run import AgentRun, NestedTurn, SharedRun, TeamMembership
+from goclaw.conversation.turns.agent_run import (
+    AgentRun,
+    AgentWorktree,
+    Delegation,
+    NestedTurn,
+    SharedRun,
+    TeamMembership,
+)
+from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.answers import empty_sentence
 from goclaw.conversation.turns.turn import STOPPED, TurnRun
@@ -70,19 +77,15 @@ class Agents:
     def __init__(
         self,
         ports: SessionPorts,
-        kinds: Kinds,
+        agents_for: AgentSelector,
         contexts: Contexts,
         pauses: Pauses,
-        *,
-        may: Callable[[Actor, str], bool],
         services: Callable[[AgentRun], AgentServices],
     ) -> None:
-        """`may`: whether an actor may have the agent of that name work for them."""
         self._ports = ports
-        self._kinds = kinds
+        self._agents_for = agents_for
         self._contexts = contexts
         self._pauses = pauses
-        self._may = may
         self._services = services
         self._running: dict[str, RunningAgent] = {}
         """By their sessions, in the order of their start."""
@@ -120,13 +123,13 @@ class Agents:
         Raises:
             ToolError: no agent of that name may work for this person.
         """
-        kind = self._kinds.find(name)
-        if not self._may(above.turn.inbound.actor, kind.name):
+        kind = self._agents_for.kinds.find(name)
+        if not self._agents_for.may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"this person may use no kind of agent called {kind.name!r}")
         return kind
 
     def _exporting(self, name: str) -> Kind:
-        kind = self._kinds.of(name)
+        kind = self._agents_for.kinds.of(name)
         if kind is None:
             raise ToolError(f"the agent {name} no longer exists")
         return kind
@@ -159,7 +162,7 @@ class Agents:
         ports, inbound = self._ports, above.turn.inbound
         mine = turn_of_agent(above.turn.id, agent)
         # No message began it, so no restart takes it up; its questions are asked where the person is.
-        own = ports.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
+        own = ports.store.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
 
         async def run() -> JobEnd:
             try:
@@ -171,7 +174,7 @@ class Agents:
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
                 await ports.questions.on_turn_end(own.id)
-                await ports.journal.end(own.id, ports.clock.now(), ())
+                await ports.store.journal.end(own.id, ports.clock.now(), ())
 
         def stop() -> None:
             own.stopping = True
@@ -224,7 +227,8 @@ class Agents:
     def _with_root(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
         """Return the run in a turn of its own, which no message began: it outlives the turn that started it."""
         root = SharedRun(own, self._pauses.gate(own, nullcontext))
-        return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), prefix="")
+        delegation = replace(agent_run.delegation, prefix="")
+        return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), delegation=delegation)
 
     async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         """Run a subagent in its workspace, and report its leftovers in a workspace of its own, however it ends.
@@ -235,7 +239,7 @@ class Agents:
         if (place := task.place) is None:
             return await self._run(agent_run, agent, kind, task)
         async with place.open(agent) as workspace:
-            agent_run = replace(agent_run, workspace=workspace, about=place.about(agent))
+            agent_run = replace(agent_run, worktree=AgentWorktree(workspace, place.about(agent)))
             try:
                 report = await self._run(agent_run, agent, kind, task)
             except ToolError as error:
@@ -260,7 +264,7 @@ class Agents:
             log.info("agent %s", outcome)
         if outcome is not Outcome.ANSWERED:
             raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
-        spent = await self._ports.spending.of_turn(session.key, turn.id)
+        spent = await self._ports.store.spending.of_turn(session.key, turn.id)
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
 
     async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
@@ -291,8 +295,7 @@ class Agents:
         self._places[key] = above.home.key
         above.root.started.add(agent)
         try:
-            async with self._contexts.working(key) as session:
-                session.actor, session.person = above.turn.inbound.actor, above.turn.inbound.actor.key
+            async with self._contexts.working(key, above.turn.inbound.actor) as session:
                 yield session
         finally:
             self._places.pop(key, None)
@@ -306,7 +309,7 @@ class Agents:
             raise ToolError(
                 f"agents that start agents may be {limits.agent_depth} deep (limits.agent_depth): do the task yourself"
             )
-        before = await self._ports.spending.agents_of_turn(home, root.turn.id)
+        before = await self._ports.store.spending.agents_of_turn(home, root.turn.id)
         started = root.started | {key.rpartition(":")[2] for key in before}
         if agent not in started and len(started) >= limits.agents_per_turn:
             raise ToolError(
@@ -329,10 +332,11 @@ class Agents:
         lines = []
         for each in sorted(found, key=lambda each: each.agent_run.session.key):
             agent_run = each.agent_run
-            spent = await self._ports.spending.of_turn(agent_run.session.key, agent_run.turn.id)
+            spent = await self._ports.store.spending.of_turn(agent_run.session.key, agent_run.turn.id)
             indent = "  " * (agent_run.depth - 1)
             whose = ", for an MCP client" if agent_run.root.caller and agent_run.depth == 1 else ""
-            lines.append(f"{indent}{agent_run.name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
+            name = f"{indent}{agent_run.delegation.name}"
+            lines.append(f"{name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
         return lines
 
 
@@ -364,15 +368,10 @@ def _below(
         turn=NestedTurn(above.turn, f"{step}/", asked),
         session=session,
         policy=RunPolicy(kind.rules),
-        settings=kind.settings,
-        agent=kind.name,
-        own_tools=task.own_tools,
+        kind=kind,
         parent=above,
-        name=_name(kind, task),
-        call_id=call_id,
-        prefix=f"{above.prefix}{step}/",
-        workspace=above.workspace,
-        about=above.about,
+        delegation=Delegation(task.own_tools, _name(kind, task), call_id, f"{above.delegation.prefix}{step}/"),
+        worktree=above.worktree,
     )
 
 

@@ -32,7 +32,7 @@ class DemoTurns:
             tell: sends a line to the people of the conversation when turns of the demo are left out from now on.
         """
         is_demo = spec.partition(":")[0] == DEMO
-        since = session.demo
+        since = session.settings.demo
         if is_demo and since is None:
             first = _first_row(session, turn)
             is_whole = not session.window.summary and all(entry.row >= first for entry in session.window.entries)
@@ -46,7 +46,7 @@ class DemoTurns:
 
     async def _note(self, session: Session, since: DemoSince | None) -> None:
         await self._stored.set(session.key, DEMO_SINCE, asdict(since) if since else None)
-        session.demo = since
+        session.settings.demo = since
 
     async def _leave_out(self, session: Session, turn: str, since: DemoSince) -> None:
         if since.is_whole:

@@ -17,7 +17,7 @@ from goclaw.common.core.events import AGENT_TURN, Inbound
 from goclaw.common.core.fencing import Fence, alongside_owner
 from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.supervise import background
-from goclaw.conversation.agent.kinds import AGENT_TOOL
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.limits import RunPolicy, TurnRules
 from goclaw.conversation.questions.turn_questions import ExternalCaller
 from goclaw.conversation.sessions.pausing import Pauses
@@ -61,7 +61,7 @@ class ExternalRuns:
     @property
     def without(self) -> Sequence[str]:
         """Return a selection that leaves out the tools that are of no use to such a call."""
-        kinds, names = self.context.kinds, [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
+        kinds, names = self.context.choices.agents.kinds, [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
         if not kinds.config.limits.agent_depth:
             names += [AGENT_TOOL, *kinds.recursive(set(kinds.config.agents.everyone))]
         return tuple(f"-{name}" for name in names)
@@ -110,7 +110,7 @@ class ExternalRuns:
         Raises:
             ToolError: it is refused.
         """
-        most = self.context.kinds.config.limits.agents_at_once
+        most = self.context.choices.agents.kinds.config.limits.agents_at_once
         if sum(run.handing_on for run in self._open if run.scope.session == session) >= most:
             raise ToolError(
                 f"{most} calls of this person are handed on already, more may not at the same time "
@@ -133,7 +133,7 @@ class ExternalRun:
         """It waits for another tool."""
         asked = Inbound(call, scope.actor, scope.session, "", scope.address, self._ports.clock.now())
         # No message began it, so no restart takes it up.
-        self._turn = self._ports.journal.new_turn(asked, "message")
+        self._turn = self._ports.store.journal.new_turn(asked, "message")
         gate = runs.pauses.gate(self._turn, nullcontext)
         self._root = SharedRun(self._turn, gate, caller=caller)
         self._used = False
@@ -159,13 +159,14 @@ class ExternalRun:
     async def close(self) -> None:
         """Forget the recorded steps, since the caller no longer waits."""
         if self._used:
-            await self._ports.journal.end(self._turn.id, self._ports.clock.now(), ())
+            await self._ports.store.journal.end(self._turn.id, self._ports.clock.now(), ())
 
     async def _agent_run(self) -> AgentRun:
         """Return the run that stands where the agent that answers a person stands in their turn."""
         await self._start()
         home = await self._runs.context.contexts.session(self.scope.session)
-        return AgentRun(self._root, self._turn, home, RunPolicy(self._runs.rules), self._settings, agent="")
+        rules = self._runs.rules
+        return AgentRun(self._root, self._turn, home, RunPolicy(rules), Kind("", self._settings, rules))
 
     async def _start(self) -> None:
         """Start to write for the session."""

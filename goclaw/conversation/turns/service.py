@@ -81,12 +81,12 @@ class Sessions:
 
     async def restore(self) -> None:
         """Restore the knowledge of earlier runs: how summaries go, how far token estimates are off, who holds what."""
-        await self.context.ports.journal.forget_loose()
+        await self.context.ports.store.journal.forget_loose()
         await self.context.compactor.restore()
         await self.pauses.restore()
-        scales = await self.context.ports.settings.facts(SCALES)
-        self.context.ports.models.served.restore(await self.context.ports.settings.facts(SERVED))
-        self.context.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
+        scales = await self.context.ports.store.settings.facts(SCALES)
+        self.context.ports.models.served.restore(await self.context.ports.store.settings.facts(SERVED))
+        self.context.requests.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
 
     def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
         """Return the first step of a message's turn, to be recorded with the message; see `engine.base.Prepare`.
@@ -95,27 +95,26 @@ class Sessions:
         along are not known then.
         """
         session = self.context.contexts.find(inbound.session)
-        if session is None or session.running or session.overheard:
+        if session is None or session.turn.running or session.settings.overheard:
             return None
-        if inbound.attachments or inbound.given or inbound.unattended or HEARING & self.context.ports.hooks.points:
+        ports = self.context.ports
+        if inbound.attachments or inbound.given or inbound.unattended or HEARING & ports.dispatcher.hooks.points:
             return None
-        return plain_message(inbound, self.context.ports.transcripts, self.context.ports.clock.now())
+        return plain_message(inbound, ports.store.transcripts, ports.clock.now())
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work, and end it: its end is recorded together with what goes to the chat."""
         inbound, began = turn.inbound, self.context.ports.clock.monotonic()
         self.maintenance.make_way()
-        async with self.context.contexts.working(inbound.session) as session:
-            session.actor, session.tell = inbound.actor, partial(self._notify, turn)
-            session.person = inbound.actor.key
-            session.refused.clear()
+        async with self.context.contexts.working(inbound.session, inbound.actor) as session:
+            session.turn.notify = partial(self._notify, turn)
             # No chat shows that an unattended turn is at work: what it has to say comes at its end.
             shown = Address(LOCAL, "") if inbound.unattended else inbound.address
             self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, shown))
             try:
                 work = {"message": self._answer, "compact": self._compact, "say": self._add_answer}[turn.kind]
                 ending = await work(turn, session)
-                await self._pay_until_stop(turn, session)
+                await self._pay_compaction(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.context.contexts.forget(session.key)
@@ -130,25 +129,25 @@ class Sessions:
                 deliveries = await self.context.unattended.let_through(inbound, deliveries)
             await turn.end(deliveries)
             self._publish_end(turn, ending.outcome, ending.text, told)
-            _log_end(ending, self.context.ports.clock.monotonic() - began, session.last_answer)
+            _log_end(ending, self.context.ports.clock.monotonic() - began, session.turn.last_answer)
             if entries := session.window.entries:
                 self.maintenance.on_turn_end(inbound.session, inbound.actor, entries[-1].row)
         news: dict[str, Any] = {f"{SERVED}:{key}": row for key, row in self.context.ports.models.served.news().items()}
-        news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.calibration.news() or {}).items()}
+        news |= {f"{SCALES}:{spec}": scale for spec, scale in (self.context.requests.calibration.news() or {}).items()}
         if news:
-            await self.context.ports.settings.learn_all(news)
+            await self.context.ports.store.settings.learn_all(news)
         return ()
 
     async def _unattended_result(self, turn: Turn, session: Session, ending: TurnEnding) -> TurnEnding:
         await turn.flush()  # its costs, too
-        spent = await self.context.ports.spending.of_turn(session.key, turn.id)
+        spent = await self.context.ports.store.spending.of_turn(session.key, turn.id)
         told = self.context.unattended.told
-        text = await told(turn.inbound, ending.outcome, ending.text, session.refused, spent.cost)
+        text = await told(turn.inbound, ending.outcome, ending.text, session.turn.refused, spent.cost)
         return replace(ending, text=text, is_silent=ending.is_silent and text == ending.text)
 
     def _files(self, turn: Turn, session: Session, outcome: Outcome) -> Sequence[Delivery]:
-        channel = self.context.ports.channels.get(turn.inbound.address.channel)
-        return files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
+        channel = self.context.ports.outbox.channels.get(turn.inbound.address.channel)
+        return files_of(turn, session.turn.artifacts, outcome, channel, self.context.ports.approvals.access)
 
     async def _notify(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
@@ -175,10 +174,10 @@ class Sessions:
     async def _answer(self, turn: Turn, session: Session) -> TurnEnding:
         """Return the agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
-        session.rules = unattended_rules(kind.rules, turn.inbound.unattended)
-        policy = RunPolicy(session.rules)
+        session.turn.rules = unattended_rules(kind.rules, turn.inbound.unattended)
+        policy = RunPolicy(session.turn.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.pause_clock))
-        agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
+        agent_run = AgentRun(root, turn, session, policy, kind)
         run = TurnRun(AgentServices(self.context, agent_run, self.commands))
         if turn.has_record(SETTLE_STEP):  # a crash came between its last words and its end
             return await self._close(run, session, Outcome.STOPPED, "stopped by the user")
@@ -230,10 +229,10 @@ class Sessions:
 
     async def _notify_of_tools(self, turn: Turn, session: Session, kind: Kind) -> None:
         """Say once in a conversation that its model cannot call tools."""
-        spec = (await self.context.agents_for.model(session.key, kind)).spec
+        spec = (await self.context.choices.agents.model(session.key, kind)).spec
         if self.context.ports.models.served.of(spec).tools is not False:
             return
-        settings = self.context.ports.settings
+        settings = self.context.ports.store.settings
         if (await settings.of_session(session.key)).get(TOLD_NO_TOOLS) == spec:
             return
         words = NO_TOOLS.format(spec=spec)
@@ -244,15 +243,15 @@ class Sessions:
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """Return the agent that answers; where none may, the main agent and the error to report instead."""
         try:
-            return (await self.context.agents_for.of_turn(turn)).kind, None
+            return (await self.context.choices.agents.of_turn(turn)).kind, None
         except (AccessDenied, ConfigError) as error:
-            return self.context.agents_for.main, error
+            return self.context.choices.agents.main, error
 
     async def _add_answer(self, turn: Turn, session: Session) -> TurnEnding:
         """Put a text into the conversation as the agent's, without a model."""
-        kind = self.context.agents_for.main
+        kind = self.context.choices.agents.main
         root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
-        agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind.settings, kind.name)
+        agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind)
         await TurnRun(AgentServices(self.context, agent_run)).add_answer(turn.inbound)
         return TurnEnding(Outcome.ANSWERED, turn.inbound.text)
 
@@ -261,9 +260,9 @@ class Sessions:
             return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
         try:
             await self.context.costs.check_day(turn.inbound.actor.key)
-            kind, _ = await self.context.agents_for.answering(turn.inbound.actor, session.key)
+            kind, _ = await self.context.choices.agents.answering(turn.inbound.actor, session.key)
             with suppress(ConfigError):  # without a model nothing is counted
-                model = await self.context.agents_for.model(session.key, kind)
+                model = await self.context.choices.agents.model(session.key, kind)
                 await self.context.measure(session, turn.inbound.actor, kind, model)
             text = await self.context.compactor.compact(session, turn.inbound.text, forced=True)
             return TurnEnding(Outcome.ANSWERED, text)
@@ -274,23 +273,21 @@ class Sessions:
                 raise
             return TurnEnding(Outcome.STOPPED, STOPPED, is_silent=True)
 
-    async def _pay_until_stop(self, turn: Turn, session: Session) -> None:
+    async def _pay_compaction(self, turn: Turn, session: Session) -> None:
+        """Do a /compact that came after the last request of a turn, until /stop ends it."""
+        request, session.compaction.request = session.compaction.request, None
+        if request is None:
+            return
         try:
-            await self._pay_compaction(turn, session)
+            await turn.flush()
+            await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
 
-    async def _pay_compaction(self, turn: Turn, session: Session) -> None:
-        """A /compact that came after the last request of a turn."""
-        request, session.compact_request = session.compact_request, None
-        if request is not None:
-            await turn.flush()
-            await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
-
     def _compose_text(self, turn: Turn, ending: TurnEnding) -> str:
         """Return the notice to the chat at the end of a turn."""
-        said = self.context.interim.rest(turn.id), "" if ending.is_silent else ending.text
+        said = self.context.chat.interim.rest(turn.id), "" if ending.is_silent else ending.text
         return "\n\n".join(filter(None, said))
 
     def _publish_end(self, turn: Turn, outcome: Outcome, text: str, told: str) -> None:

@@ -277,13 +277,13 @@ class SessionInspection:
 
     async def now(self, key: str) -> SessionNow:
         """Return what goes on in a session right now: a client that subscribes next misses nothing."""
-        todos = (await self.context.contexts.session(key)).todos
+        todos = (await self.context.contexts.session(key)).settings.todos
         return replace(self.context.ports.bus.now(key), questions=self.context.ports.questions.of(key), todos=todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
         """Return a session's state; `details` comes from others, `actor` is the requester."""
         session = await self.context.contexts.session(key)
-        kind, line = await self.context.agents_for.answering(actor, key)
+        kind, line = await self.context.choices.agents.answering(actor, key)
         models = self.context.ports.models
         short = ""
         try:
@@ -305,24 +305,24 @@ class SessionInspection:
             reads_text_calls=reads_text_calls(self.context.ports.config, model),
             reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
-            compactions=await self.context.ports.transcripts.compactions(key),
-            compacting=session.compacting,
+            compactions=await self.context.ports.store.transcripts.compactions(key),
+            compacting=session.compaction.running,
             summary_source=_summary_source(models.summary_specs),
             pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.choice_for(key),
-            spent=await self.context.ports.spending.of_session(key),
-            queue_mode=await self.context.queue_modes.of(key),
-            mode=await self.context.modes.choice_for(key),
+            spent=await self.context.ports.store.spending.of_session(key),
+            queue_mode=await self.context.choices.queue_modes.of(key),
+            mode=await self.context.choices.modes.choice_for(key),
             details=details,
             answering=line,
             policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
-            paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
+            paused=session.turn.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
 
     async def _calls(self, spec: str) -> CallStyle:
-        return CallStyle.of(await self.context.ports.settings.fact(f"{TEXT_CALLS}:{spec}"))
+        return CallStyle.of(await self.context.ports.store.settings.fact(f"{TEXT_CALLS}:{spec}"))
 
     def _is_admin(self, actor: Actor | None) -> bool:
         access = self.context.ports.approvals.access
@@ -346,17 +346,17 @@ class SessionInspection:
             TimeoutError: the model is still being looked for.
         """
         session = await self.context.contexts.session(key)
-        kind, _ = await self.context.agents_for.answering(actor, key)
+        kind, _ = await self.context.choices.agents.answering(actor, key)
         return await self.context.budget(session, actor, kind, await self._known_model(key, kind))
 
     async def no_room(self, actor: Actor) -> str:
         """Explain why no new conversation of `actor` with the main agent fits the model's window; empty: one does."""
-        return await self.shortage.at_start(actor, self.context.agents_for.main)
+        return await self.shortage.at_start(actor, self.context.choices.agents.main)
 
     def rules_in(self, session: str) -> TurnRules:
         """Return the rules of the turn that runs in a session."""
         known = self.context.contexts.find(session)
-        return known.rules if known and known.rules else self.context.agents_for.main.rules
+        return known.turn.rules if known and known.turn.rules else self.context.choices.agents.main.rules
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
         """Return the model of an agent, with its window if its server reports it soon.
@@ -366,7 +366,7 @@ class SessionInspection:
             TimeoutError: it is still being looked for.
         """
         async with asyncio.timeout(LOOK_SECONDS):
-            model = await self.context.agents_for.model(key, kind)
+            model = await self.context.choices.agents.model(key, kind)
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 if isinstance(model, Looking):

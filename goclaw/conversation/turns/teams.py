@@ -6,14 +6,13 @@ tasks. The messages of members to their lead are their task's output.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from goclaw.common.core.events import turn_of_agent
 from goclaw.common.core.messages import Piece, Provenance, SourceKind, join
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.kinds import Kind, Kinds
+from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun, TeamMembership
 from goclaw.conversation.turns.agents import Agents
@@ -47,6 +46,42 @@ class Letter:
 
 
 @dataclass(slots=True, eq=False)
+class Mailbox:
+    """The messages that wait for a member."""
+
+    letters: asyncio.Queue[Letter | None] = field(default_factory=asyncio.Queue)
+    """None wakes the member when the mailbox is closed."""
+    is_closed: bool = False
+    """The member ends after the turn that runs."""
+    is_awaited: bool = False
+    """The member waits for a message."""
+
+    def close(self) -> None:
+        """Have the member end after the turn that runs."""
+        self.is_closed = True
+        self.letters.put_nowait(None)
+
+    async def next(self) -> Letter | None:
+        """Return the next message; None: it is closed."""
+        self.is_awaited = True
+        try:
+            letter = None if self.is_closed else await self.letters.get()
+        finally:
+            self.is_awaited = False
+        return None if self.is_closed else letter
+
+
+@dataclass(slots=True, eq=False)
+class MemberOutput:
+    """The background task of a member, whose output the lead reads."""
+
+    info: TaskInfo | None = None
+    write: Callable[[str], Awaitable[None]] | None = None
+    has_news: bool = False
+    """It has output that was not yet reported to the lead."""
+
+
+@dataclass(slots=True, eq=False)
 class TeamMember:
     """One of a team, while the team lives."""
 
@@ -56,30 +91,22 @@ class TeamMember:
     """The task it was made for."""
     above: AgentRun
     agent: str
-    info: TaskInfo | None = None
-    letters: deque[Letter] = field(default_factory=deque)
-    stirred: asyncio.Event = field(default_factory=asyncio.Event)
-    """Something came, or it is to end."""
-    closing: bool = False
-    """It ends after the turn that runs."""
+    mailbox: Mailbox = field(default_factory=Mailbox)
+    output: MemberOutput = field(default_factory=MemberOutput)
     stopped: bool = False
-    resting: bool = False
     ended: bool = False
-    spoke: bool = False
-    """It said something that was not yet reported to the lead."""
     turn: JournaledTurn | None = None
     """The turn it is in now."""
-    _say: Callable[[str], Awaitable[None]] | None = None
 
-    def set_output(self, say: Callable[[str], Awaitable[None]]) -> None:
+    def set_output(self, write: Callable[[str], Awaitable[None]]) -> None:
         """Set the function that adds to the output of its task."""
-        self._say = say
+        self.output.write = write
 
     async def send(self, text: str) -> None:
         """Say something to the lead."""
-        if self._say is not None:
-            await self._say(f"{text.rstrip()}\n")
-            self.spoke = True
+        if self.output.write is not None:
+            await self.output.write(f"{text.rstrip()}\n")
+            self.output.has_news = True
 
     def stop(self) -> None:
         """Note that its task is being ended, so that the turn that is cut says so."""
@@ -87,24 +114,13 @@ class TeamMember:
         if self.turn is not None:
             self.turn.stopping = True
 
-    async def next(self) -> Letter | None:
-        """Return the next message; None: it is to end."""
-        self.resting = True
-        try:
-            while not self.closing and not self.letters:
-                self.stirred.clear()
-                await self.stirred.wait()
-        finally:
-            self.resting = False
-        return None if self.closing else self.letters.popleft()
-
     @property
     def state(self) -> str:
         """The member's present activity, for people."""
         if self.ended:
             return "has ended"
-        doing = "waits for messages" if self.resting else "works"
-        return f"{doing}, ends then" if self.closing else doing
+        doing = "waits for messages" if self.mailbox.is_awaited else "works"
+        return f"{doing}, ends then" if self.mailbox.is_closed else doing
 
 
 @dataclass(slots=True, eq=False)
@@ -137,9 +153,8 @@ class Team:
 class Teams:
     """All teams of the daemon."""
 
-    def __init__(self, ports: SessionPorts, kinds: Kinds, agents: Agents) -> None:
+    def __init__(self, ports: SessionPorts, agents: Agents) -> None:
         self._ports = ports
-        self._kinds = kinds
         self._agents = agents
         self._teams: dict[str, Team] = {}
         """By session: each has one at most."""
@@ -167,10 +182,12 @@ class Teams:
         team = self._teams.get(owner.session)
         if team is None or team.owner != owner:
             return []
-        spoke = [member for member in team.alive if member.spoke and member.info is not None]
-        for member in spoke:
-            member.spoke = False
-        return [_of_member(member.name, member.info.id) for member in spoke if member.info]
+        news = list[Reminder]()
+        for member in team.alive:
+            if member.output.has_news and member.output.info is not None:
+                member.output.has_news = False
+                news.append(_of_member(member.name, member.output.info.id))
+        return news
 
     async def create(
         self, above: AgentRun, name: str, wanted: Sequence[NewMember], step: str
@@ -188,7 +205,7 @@ class Teams:
                 agent = await self._agents.admit(above, f"{step}/{each.name}")
                 team.members.append(TeamMember(each.name, kind, each.task, above.detach(), agent))
             for member in team.members:
-                member.info = await self._ports.environment.tasks.start_job(self._job(team, member))
+                member.output.info = await self._ports.environment.tasks.start_job(self._job(team, member))
         except BaseException:
             # Those that have begun already wait for `ready`, and end by themselves.
             team.failed = True
@@ -199,9 +216,9 @@ class Teams:
         finally:
             team.ready.set()
         return [
-            StartedMember(member.name, member.kind.name, member.agent, member.info.id, member.info.output)
+            StartedMember(member.name, member.kind.name, member.agent, info.id, info.output)
             for member in team.members
-            if member.info
+            if (info := member.output.info)
         ]
 
     async def end(self, team: Team) -> Sequence[str]:
@@ -209,7 +226,7 @@ class Teams:
         if self._teams.get(team.owner.session) is team:
             del self._teams[team.owner.session]
         alive = team.alive
-        tasks = [member.info.id for member in alive if member.info]
+        tasks = [member.output.info.id for member in alive if member.output.info]
         await asyncio.gather(*(self._ports.environment.tasks.stop(task, team.owner) for task in tasks))
         return [member.name for member in alive]
 
@@ -238,7 +255,7 @@ class Teams:
                     number += 1
                     pieces = letter.pieces if number > 1 else [(member.task, "")]
                     await member.send(await self._turn(team, member, session, pieces, number))
-                    letter = await member.next()
+                    letter = await member.mailbox.next()
             return JobEnd("")
         finally:
             member.ended = True
@@ -254,7 +271,7 @@ class Teams:
         Raises:
             ToolError: the turn did not finish: the member ends.
         """
-        journal, text = self._ports.journal, join(pieces)
+        journal, text = self._ports.store.journal, join(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")
         asked = replace(member.above.turn.inbound, id=mine, text=text[0], foreign=text[1], attachments=())
         own = member.turn = journal.new_turn(asked, "message")
@@ -284,22 +301,21 @@ class TeamOf(TeamPort):
         sender = self._sender()
         team = self.teams.find(_owner(self.agent_run))
         receivers = [] if to == LEAD else [one for one in self._find_members(team, to) if one.name != sender]
-        if to != ALL and any(one.closing for one in receivers):
+        if to != ALL and any(one.mailbox.is_closed for one in receivers):
             raise ToolError(f"the member {to} ends after the turn that runs, and reads nothing any more")
-        receivers = [one for one in receivers if not one.closing]
+        receivers = [one for one in receivers if not one.mailbox.is_closed]
         is_for_lead = to in (LEAD, ALL) and sender != LEAD
         if not receivers and not is_for_lead:
             raise ToolError(f"nobody else is {to}: a message is for a member, for {LEAD}, or for {ALL} others")
         if team.sent >= MAX_MESSAGES:
             raise ToolError(f"this team has had its {MAX_MESSAGES} messages: end your part, and say what is left open")
-        if full := [one.name for one in receivers if len(one.letters) >= MAX_WAITING]:
+        if full := [one.name for one in receivers if one.mailbox.letters.qsize() >= MAX_WAITING]:
             raise ToolError(
                 f"{MAX_WAITING} messages wait for {', '.join(full)} already; nobody got this one, send it later"
             )
         team.sent += 1
         for one in receivers:
-            one.letters.append(Letter(sender, text))
-            one.stirred.set()
+            one.mailbox.letters.put_nowait(Letter(sender, text))
         if is_for_lead:
             await team.member(sender).send(f"[to the lead] {text}")
         return [*(one.name for one in receivers), *([LEAD] if is_for_lead else [])]
@@ -308,8 +324,7 @@ class TeamOf(TeamPort):
         self._refuse_agents("end a member")
         closing = self._find_members(self.teams.find(_owner(self.agent_run)), to)
         for member in closing:
-            member.closing = True
-            member.stirred.set()
+            member.mailbox.close()
         return [member.name for member in closing]
 
     async def delete(self, name: str) -> Sequence[str]:

@@ -46,16 +46,7 @@ from goclaw.durable.engine.base import Step
 from goclaw.durable.store.database import BoundStatement
 from goclaw.durable.store.transcripts import Origin, StoredMessage, joining, rows_of
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
-from goclaw.llm.base import (
-    Emptiness,
-    Finished,
-    ModelEvent,
-    ModelLoading,
-    Request,
-    Restarted,
-    TextDelta,
-    ThinkingDelta,
-)
+from goclaw.llm.base import Emptiness, Finished, ModelEvent, ModelLoading, Request, Restarted, TextDelta, ThinkingDelta
 from goclaw.llm.text_calls import UnreadCall
 from goclaw.tools.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.tools.toolkit.scheduling import Slot, slots
@@ -184,10 +175,11 @@ class TurnRun:
         def on_store(step: Step[Finished]) -> None:
             if self._answers < number:
                 self._note_answer(number, step)
+                seconds = self._services.now() - began
                 if step.held:
-                    self._services.agent_run.session.last_answer = figures_of(step.value, self._services.now() - began)
+                    self._services.agent_run.session.turn.last_answer = figures_of(step.value, seconds)
                 elif not step.replayed:
-                    log_answer(step.value, self._services.now() - began)
+                    log_answer(step.value, seconds)
             if not step.held:
                 self._add_all(step, [step.value.message, *self._below(step.value)])
                 if not step.replayed:
@@ -239,7 +231,7 @@ class TurnRun:
             self._add(step, step.value)
             self._asked.pop(name, None)
             if step.value.denied:
-                self._services.agent_run.session.refused.append(call.name)
+                self._services.agent_run.session.turn.refused.append(call.name)
 
         try:
             step = await self._turn.step(

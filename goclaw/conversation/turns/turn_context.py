@@ -1,14 +1,13 @@
 """The services that turns use, and the content of a request besides the conversation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from goclaw.channels.base import Channel
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
@@ -19,7 +18,7 @@ from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.context.budget import ContextBudget
 from goclaw.conversation.agent.context.window import Calibration
-from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.questions.questions import Questions
@@ -40,6 +39,7 @@ from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Turn
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.outbox import Outbox
+from goclaw.durable.store.database import Database
 from goclaw.durable.store.settings import Settings
 from goclaw.durable.store.spending import Spending
 from goclaw.durable.store.transcripts import Transcripts
@@ -48,7 +48,6 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.execution.tasks.base import Owner
-from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.tools.toolkit.base import ToolEnvironment
 from goclaw.tools.toolkit.dispatcher import Dispatcher
@@ -94,28 +93,35 @@ class PreparationLimiter:
         return False
 
 
+class SessionStore:
+    """The rows of sessions in the database."""
+
+    def __init__(self, database: Database, journal: Journal) -> None:
+        self.journal = journal
+        self.transcripts = Transcripts(database)
+        self.settings = Settings(database)
+        self.spending = Spending(database)
+
+
 @record
 class SessionPorts:
     """The services that turns use; `app.sessions` fills them in."""
 
-    config: Config
-    clock: Clock
     bus: Bus
-    transcripts: Transcripts
+    clock: Clock
+    store: SessionStore
     outbox: Outbox
-    channels: Mapping[str, Channel]
     dispatcher: Dispatcher
     environment: ToolEnvironment
     models: Models
-    prompt: SystemPrompt
-    journal: Journal
     questions: Questions
     approvals: StandingApprovals
-    settings: Settings
-    spending: Spending
-    hooks: Hooks
     config_file: Path | None
     """The configuration file, which need not exist yet; None if unknown."""
+
+    @property
+    def config(self) -> Config:
+        return self.environment.config
 
 
 class SubagentsPort(Protocol):
@@ -139,27 +145,55 @@ class TeamsPort(Protocol):
 
 
 @record
+class SessionChoices:
+    """The mode, the queue mode and the agent of each session."""
+
+    modes: Modes
+    queue_modes: QueueModes
+    agents: AgentSelector
+
+
+@record
+class RequestParts:
+    """The parts of requests that all sessions share."""
+
+    prompt: SystemPrompt
+    demo_turns: DemoTurns
+    calibration: Calibration = field(default_factory=Calibration)
+    offerings: Offerings = field(default_factory=Offerings)
+    preparing: PreparationLimiter = field(default_factory=PreparationLimiter)
+
+
+@record
+class Helpers:
+    """The agents that work for another one."""
+
+    agents: SubagentsPort
+    teams: TeamsPort
+
+
+@record
+class ChatTexts:
+    """The texts of a turn in its chat besides the answer."""
+
+    attachments: Attachments
+    interim: InterimTexts
+
+
+@record
 class TurnContext:
     """The parts of the service that turns use."""
 
     ports: SessionPorts
-    calibration: Calibration
+    choices: SessionChoices
+    requests: RequestParts
+    helpers: Helpers
+    chat: ChatTexts
     compactor: Compactor
     contexts: Contexts
     costs: Costs
-    demo_turns: DemoTurns
-    kinds: Kinds
-    modes: Modes
-    queue_modes: QueueModes
-    received: Attachments
-    interim: InterimTexts
-    agents: SubagentsPort
-    teams: TeamsPort
-    agents_for: AgentSelector
     schedules: Schedules
     unattended: UnattendedTurns
-    offerings: Offerings = field(default_factory=Offerings)
-    preparing: PreparationLimiter = field(default_factory=PreparationLimiter)
 
     async def forward(
         self, turn: Turn, scope: CallScope, wanted: Forward, step: str, call_id: str, *, spawns: bool = True
@@ -172,16 +206,16 @@ class TurnContext:
             wanted, step, call_id: the call, and the name and id of the call that it stands for.
             spawns: whether the other tool may start agents.
         """
-        offering = self.kinds.of(wanted.agent)
+        offering = self.choices.agents.kinds.of(wanted.agent)
         selection = offering.settings.tools if offering else ()
         forwarding = Forwarding(self.ports.dispatcher, turn, scope, selection, spawns)
         return await forwarding.hand_on(wanted, step, call_id)
 
     def recursive(self, lineage: set[str], depth: int) -> list[str]:
         """Return the tools that would call one of the agents at work again, or start one more than may be."""
-        is_deepest = depth >= self.ports.config.limits.agent_depth
-        agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
-        return [*([AGENT_TOOL] if is_deepest else []), *self.kinds.recursive(agents)]
+        is_deepest = depth >= self.ports.environment.config.limits.agent_depth
+        agents = set(self.ports.environment.config.agents.everyone) if is_deepest else lineage
+        return [*([AGENT_TOOL] if is_deepest else []), *self.choices.agents.kinds.recursive(agents)]
 
     def offering(
         self,
@@ -198,8 +232,8 @@ class TurnContext:
         lasting = offered_to(actor, *within, planning=False) if planning else usable
         if self.ports.models.served.of(model.spec).tools is False:
             usable = lasting = []  # its server would refuse the whole request
-        profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
-        return self.offerings.of(usable, lasting, profile, settings.tools)
+        profile = profile_of(self.ports.environment.config, settings, model.spec, model.context_window)
+        return self.requests.offerings.of(usable, lasting, profile, settings.tools)
 
     async def system(self, actor: Actor, session: str, settings: AgentSettings, offering: Offering, *about: str) -> str:
         """Return an agent's system prompt with these tools, in the session with this key.
@@ -207,8 +241,9 @@ class TurnContext:
         Raises:
             StateError: the workspace cannot be opened.
         """
-        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor, session))
-        kinds = self.kinds.format_list(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
+        prompt = await self.requests.prompt.system(await self.ports.environment.workspace(actor, session))
+        agents = self.choices.agents
+        kinds = agents.kinds.format_list(partial(agents.may, actor)) if starts_agents(offering.usable) else ""
         return system_prompt(prompt, settings, offering, *about, kinds)
 
     async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
@@ -225,7 +260,7 @@ class TurnContext:
         with suppress(StateError):  # a request would end with the error; a number need not
             system, offering = await self._next(session, actor, kind, model)
             session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
-            session.window.scale = self.calibration.of(model.spec)
+            session.window.scale = self.requests.calibration.of(model.spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
         """Estimate part by part the share of the model's window that a session's next request uses.
@@ -240,9 +275,11 @@ class TurnContext:
             StateError: the actor's workspace cannot be opened.
         """
         system, offering = await self._next(session, actor, kind, model)
-        window, scale = session.window, self.calibration.of(model.spec)
+        window, scale = session.window, self.requests.calibration.of(model.spec)
         window.scale = scale
-        found = measured_budget(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
+        found = measured_budget(
+            model.spec, model.context_window, system, offering, self.ports.environment.config.compaction, scale
+        )
         said = window.tokens(estimate_prompt(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
         return replace(
             found,
@@ -255,7 +292,7 @@ class TurnContext:
         """Return the system prompt and tools of a request to this model that is not made yet."""
         registry = self.ports.dispatcher.registry
         await registry.ready()
-        planning = self.modes.offers_plan(session, actor, session.mode)
+        planning = self.choices.modes.offers_plan(session, actor, session.settings.mode)
         within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))
         offering = self.offering(actor, kind.settings, within, model, planning=planning)
         return await self.system(actor, session.key, kind.settings, offering), offering
@@ -263,7 +300,7 @@ class TurnContext:
     async def format_mementos(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
         """Return the mementos to show to the model when the actor speaks."""
         ports = self.ports
-        if not ports.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
+        if not ports.environment.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
             return ""
         workspace = await ports.environment.workspace(actor, session.key)
         is_own = not ports.approvals.access.is_group(session.key)

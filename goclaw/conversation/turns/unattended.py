@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from goclaw.common.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
 from goclaw.common.core.records import record
-from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.scheduler import Scheduler
 from goclaw.durable.engine.base import Engine
 from goclaw.tools.approval.requests import describe_refusals
@@ -24,12 +23,11 @@ class UnattendedTurns:
     """Ends unattended turns."""
 
     scheduler: Scheduler
-    quiet: QuietHours
     engine: Engine
 
     async def let_through(self, inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """Return what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
-        return await self.quiet.filter(inbound, deliveries)
+        return await self.scheduler.quiet.filter(inbound, deliveries)
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
         """Return the message to the person about a turn that ended; empty: none, or it is said in another session."""

@@ -4,8 +4,9 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from goclaw.common.core.events import Delivery, Inbound
 from goclaw.common.core.records import record
 from goclaw.durable.engine import statements
 from goclaw.durable.engine.base import PreparedStep, Step, TurnKind, continues, never
+from goclaw.durable.engine.turn_steps import StepOutcome, TurnSteps
 from goclaw.durable.store.database import BoundStatement, ConstraintViolated, Database, StatementResult
 from goclaw.errors import GoclawError, StateError
 
@@ -47,22 +49,27 @@ class Parked:
     question: str
 
 
-@record
-class _Outcome:
-    """The rows that a step writes when it is recorded."""
+class TurnStage(Enum):
+    """How far a turn is in this run of the daemon."""
 
-    name: str
-    output: str
-    rows: Sequence[BoundStatement]
-    written: Callable[["_Outcome", Sequence[StatementResult]], None]
-    """Takes it, and the results of the transaction, whose first statements are `rows`.
+    WAITING = "waiting"
+    JOINING = "joining"
+    """Another turn is recording that it took this message in."""
+    RUNNING = "running"
+    ENDED = "ended"
+    """Its end is recorded."""
 
-    It takes its own outcome, since a function that knew it would be a cycle, which keeps all that a turn had in memory.
-    """
 
-    def rows_in(self, results: Sequence[StatementResult]) -> tuple[int, ...]:
-        """Return the ids of its rows."""
-        return tuple(result.lastrowid for result in results[: len(self.rows)])
+@dataclass(slots=True)
+class LanePlace:
+    """The place of a turn in its lane, which sets it."""
+
+    behind: "deque[JournaledTurn]" = field(default_factory=deque)
+    """The turns waiting in the same lane, the next one first; the lane's own queue."""
+    followed: Callable[[], None] | None = None
+    """Called when another turn comes to wait behind it."""
+    ending: Callable[[Sequence[Delivery]], Awaitable[None]] | None = None
+    """Ends the turn in its lane."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,41 +79,19 @@ class JournaledTurn:
     id: str
     kind: TurnKind
     inbound: Inbound
-    stopping: bool
-    resumed: bool
     _journal: "Journal"
+    stopping: bool = False
+    resumed: bool = False
     interrupts: bool = False
     """It came to take another turn's place."""
-    behind: "deque[JournaledTurn]" = field(default_factory=deque)
-    """The turns waiting in the same lane, the next one first; the lane's own queue."""
-    silent: bool = True
-    """This run of the daemon has recorded none of its steps."""
-    doing: dict[str, None] = field(default_factory=dict)
-    """Its steps that are being done, in order of their beginning."""
-    followed: Callable[[], None] | None = None
-    """Called when another turn comes to wait behind it."""
-    settling: bool = False
-    """Another turn is recording that it took this message in."""
-    tried: bool = False
-    """This run of the daemon has begun it."""
-    _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
-    ending: Callable[[Sequence[Delivery]], Awaitable[None]] | None = None
-    """Ends the turn in its lane, which sets it."""
-    ended: bool = False
-    """Its end is recorded."""
-    _unrecorded: dict[str, Any] = field(default_factory=dict)
-    """Outcomes of steps that are held, or that the disk refused: the steps are not run again."""
-    _intended: set[str] = field(default_factory=set)
-    """Steps for which this run of the daemon has put an intent on disk."""
-    _held: "_Outcome | None" = None
-    """The outcome of the latest step, while it is not recorded."""
-    _prepared: tuple[PreparedStep[Any], tuple[int, ...]] | None = None
-    """The step that was recorded with the message, and the ids of its rows, until the turn comes to it."""
+    stage: TurnStage = TurnStage.WAITING
+    place: LanePlace = field(default_factory=LanePlace)
+    steps: TurnSteps = field(default_factory=TurnSteps)
 
     @property
     def begun(self) -> bool:
         """An earlier run of the daemon has done some of its steps."""
-        return bool(self._recorded)
+        return bool(self.steps.recorded)
 
     @property
     def comes_first(self) -> bool:
@@ -125,52 +110,52 @@ class JournaledTurn:
         hold: Callable[[T], bool] = never,
     ) -> Step[T]:
         await self.flush()
-        if self._prepared is not None and self._prepared[0].name == name:
-            (prepared, ids), self._prepared, self.silent = self._prepared, None, False
+        if self.steps.prepared is not None and self.steps.prepared[0].name == name:
+            (prepared, ids), self.steps.prepared, self.steps.silent = self.steps.prepared, None, False
             step = Step(prepared.value, ids)
             kept(step)
             return step
-        state, output = self._recorded.get(name, ("new", None))
+        state, output = self.steps.recorded.get(name, ("new", None))
         if self.has_record(name) and output is not None:
             step = Step(codec.from_json(output), replayed=True)
             kept(step)
             return step
-        if name in self._unrecorded:
-            value = self._unrecorded[name]
+        if name in self.steps.unrecorded:
+            value = self.steps.unrecorded[name]
         elif state == "intent" and unknown is not None:
             log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
             value = unknown()
         else:
-            self.doing[name] = None
+            self.steps.doing[name] = None
             try:
                 value = await run()
             finally:
-                del self.doing[name]
-        self._unrecorded[name] = value
+                del self.steps.doing[name]
+        self.steps.unrecorded[name] = value
         step = Step(value, held=hold(value))
 
-        def on_write(done: _Outcome, results: Sequence[StatementResult]) -> None:
+        def on_write(done: StepOutcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
             step = Step(value, done.rows_in(results))
-            self._unrecorded.pop(name, None)
-            if self._held is done:
-                self._held = None
-            self.silent = False
+            self.steps.unrecorded.pop(name, None)
+            if self.steps.held is done:
+                self.steps.held = None
+            self.steps.silent = False
             kept(step)
 
-        done = _Outcome(name, codec.to_json(value), rows(value), on_write)
+        done = StepOutcome(name, codec.to_json(value), rows(value), on_write)
         if step.held:
-            self._held = done
+            self.steps.held = done
             kept(step)
         else:
             await self._record(done)
         return step
 
     async def flush(self) -> None:
-        if self._held is not None:
-            await self._record(self._held)
+        if self.steps.held is not None:
+            await self._record(self.steps.held)
 
-    async def _record(self, done: "_Outcome", *also: BoundStatement) -> None:
+    async def _record(self, done: StepOutcome, *also: BoundStatement) -> None:
         """Write a step's rows and its outcome, and other statements, in one transaction."""
         forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self._was_begun(done.name) else []
         outcome = statements.DONE(turn=self.id, name=done.name, state="done", output=done.output)
@@ -179,12 +164,12 @@ class JournaledTurn:
 
     def _was_begun(self, name: str) -> bool:
         """Whether a step may have an intent on disk."""
-        return name in self._intended or name in self._recorded
+        return name in self.steps.intended or name in self.steps.recorded
 
     async def end(self, deliveries: Sequence[Delivery]) -> None:
-        if self.ending is None:
+        if self.place.ending is None:
             raise GoclawError(f"the turn {self.id} is in no lane that could end it")
-        await self.ending(deliveries)
+        await self.place.ending(deliveries)
 
     async def record_end(
         self, at: float, promises: Sequence[BoundStatement], kept: Callable[[], None], *, durable: bool
@@ -197,10 +182,10 @@ class JournaledTurn:
             kept: called when it is recorded, also when the turn is being cancelled.
             durable: whether the disk must have it when this returns.
         """
-        held = self._held
+        held = self.steps.held
 
         def on_write(results: Sequence[StatementResult]) -> None:
-            self.ended = True
+            self.stage = TurnStage.ENDED
             if held is not None:
                 held.written(held, results)
             kept()
@@ -210,11 +195,11 @@ class JournaledTurn:
         await self._journal.complete_write(writing, "recording the end", on_write)
 
     def has_record(self, name: str) -> bool:
-        return self._recorded.get(name, ("new", None))[0] == "done"
+        return self.steps.recorded.get(name, ("new", None))[0] == "done"
 
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
         found: list[Inbound] = []
-        for turn in self.behind:
+        for turn in self.place.behind:
             if self._may_join(turn):
                 found.append(turn.inbound)
             elif not past_others or turn.inbound.actor.key == self.inbound.actor.key:
@@ -222,7 +207,7 @@ class JournaledTurn:
         return found
 
     def watch(self, told: Callable[[], None] | None) -> None:
-        self.followed = told
+        self.place.followed = told
 
     async def join(
         self,
@@ -235,7 +220,7 @@ class JournaledTurn:
         kept: Callable[[Step[T]], None],
         at: float,
     ) -> Step[T]:
-        (turn,) = [turn for turn in self.behind if turn.id == inbound.id]
+        (turn,) = [turn for turn in self.place.behind if turn.id == inbound.id]
         value = await run(inbound)
         while turn.inbound != inbound:  # edited meanwhile
             inbound = turn.inbound
@@ -243,24 +228,25 @@ class JournaledTurn:
 
         step = Step(value)
 
-        def on_write(done: _Outcome, results: Sequence[StatementResult]) -> None:
+        def on_write(done: StepOutcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
             step = Step(value, done.rows_in(results))
-            self.behind.remove(turn)
+            self.place.behind.remove(turn)
             kept(step)
 
-        done = _Outcome(name, codec.to_json(value), rows(value), on_write)
-        turn.settling = True
+        done = StepOutcome(name, codec.to_json(value), rows(value), on_write)
+        turn.stage = TurnStage.JOINING
         try:
             await self._record(done, statements.END(turn=turn.id, at=at))
         finally:
-            turn.settling = False
+            turn.stage = TurnStage.WAITING
         return step
 
     @property
     def untouched(self) -> bool:
         """A waiting message that nothing was done for yet."""
-        return self.kind == "message" and not (self.begun or self.stopping or self.settling or self._prepared)
+        is_waiting = self.stage is TurnStage.WAITING and not (self.begun or self.stopping or self.steps.prepared)
+        return self.kind == "message" and is_waiting
 
     def is_older_version(self, edited: Inbound) -> bool:
         """Whether an edited message replaces this one."""
@@ -272,15 +258,15 @@ class JournaledTurn:
 
     async def read_again(self) -> None:
         """Reload the recorded steps before retrying the turn."""
-        self._held = self._prepared = None  # what was held is among the unrecorded ones, and is held again
-        self._recorded = await self._journal.steps_by_now(self.id)
+        self.steps.held = self.steps.prepared = None  # what was held is among the unrecorded ones, and is held again
+        self.steps.recorded = await self._journal.steps_by_now(self.id)
 
     async def intend(self, name: str) -> None:
-        self._intended.add(name)
+        self.steps.intended.add(name)
         await self._journal.record_intent(self.id, name)
 
     async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
-        state, output = self._recorded.get(name, ("new", None))
+        state, output = self.steps.recorded.get(name, ("new", None))
         if state == "done" and output is not None:
             return _ANSWER.from_json(output)
         if state != "parked":
@@ -320,7 +306,9 @@ class Journal:
             submitted = await self.submit(inbound, "message", also=also)
             return self.new_turn(inbound, "message") if submitted else None
         ids = tuple(result.lastrowid for result in results[: len(prepared.rows)])
-        return replace(self.new_turn(inbound, "message"), _prepared=(prepared, ids))
+        turn = self.new_turn(inbound, "message")
+        turn.steps.prepared = (prepared, ids)
+        return turn
 
     def insert_without_turn(self, inbound: Inbound, at: float) -> BoundStatement:
         """Return the INSERT of a message that needs no turn: a command that was answered immediately."""
@@ -342,7 +330,7 @@ class Journal:
         try:
             results = await self._database.write(statements.REPLACE(turn=turn.id, new_body=body), settled, durable=True)
         except StateError:
-            if turn.inbound is newer and turn in turn.behind:
+            if turn.inbound is newer and turn in turn.place.behind:
                 turn.inbound = older
             raise
         return results[0].rowcount == 1
@@ -368,11 +356,11 @@ class Journal:
                 row["id"],
                 row["kind"],
                 _INBOUND.from_json(row["body"]),
+                self,
                 stopping=row["state"] == "stopping",
                 resumed=True,
-                _journal=self,
                 interrupts=row["state"] == "next",
-                _recorded=await self.steps(row["id"]) if row["begun"] else {},
+                steps=TurnSteps(await self.steps(row["id"]) if row["begun"] else {}),
             )
             for row in await self._database.read(statements.select_open_work(session))
             if row["id"] not in known
@@ -386,9 +374,7 @@ class Journal:
 
     def new_turn(self, inbound: Inbound, kind: TurnKind, *, interrupts: bool = False) -> JournaledTurn:
         """Return the turn of a message that was just submitted: nothing is recorded yet."""
-        return JournaledTurn(
-            inbound.id, kind, inbound, stopping=False, resumed=False, _journal=self, interrupts=interrupts
-        )
+        return JournaledTurn(inbound.id, kind, inbound, self, interrupts=interrupts)
 
     async def record_intent(self, turn: str, name: str) -> None:
         """On disk before a step that must not run twice begins."""

@@ -51,9 +51,9 @@ class Lane:
     def push(self, turn: JournaledTurn) -> None:
         """Let a turn wait."""
         self.waiting.insert(len(self.first()) if turn.comes_first else len(self.waiting), turn)
-        turn.behind = self.waiting
-        if self.turn is not None and self.turn.followed is not None:
-            self.turn.followed()
+        turn.place.behind = self.waiting
+        if self.turn is not None and self.turn.place.followed is not None:
+            self.turn.place.followed()
 
     def stop(self, turn: JournaledTurn) -> bool:
         """Have a turn end without an answer, whether it runs or waits. False: it is ending so already."""

@@ -19,7 +19,7 @@ from goclaw.common.core.events import Delivery, Inbound
 from goclaw.common.core.supervise import ends_within, result_of, wait_without_cancelling
 from goclaw.common.health.stuck_tasks import task_stacks
 from goclaw.durable.engine.base import LaneState, RunningTurn, TurnHandler, TurnKind, continues
-from goclaw.durable.engine.journal import Journal, JournaledTurn
+from goclaw.durable.engine.journal import Journal, JournaledTurn, TurnStage
 from goclaw.durable.engine.lane import Lane, LaneOwner, SoleLaneOwner
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement
@@ -45,14 +45,7 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0
 class Lanes:
     """Implements `engine.base.Engine`. Made by `open_lanes`."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        outbox: Outbox,
-        clock: Clock,
-        delayed: Delayed,
-        owner: LaneOwner,
-    ) -> None:
+    def __init__(self, journal: Journal, outbox: Outbox, clock: Clock, delayed: Delayed, owner: LaneOwner) -> None:
         self._journal = journal
         self._outbox = outbox
         self._delayed = delayed
@@ -163,7 +156,7 @@ class Lanes:
     def at_work(self) -> list[RunningTurn]:
         """Return the turns that run."""
         return [
-            RunningTurn(session, turn.id, lane.delayed or self._journal.is_parked(turn.id), tuple(turn.doing))
+            RunningTurn(session, turn.id, lane.delayed or self._journal.is_parked(turn.id), tuple(turn.steps.doing))
             for session, lane in self._lanes.items()
             if (turn := lane.turn) is not None
         ]
@@ -328,10 +321,10 @@ class Lanes:
     async def _run(self, lane: Lane, turn: JournaledTurn) -> None:
         lane.ended = asyncio.Event()
         lane.turn = turn
-        turn.ending = partial(self._end, lane, turn)
+        turn.place.ending = partial(self._end, lane, turn)
         try:
             deliveries = await self._until_done(lane, turn)
-            if not turn.ended:
+            if turn.stage is not TurnStage.ENDED:
                 await self._end(lane, turn, deliveries)
         except OwnershipLost as lost:
             # What is in memory of the session is behind what the other process writes: nothing of it may go on here.
@@ -341,7 +334,7 @@ class Lanes:
         except Exception:
             log.exception("the turn could not be ended; it is taken up at the next start")
         finally:
-            lane.turn = lane.work = turn.ending = None
+            lane.turn = lane.work = turn.place.ending = None
             lane.ended.set()
 
     async def _until_done(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery]:
@@ -388,11 +381,11 @@ class Lanes:
             log.exception("nobody could be told that the message waits")
 
     async def _deliveries(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery]:
-        if turn.tried:
+        if turn.stage is TurnStage.RUNNING:
             await turn.read_again()
-        turn.tried = True
+        turn.stage = TurnStage.RUNNING
         deliveries = await self._result(lane, turn)
-        if deliveries is None and turn.silent:
+        if deliveries is None and turn.steps.silent:
             deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
         return deliveries or ()
 
@@ -413,7 +406,7 @@ class Lanes:
         try:
             return await self._turns.result().run(turn)
         except Exception as error:
-            if turn.ended:
+            if turn.stage is TurnStage.ENDED:
                 log.exception("the turn has ended; what follows from that failed")
                 return ()
             if isinstance(error, StateError):
@@ -438,11 +431,7 @@ def _is_cancelling() -> bool:
 
 @asynccontextmanager
 async def open_lanes(
-    journal: Journal,
-    outbox: Outbox,
-    clock: Clock,
-    delayed: Delayed = _no_notice,
-    owner: LaneOwner | None = None,
+    journal: Journal, outbox: Outbox, clock: Clock, delayed: Delayed = _no_notice, owner: LaneOwner | None = None
 ) -> AsyncIterator[Lanes]:
     """Yield the engine while the block runs. Call `resume` or `start` when everything that turns need is open.
 

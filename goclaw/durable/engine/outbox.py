@@ -111,7 +111,7 @@ class Outbox:
     def __init__(self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership) -> None:
         self._database = database
         self.ownership = ownership
-        self._channels = channels
+        self.channels = channels
         self._clock = clock
         self._queues: dict[Chat, deque[DeliveryProgress]] = {}
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
@@ -159,7 +159,7 @@ class Outbox:
         )
 
     def _is_sent_first(self, delivery: Delivery) -> bool:
-        channel = self._channels.get(delivery.address.channel)
+        channel = self.channels.get(delivery.address.channel)
         if self._early is not None or channel is None or delivery.action != "send":
             return False
         return channel.capabilities.sends_at_once(delivery)
@@ -203,7 +203,7 @@ class Outbox:
         return sending.result()
 
     async def _send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
-        channel = self._channels.get(delivery.address.channel)
+        channel = self.channels.get(delivery.address.channel)
         if channel is None:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
         if missing := channel.capabilities.missing_for(delivery):
@@ -360,7 +360,7 @@ class Outbox:
             if progress.fence is not None:
                 progress.clearance = partial(self.ownership.check, progress.fence)
             delivery = progress.delivery
-            if delivery.address.channel not in self._channels:
+            if delivery.address.channel not in self.channels:
                 log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
                 continue
             key = _chat_of(delivery)
@@ -406,7 +406,7 @@ class Outbox:
                 return await self._fail(delivery, reason, tell=True)
             try:
                 directed = mask(await self._with_target(delivery))
-                return await self._finish(progress, await self._channels[key[0]].deliver(directed, progress))
+                return await self._finish(progress, await self.channels[key[0]].deliver(directed, progress))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
                     tell = error.permanent and not error.closed

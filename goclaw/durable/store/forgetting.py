@@ -218,6 +218,7 @@ class Forgetting:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._settings = Settings(database)
+        self.retention = Retention(database, self)
         self._read: Sequence[str] | None = None
         """The facts last read by `owed`: `replace_pending` replaces these, and not facts added since."""
 

@@ -228,11 +228,8 @@ class FeedRow:
     """The line about time, sender and channel that the model reads before a person's text."""
     name: str = ""
     """Name of the tool."""
-    hint: str = ""
-    call_hint: str = ""
-    """The outcome and the call in one line for people."""
-    origins: tuple[str, ...] = ()
-    """Origins of the pieces of a person's text that others wrote."""
+    heading: str = ""
+    """Of a tool: call and outcome in one line for people. Of a person: who wrote the pieces by others."""
 
 
 class TranscriptFeed:
@@ -289,6 +286,7 @@ class TranscriptFeed:
 
 def _feed_row(row: Row) -> FeedRow:
     pieces = orjson.loads(row["material"]) if row["role"] == "user" and row["material"] else []
+    origins = dict.fromkeys(origin for _, _, origin, *source in pieces if not OWN.intersection(source[:1]))
     return FeedRow(
         row=row["id"],
         session=row["session"],
@@ -299,7 +297,5 @@ def _feed_row(row: Row) -> FeedRow:
         sender=row["sender"],
         context=row["context"],
         name=row["name"] or "",
-        hint=row["hint"] or "",
-        call_hint=row["call_hint"] or "",
-        origins=tuple(dict.fromkeys(origin for _, _, origin, *source in pieces if not OWN.intersection(source[:1]))),
+        heading="; ".join(origins) or ": ".join(filter(None, (row["call_hint"], row["hint"]))),
     )

@@ -63,9 +63,9 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
         return
     backend = await _backend(app, gateway)
     async with open_tokens(foundation.config.tokens_path, foundation.clock) as tokens:
-        if foundation.files is not None:
-            foundation.files.on_copy(tokens.refresh)
-            tokens.fetch = partial(foundation.files.copy, foundation.config.tokens_path.name)
+        if foundation.storage.files is not None:
+            foundation.storage.files.on_copy(tokens.refresh)
+            tokens.fetch = partial(foundation.storage.files.copy, foundation.config.tokens_path.name)
         if not tokens.any():
             log.warning(
                 "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"
@@ -83,7 +83,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
 
 
 async def _backend(app: App, gateway: Gateway) -> McpBackend:
-    foundation, facts = app.foundation, app.sessions.ports.settings
+    foundation, facts = app.foundation, app.sessions.ports.store.settings
     seed = str(await facts.fact(MATERIAL_KEY)).encode()
     return McpBackend(
         environment=foundation.environment,
@@ -92,10 +92,10 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
         conversations=DaemonConversations(
             foundation.bus,
             gateway,
-            Transcripts(foundation.database),
+            Transcripts(foundation.storage.database),
             foundation.clock,
             partial(_standing, app),
-            foundation.owned.feed,
+            foundation.storage.owned.feed,
         ),
         people=foundation.users.all,
         declared=together(await asyncio.to_thread(declarations)),

@@ -38,7 +38,7 @@ from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
-from goclaw.program.app.parts import App, Foundation, open_environment
+from goclaw.program.app.parts import App, Foundation, ProcessFacts, Storage, open_environment
 from goclaw.program.app.quickstart import Quickstart
 from goclaw.program.app.running import start
 from goclaw.program.app.sessions import build_sessions
@@ -89,7 +89,7 @@ async def open_app(
             channels = await stack.enter_async_context(open_channels(config, ports, begun or {}, faults.__setitem__))
         app = await _open_engine(stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE)
         for what, fault in faults.items():
-            foundation.sources.report(what, fault)
+            foundation.tools.sources.report(what, fault)
         # From here on turns go on, deliveries go out, and channels acknowledge.
         commit_upgrade(config)
         await start(stack, app, alone=not with_channels)
@@ -126,8 +126,8 @@ async def _open_ground(
     database.written, database.deleted = feed.wake, feed.on_deletion
     access = Access(users, config)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
-    registry = Registry([sources], access)
-    quickstart = Quickstart(config, users, access, ToolListing(registry, sources))
+    tools = ToolListing(Registry([sources], access), sources)
+    quickstart = Quickstart(config, users, access, tools)
     record, settings = TasksOnDisk(TaskRows(database)), Settings(database)
     environment = await stack.enter_async_context(
         open_environment(config, users, clock, record, feed, settings, files, quickstart.write_missing)
@@ -136,16 +136,11 @@ async def _open_ground(
     bus = Bus(clock)
     journal = Journal(database)
     return Foundation(
-        config=config,
-        clock=clock,
         users=users,
         access=access,
-        registry=registry,
-        sources=sources,
+        tools=tools,
         bus=bus,
-        database=database,
-        journal=journal,
-        owned=sessions_of(database, journal, bus, clock),
+        storage=Storage(database, journal, sessions_of(database, journal, bus, clock), files),
         environment=environment,
         ports=ModelPorts(
             http,
@@ -154,13 +149,9 @@ async def _open_ground(
             first_byte=config.models.first_byte_seconds,
             local_wait=config.models.local_wait,
         ),
-        disk=DiskGauge(config, clock),
         alerts=AlertDesk(config.alerts, users, bus, settings, clock),
         routes=Routes(),
-        vitals=vitals,
-        counts=counts,
-        began=clock.awake_or_not(),
-        files=files,
+        process=ProcessFacts(vitals, counts, clock.awake_or_not(), DiskGauge(config, clock)),
     )
 
 
@@ -170,30 +161,28 @@ async def _open_engine(
     channels: Mapping[str, Channel],
     config_file: Path,
 ) -> App:
-    config, clock = foundation.config, foundation.clock
-    ownership, journal = foundation.owned.ownership, foundation.journal
-    outbox = await stack.enter_async_context(open_outbox(foundation.database, channels, clock, ownership))
-    settings = Settings(foundation.database)
+    config, clock, storage = foundation.config, foundation.clock, foundation.storage
+    ownership = storage.owned.ownership
+    outbox = await stack.enter_async_context(open_outbox(storage.database, channels, clock, ownership))
+    settings = Settings(storage.database)
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
     outage = _watch(foundation, channels)
-    engine = await stack.enter_async_context(open_lanes(journal, outbox, clock, outage.on_delay, foundation.owned))
+    lanes = open_lanes(storage.journal, outbox, clock, outage.on_delay, storage.owned)
+    engine = await stack.enter_async_context(lanes)
     sessions = build_sessions(
-        config,
-        foundation.database,
+        storage.database,
         access=foundation.access,
         blank_audit=foundation.environment.blank_audit,
         bus=foundation.bus,
-        channels=channels,
-        clock=clock,
         engine=engine,
         environment=foundation.environment,
         hooks=hooks,
         is_alone=partial(_is_alone, foundation),
-        journal=journal,
+        journal=storage.journal,
         models=models,
         outbox=outbox,
-        registry=foundation.registry,
+        registry=foundation.tools.registry,
         transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
         users=foundation.users,
         config_file=config_file,
@@ -206,8 +195,8 @@ async def _open_engine(
 def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses writes, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
-    foundation.database.on_trouble(outage.on_trouble_change)
-    if salvaged := foundation.database.salvaged:
+    foundation.storage.database.on_trouble(outage.on_trouble_change)
+    if salvaged := foundation.storage.database.salvaged:
         foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says what to do next")
     return outage
 
@@ -217,12 +206,12 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
 
 
 def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
-    ports, owned = foundation.ports, foundation.owned
+    ports, owned = foundation.ports, foundation.storage.owned
     return ChannelPorts(
         ports.http,
         ports.clock,
         ports.load_image,
-        ChannelRows(foundation.database, owned.ownership.fence_of),
+        ChannelRows(foundation.storage.database, owned.ownership.fence_of),
         foundation.alerts,
         foundation.routes,
         foundation.access.is_admin,
@@ -236,6 +225,6 @@ def _is_alone(foundation: Foundation, actor: Actor, session: str) -> bool:
     """Whether the actor is alone in the workspace that the actor has in a session."""
 
     def root(key: str) -> Path:
-        return foundation.environment.place(key, session).root
+        return foundation.environment.workspaces.place(key, session).root
 
     return works_alone(actor.key, (user.key for user in foundation.users.all()), root)

@@ -65,8 +65,7 @@ from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import TaskRecord
 from goclaw.tools.execution.tasks.room import TaskRoom, open_tasks
-from goclaw.tools.toolkit.registry import Registry
-from goclaw.tools.toolkit.sources import Sources
+from goclaw.tools.toolkit.tool_docs import ToolListing
 
 if TYPE_CHECKING:
     from goclaw.durable.store.shared_files import SharedFiles
@@ -85,30 +84,19 @@ Furnish = Callable[[Workspace], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Environment:
-    """The environment of tools. Implements `toolkit.base.ToolEnvironment`."""
+class Workspaces:
+    """The workspaces of all people and groups, opened when they are first used."""
 
     config: Config
-    clock: Clock
     users: Users
-    blobs: Blobs
-    memory: MemoryPort
-    sandbox: Sandbox
-    tasks: TaskRoom
-    web: Web
-    audit: Callable[[AuditEntry], None]
-    blank_audit: BlankAudit
-    """Blanks the words of lines of the audit log; False: it could not be done now."""
     stack: AsyncExitStack
-    approved_files: ApprovedFiles
-    """The approved prompt files of all workspaces."""
     writer: Writer
     """Changes files of the state folder."""
-    furnish: Furnish = _furnish_with_nothing
+    furnish: Furnish
     _opened: dict[WorkspacePlace, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
+    async def open(self, actor: Actor, session: str) -> Workspace:
         """Return the workspace that the actor works in, in that session (`workplaces`); made when it is missing.
 
         It is seen with the actor's eyes: without the notes of others, but for the owner of the state folder.
@@ -147,6 +135,31 @@ class Environment:
         self._opened[place] = workspace
 
 
+@dataclass(slots=True)
+class Environment:
+    """The environment of tools. Implements `toolkit.base.ToolEnvironment`."""
+
+    clock: Clock
+    blobs: Blobs
+    memory: MemoryPort
+    sandbox: Sandbox
+    tasks: TaskRoom
+    web: Web
+    audit: Callable[[AuditEntry], None]
+    blank_audit: BlankAudit
+    """Blanks the words of lines of the audit log; False: it could not be done now."""
+    approved_files: ApprovedFiles
+    """The approved prompt files of all workspaces."""
+    workspaces: Workspaces
+
+    @property
+    def config(self) -> Config:
+        return self.workspaces.config
+
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
+        return await self.workspaces.open(actor, session)
+
+
 @asynccontextmanager
 async def open_environment(
     config: Config,
@@ -174,9 +187,7 @@ async def open_environment(
             open_blobs(config.state_dir / "blobs", clock, shared.media if shared else None)
         )
         environment = Environment(
-            config=config,
             clock=clock,
-            users=users,
             blobs=blobs,
             memory=await stack.enter_async_context(
                 open_memory(
@@ -190,10 +201,8 @@ async def open_environment(
             web=WebService(config, clock),
             audit=audit.record,
             blank_audit=audit.blank if shared is None else partial(_blank_both, audit, shared),
-            stack=stack,
             approved_files=approved_files(config, users, clock, writer),
-            furnish=furnish,
-            writer=writer,
+            workspaces=Workspaces(config, users, stack, writer, furnish),
         )
         yield environment
 
@@ -264,36 +273,54 @@ class McpState:
 
 
 @record
-class Foundation:
-    """The parts that all others use."""
+class Storage:
+    """The database, and what stands on it."""
 
-    config: Config
-    clock: Clock
-    users: Users
-    access: Access
-    registry: Registry
-    sources: Sources
-    """The sources of the registry's tools, and their faults."""
-    bus: Bus
     database: Database
     journal: Journal
     owned: OwnedSessions
     """The sessions of this process."""
-    environment: Environment
-    ports: ModelPorts
-    disk: DiskGauge
-    alerts: AlertDesk
-    """Takes faults that need the operator."""
-    routes: Routes
-    """The routes of the HTTP listener besides its own pages."""
+    files: "SharedFiles | None"
+    """The files of the state folder that the store has, too; None: the folder is all there is."""
+
+
+@record
+class ProcessFacts:
+    """The facts of this process and its machine, for the status."""
+
     vitals: Callable[[], Mapping[str, str]]
-    """Lines that the process around adds to the status: name and text."""
+    """Lines that the process around adds: name and text."""
     counts: Callable[[], Mapping[str, float]]
     """The same in numbers, for machines."""
     began: float
     """When the daemon began to open, by `Clock.awake_or_not`."""
-    files: "SharedFiles | None" = None
-    """The files of the state folder that the store has, too; None: the folder is all there is."""
+    disk: DiskGauge
+
+
+@record
+class Foundation:
+    """The parts that all others use."""
+
+    users: Users
+    access: Access
+    tools: ToolListing
+    bus: Bus
+    storage: Storage
+    environment: Environment
+    ports: ModelPorts
+    alerts: AlertDesk
+    """Takes faults that need the operator."""
+    routes: Routes
+    """The routes of the HTTP listener besides its own pages."""
+    process: ProcessFacts
+
+    @property
+    def config(self) -> Config:
+        return self.environment.config
+
+    @property
+    def clock(self) -> Clock:
+        return self.environment.clock
 
 
 @record

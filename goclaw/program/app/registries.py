@@ -25,28 +25,28 @@ async def publish_forever(app: App) -> None:
     """Update registries about published items, until cancelled. Without the MCP server it only reports why not."""
     config, clock = app.foundation.config, app.foundation.clock
     for place, why in hindrances(config):
-        app.foundation.sources.report(place, why)
+        app.foundation.tools.sources.report(place, why)
     named = {name for each in config.publications for name in each.settings.publish_to}
     registries = sorted(name for name in named if may_publish_to(config, name))
     if not registries or not config.mcp.server.enabled:
         return
-    await app.foundation.registry.ready()
-    await app.foundation.sources.settled(SETTLED_SECONDS)
+    await app.foundation.tools.registry.ready()
+    await app.foundation.tools.sources.settled(SETTLED_SECONDS)
     part = await asyncio.to_thread(load, catalog.REGISTRIES["publishing"], PublisherPart)
     ports = PublishPorts(
         config,
         clock,
-        specs=app.foundation.registry.specs,
+        specs=app.foundation.tools.registry.specs,
         address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
         report=partial(_report, app),
-        facts=app.sessions.ports.settings,
+        facts=app.sessions.ports.store.settings,
     )
     await run_with_restarts("publishing", partial(part.run, registries, ports, app.foundation.ports.http), clock)
 
 
 def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
     """Report a failure among the faults of tools, and to an admin where only a person can mend it."""
-    app.foundation.sources.report(what, why)
+    app.foundation.tools.sources.report(what, why)
     if why and for_good:
         app.foundation.alerts.tell(f"publishing {what}", f"{what} {why}")
     else:
@@ -69,7 +69,7 @@ async def sync_registries(app: App) -> None:
 
 def _report_problem(app: App, registry: str, problem: str, *, changed: bool) -> None:
     """Report a problem among the faults of tools, and to an admin where a registry changed published content."""
-    app.foundation.sources.report(f"registries.{registry}", problem)
+    app.foundation.tools.sources.report(f"registries.{registry}", problem)
     if changed:
         app.foundation.alerts.tell(
             f"registry {registry}", f"the registry {registry} has changed a published entry: {problem}"

@@ -60,7 +60,6 @@ from goclaw.program.app.web import cookies_of, open_logins, page_address, page_l
 from goclaw.tools.execution.tasks.base import Job, TaskInfo, TaskWork
 from goclaw.tools.toolkit.base import LivePrompt
 from goclaw.tools.toolkit.sources import Sources
-from goclaw.tools.toolkit.tool_docs import ToolListing
 
 if TYPE_CHECKING:
     from goclaw.gateway.servers.admission import Admission
@@ -94,7 +93,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     Unfinished work comes first, so that no new message overtakes an old one of the same session. With `alone`
     nothing listens, no registry is asked and no schedule begins: for a command that opens the state for a moment.
     """
-    foundation, lead = app.foundation, app.foundation.owned.ownership.lead
+    foundation, lead = app.foundation, app.foundation.storage.owned.ownership.lead
     foundation.environment.tasks.on_end(partial(notify_of_end, foundation.bus, app.outbox))
     schedules = app.sessions.schedules
     await follow_configuration(schedules, foundation.config.schedules)
@@ -103,7 +102,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     turns = app.sessions.turns(gateway)
     await turns.restore()
     memory, channels = DaemonMemory(app), {LOCAL, *app.channels}
-    await stack.enter_async_context(foundation.owned.open(app.engine, app.outbox, turns.handler, memory, channels))
+    owned = foundation.storage.owned
+    await stack.enter_async_context(owned.open(app.engine, app.outbox, turns.handler, memory, channels))
     await stack.enter_async_context(
         open_socket(
             foundation.config.socket_path,
@@ -126,7 +126,7 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     """Run the channels and everything that works in parallel to turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
-        foundation.environment.blobs, NeededMedia(foundation.database), clock, foundation.config.media.ttl
+        foundation.environment.blobs, NeededMedia(foundation.storage.database), clock, foundation.config.media.ttl
     )
 
     async def once(work: Coroutine[Any, Any, None], name: str) -> None:
@@ -147,16 +147,16 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
         await supervise(name, partial(channel.run, gateway))
     await once(_tools(app), "loading tools")
     await once(app.models.resolve(), "looking for models")
-    await supervise(SWEEPS, partial(foundation.owned.ownership.lead, SWEEPS, partial(_together, sweeps, clock)))
+    await supervise(SWEEPS, partial(foundation.storage.owned.ownership.lead, SWEEPS, partial(_together, sweeps, clock)))
     await supervise("removing long outputs", partial(_remove_outputs, app))
     await supervise("written summaries", sessions.summary_retries.follow)
     await supervise("old audit logs", partial(prune_audits, app))
     await supervise("checkpoints", sessions.maintenance.run)
-    if app.foundation.sources.files:
-        foundation.users.looks.append(app.foundation.sources.files.glance)
-        await supervise("loading plugin files", app.foundation.sources.files.run)
+    if app.foundation.tools.sources.files:
+        foundation.users.looks.append(app.foundation.tools.sources.files.glance)
+        await supervise("loading plugin files", app.foundation.tools.sources.files.run)
     await supervise("looking for stuck turns", app.stuck.run)
-    await supervise("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
+    await supervise("looking at the clock", ClockChange(foundation.storage.database, clock, schedules.scheduler).run)
     await supervise("looking for faults", partial(watch_faults, app))
 
 
@@ -196,7 +196,7 @@ async def _listen(
     if config.publications:
         told = run_with_restarts(
             "publishing",
-            partial(foundation.owned.ownership.lead, "publishing", partial(publish_forever, app)),
+            partial(foundation.storage.owned.ownership.lead, "publishing", partial(publish_forever, app)),
             foundation.clock,
         )
         await stack.enter_async_context(background(told, "publishing"))
@@ -205,9 +205,9 @@ async def _listen(
 async def _tools(app: App) -> None:
     """Load the tools, unless a turn that needs them was quicker (`Registry.ready`)."""
     await app.foundation.clock.sleep(TOOLS_AFTER)
-    await app.foundation.registry.ready()
+    await app.foundation.tools.registry.ready()
     commands = {*catalog.COMMANDS, *third_party("commands")}
-    known = {spec.name: spec.tags for spec in app.foundation.registry.specs()}
+    known = {spec.name: spec.tags for spec in app.foundation.tools.registry.specs()}
     for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
         log.warning("%s", warning)
     if short := await app.sessions.inspection.no_room(OWNER):
@@ -216,7 +216,7 @@ async def _tools(app: App) -> None:
 
 async def _announce_version(app: App) -> None:
     """Announce the news of a version to an administrator, at its first run; the very first version has none."""
-    settings = app.sessions.ports.settings
+    settings = app.sessions.ports.store.settings
     try:
         before = await settings.fact(VERSION_FACT)
         if before == __version__:
@@ -240,9 +240,9 @@ async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
 
     foundation, config = app.foundation, app.foundation.config
     tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
-    if foundation.files is not None:
-        foundation.files.on_copy(tokens.refresh)
-        tokens.fetch = partial(foundation.files.copy, config.tokens_path.name)
+    if foundation.storage.files is not None:
+        foundation.storage.files.on_copy(tokens.refresh)
+        tokens.fetch = partial(foundation.storage.files.copy, config.tokens_path.name)
     if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
         log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)
@@ -273,12 +273,12 @@ async def _route_ports(
 
     foundation = app.foundation
     gauges = Gauges(
-        app.sessions.ports.spending,
+        app.sessions.ports.store.spending,
         foundation.bus,
         outbox=app.outbox,
-        disk=foundation.disk,
-        store_use=foundation.database.use,
-        counts=foundation.counts,
+        disk=foundation.process.disk,
+        store_use=foundation.storage.database.use,
+        counts=foundation.process.counts,
         model_watches=foundation.ports.watches,
         samples=samples,
     )
@@ -320,19 +320,21 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
 
     foundation, sessions = app.foundation, app.sessions
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
-    commands = {**ours, **load_third_party("commands", Command, app.foundation.sources.report)}
+    commands = {**ours, **load_third_party("commands", Command, app.foundation.tools.sources.report)}
     environment = foundation.environment
     return Gateway(
         _command_ports(app, logins),
-        known=LiveCommands(commands, app.foundation.sources),
-        database=foundation.database,
+        known=LiveCommands(commands, app.foundation.tools.sources),
+        database=foundation.storage.database,
         completion=files,
-        journal=foundation.journal,
+        journal=foundation.storage.journal,
         queries=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
         outage=app.outage,
         outbox=app.outbox,
-        transcripts=sessions.ports.transcripts,
-        with_owners=partial(load(catalog.OWNERS[foundation.database.kind], OwnersPart).open, foundation.owned),
+        transcripts=sessions.ports.store.transcripts,
+        with_owners=partial(
+            load(catalog.OWNERS[foundation.storage.database.kind], OwnersPart).open, foundation.storage.owned
+        ),
     )
 
 
@@ -343,7 +345,7 @@ def _command_ports(app: App, logins: WebLogins | None) -> CommandPorts:
         logins=logins,
         pairing=_pairing(app),
         rights=partial(_rights, app),
-        tools=ToolListing(app.foundation.registry, app.foundation.sources),
+        tools=app.foundation.tools,
     )
 
 
@@ -357,7 +359,7 @@ def _pairing(app: App) -> Pairing:
         clock=foundation.clock,
         audit=foundation.environment.audit,
         promise=app.outbox.promise,
-        facts=app.sessions.ports.settings,
+        facts=app.sessions.ports.store.settings,
     )
 
 
@@ -366,8 +368,8 @@ def _rights(app: App, actor: Actor, session: str) -> str:
     from goclaw.tools.toolkit.effective_rights import effective_rights  # no turn needs it
 
     foundation = app.foundation
-    workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
-    rights = effective_rights(app.foundation.registry, foundation.access, actor, foundation.users.get(actor.key))
+    workspace = in_words(foundation.config, foundation.environment.workspaces.place(actor.key, session))
+    rights = effective_rights(app.foundation.tools.registry, foundation.access, actor, foundation.users.get(actor.key))
     lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
     return "\n".join(f"{name}: {text}" for name, text in lines)
 
@@ -376,10 +378,10 @@ async def _prune(app: App, schedules: Schedules) -> None:
     """Delete expired records once a day."""
     while True:
         try:
-            await app.foundation.journal.prune(app.foundation.clock.now())
+            await app.foundation.storage.journal.prune(app.foundation.clock.now())
             await app.outbox.prune()
-            await ChannelRows(app.foundation.database).prune()
-            await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
+            await ChannelRows(app.foundation.storage.database).prune()
+            await TaskRows(app.foundation.storage.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
             await app.sessions.costs.prune()
             await schedules.prune()
@@ -399,7 +401,7 @@ async def _remove_outputs(app: App) -> None:
 async def wind_down(app: App, gateway: Gateway) -> None:
     """Let turns and deliveries end for a while."""
     app.engine.wind_down()
-    app.foundation.owned.begin_no_more()
+    app.foundation.storage.owned.begin_no_more()
     clock = app.foundation.clock
     began = clock.monotonic()
     with suppress(TimeoutError):

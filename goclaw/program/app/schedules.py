@@ -1,9 +1,7 @@
 """Schedules, bound to the things they start: turns through the engine, messages through the outbox."""
 
-from functools import partial
-
 from goclaw.common.auth.access import Access
-from goclaw.common.auth.users import Users, set_timezone
+from goclaw.common.auth.users import Users
 from goclaw.conversation.schedules.heartbeat import Heartbeat
 from goclaw.conversation.schedules.quiet_hours import QuietHours
 from goclaw.conversation.schedules.requests import Schedules
@@ -13,7 +11,6 @@ from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.turn_context import SessionPorts
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.store.database import Database
-from goclaw.durable.store.file_writer import file_writer
 
 
 def build_schedules(
@@ -23,14 +20,7 @@ def build_schedules(
     rows = ScheduleRows(database)
     quiet = QuietHours(database, users, ports.config.quiet_hours, ports.outbox, ports.clock)
     heartbeat = Heartbeat(
-        ports.config.heartbeat,
-        rows,
-        users,
-        ports.environment,
-        engine.queue,
-        engine.submit,
-        quiet,
-        ports.clock,
+        ports.config.heartbeat, rows, users, ports.environment, engine.queue, engine.submit, quiet, ports.clock
     )
     scheduler = Scheduler(rows, access, engine.submit, quiet, ports.clock, heartbeat.prepare)
     return Schedules(
@@ -38,12 +28,10 @@ def build_schedules(
         scheduler,
         access,
         users,
-        partial(set_timezone, ports.config.users_path, writer=file_writer(ports.config)),
+        ports.config,
         ports.clock,
         ports.models,
         lambda actor: [kind.name for kind in agents_for.list_for(actor)],
-        ports.settings,
+        ports.store.settings,
         heartbeat,
-        quiet,
-        ports.config.notify,
     )

@@ -13,14 +13,15 @@ class DaemonMemory:
     app: App
 
     async def restore(self) -> None:
-        self.app.sessions.ports.questions.restore(await self.app.foundation.journal.list_open_questions())
+        self.app.sessions.ports.questions.restore(await self.app.foundation.storage.journal.list_open_questions())
 
     async def reload(self, session: str) -> None:
         self.leave(session)
         app = self.app
         await app.sessions.pauses.reload(session)
         await app.foundation.environment.tasks.restore()
-        parked = [each for each in await app.foundation.journal.list_open_questions() if each.session == session]
+        journal = app.foundation.storage.journal
+        parked = [each for each in await journal.list_open_questions() if each.session == session]
         app.sessions.ports.questions.restore(parked)
 
     def leave(self, session: str) -> None:

@@ -1,29 +1,26 @@
 """The parts of sessions, built in the order of their needs."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from goclaw.channels.base import Channel
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.audit_chain import BlankAudit
 from goclaw.common.auth.pairing import Pairing
 from goclaw.common.auth.users import Users
 from goclaw.common.auth.web_logins import WebLogins
-from goclaw.common.config.schema import Config
 from goclaw.common.core.bus import Bus
-from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
-from goclaw.conversation.agent.context.window import Calibration
 from goclaw.conversation.agent.kinds import Kinds
 from goclaw.conversation.agent.limits import rules_of
 from goclaw.conversation.agent.prompt import SystemPrompt
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.compaction.flush import Flush
 from goclaw.conversation.compaction.maintenance import Checkpoints, MaintenanceQueue
+from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
-from goclaw.conversation.sessions.forgetting import Forgetter
+from goclaw.conversation.sessions.forgetting import Codes, Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
 from goclaw.conversation.sessions.overheard import Overheard
@@ -43,7 +40,15 @@ from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
 from goclaw.conversation.turns.teams import Teams
 from goclaw.conversation.turns.tool_requests import CommandPort
-from goclaw.conversation.turns.turn_context import SessionPorts, TurnContext
+from goclaw.conversation.turns.turn_context import (
+    ChatTexts,
+    Helpers,
+    RequestParts,
+    SessionChoices,
+    SessionPorts,
+    SessionStore,
+    TurnContext,
+)
 from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Engine
 from goclaw.durable.engine.journal import Journal
@@ -51,10 +56,8 @@ from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.approvals import ApprovalRules
 from goclaw.durable.store.checkpoints import CheckpointStore
 from goclaw.durable.store.database import Database
-from goclaw.durable.store.forgetting import Forgetting, Retention
-from goclaw.durable.store.settings import Settings
-from goclaw.durable.store.spending import Spending, reservations_of
-from goclaw.durable.store.transcripts import Transcripts
+from goclaw.durable.store.forgetting import Forgetting
+from goclaw.durable.store.spending import reservations_of
 from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
 from goclaw.llm.transcription import Transcriber
 from goclaw.program.app.schedules import build_schedules
@@ -81,35 +84,34 @@ class SessionParts:
     ) -> None:
         """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for forgotten sessions."""
         self.ports, self.models = ports, ports.models
-        self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
-        self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
-        self.costs = Costs(
-            *(ports.spending, ports.config, ports.clock, self.contexts, self.access), reservations_of(database)
-        )
-        self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
-        self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
-        self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
-        audit, mode = ports.environment.audit, ports.config.policy.mode
-        self.modes = Modes(self.contexts, ports.settings, self.access, audit, mode)
-        self.compactor = self._compactor()
-        self.summary_retries = SummaryRetries(
-            ports.config.compaction,
-            contexts=self.contexts,
-            compactor=self.compactor,
-            transcripts=ports.transcripts,
-            clock=ports.clock,
+        self.access, config, clock = ports.approvals.access, ports.config, ports.clock
+        store, settings = ports.store, ports.store.settings
+        self.contexts = Contexts(store.transcripts, settings, clock)
+        self.costs = Costs(store.spending, config, clock, self.contexts, self.access, reservations_of(database))
+        self.pauses = Pauses(settings, clock, ports.bus.publish)
+        self.overheard = Overheard(self.contexts, settings, ports.store.journal)
+        self.queue_modes = QueueModes(self.contexts, settings, config.queue.mode)
+        self.modes = Modes(self.contexts, settings, self.access, ports.environment.audit, config.policy.mode)
+        compaction = CompactionPorts(
+            clock=clock,
             bus=ports.bus,
-            ownership=ports.outbox.ownership,
+            models=ports.models,
+            contexts=self.contexts,
+            transcripts=store.transcripts,
+            stored=settings,
+            costs=BackgroundCosts(self.costs),
         )
-        self.maintenance = self._maintenance(is_alone)
-        kinds = Kinds(ports.config)
+        checkpoints = CheckpointStore(database)
+        self.compactor = Compactor(config.compaction, compaction, checkpoints, ports.dispatcher.hooks)
+        self.summary_retries = SummaryRetries(compaction, self.compactor, ports.outbox.ownership)
+        self.maintenance = self._maintenance(compaction, is_alone)
         self.agents_for = AgentSelector(
-            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
+            Kinds(config), access=self.access, contexts=self.contexts, models=ports.models, stored=settings
         )
         self.schedules = build_schedules(
             ports, self.agents_for, database, access=self.access, users=users, engine=engine
         )
-        self._build_turns(kinds, engine, transcriber)
+        self._build_turns(engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
 
     def command_ports(
@@ -133,71 +135,37 @@ class SessionParts:
             rules=ports.approvals.rules,
             schedules=self.schedules,
             sessions=self,
-            reports=Reports(details, rights, ports.spending, tools),
+            reports=Reports(details, rights, ports.store.spending, tools),
             entrances=Entrances(pairing, logins),
         )
 
-    def _compactor(self) -> Compactor:
+    def _maintenance(self, compaction: CompactionPorts, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
+        ports, checkpoints = self.ports, Checkpoints(self.ports.config.checkpoint, self.compactor)
+        flush = Flush(ports.store.settings, self.access, ports.environment, self.compactor, is_alone)
+        return MaintenanceQueue(checkpoints, compaction, self.compactor, flush, self.summary_retries)
+
+    def _build_turns(self, engine: Engine, transcriber: Transcriber | None) -> None:
         ports = self.ports
-        return Compactor(
-            ports.config.compaction,
-            clock=ports.clock,
-            bus=ports.bus,
-            models=ports.models,
-            contexts=self.contexts,
-            transcripts=ports.transcripts,
-            checkpoints=self._checkpoints,
-            stored=ports.settings,
-            hooks=ports.hooks,
-            costs=BackgroundCosts(self.costs),
+        self.agents = Agents(ports, self.agents_for, self.contexts, self.pauses, self._services)
+        self.teams = Teams(ports, self.agents)
+        attachments = Attachments(
+            ports.environment,
+            channels=ports.outbox.channels,
+            registry=ports.dispatcher.registry,
+            transcriber=transcriber,
         )
-
-    def _maintenance(self, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
-        ports, config = self.ports, self.ports.config
-        return MaintenanceQueue(
-            checkpoints=Checkpoints(
-                config.checkpoint,
-                config.compaction,
-                store=self._checkpoints,
-                compactor=self.compactor,
-                clock=ports.clock,
-            ),
-            clock=ports.clock,
-            compactor=self.compactor,
-            contexts=self.contexts,
-            flush=Flush(ports.settings, self.access, ports.environment, self.compactor, is_alone),
-            models=ports.models,
-            stored=ports.settings,
-            summary_retries=self.summary_retries,
-        )
-
-    def _build_turns(self, kinds: Kinds, engine: Engine, transcriber: Transcriber | None) -> None:
-        ports, calibration, schedules = self.ports, Calibration(), self.schedules
-        interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
-        self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
-        self.teams = Teams(ports, kinds, self.agents)
+        prompt = SystemPrompt(approved=ports.environment.approved_files, ask=ports.questions.prompt_files.ask)
         context = self._context = TurnContext(
             ports,
-            calibration,
-            self.compactor,
-            self.contexts,
-            self.costs,
-            DemoTurns(self.contexts, ports.settings),
-            kinds,
-            self.modes,
-            self.queue_modes,
-            Attachments(
-                ports.environment,
-                channels=ports.channels,
-                registry=ports.dispatcher.registry,
-                transcriber=transcriber,
-            ),
-            interim,
-            self.agents,
-            self.teams,
-            self.agents_for,
-            schedules,
-            UnattendedTurns(schedules.scheduler, schedules.quiet, engine),
+            SessionChoices(self.modes, self.queue_modes, self.agents_for),
+            RequestParts(prompt, DemoTurns(self.contexts, ports.store.settings)),
+            Helpers(self.agents, self.teams),
+            ChatTexts(attachments, InterimTexts(ports.outbox.channels, ports.outbox, ports.clock)),
+            compactor=self.compactor,
+            contexts=self.contexts,
+            costs=self.costs,
+            schedules=self.schedules,
+            unattended=UnattendedTurns(self.schedules.scheduler, engine),
         )
         self.external_runs = ExternalRuns(
             context, self.agents, self.pauses, rules_of(ports.config.limits), ports.outbox.ownership
@@ -215,34 +183,26 @@ class SessionParts:
         return AgentServices(self._context, agent_run)
 
     def _forgetter(self, database: Database, blank_audit: BlankAudit) -> Forgetter:
-        ports, forgetting = self.ports, Forgetting(database)
+        ports = self.ports
         return Forgetter(
-            ports.config.retention.days,
+            ports.environment,
             blank_audit=blank_audit,
-            blobs=ports.environment.blobs,
             bus=ports.bus,
-            clock=ports.clock,
+            codes=Codes(ports.store.settings, ports.clock),
             contexts=self.contexts,
             end_external_runs=self.external_runs.end,
-            forgetting=forgetting,
-            memory=ports.environment.memory,
+            forgetting=Forgetting(database),
             models=ports.models,
             overheard=self.overheard,
-            retention=Retention(database, forgetting),
-            settings=ports.settings,
-            tasks=ports.environment.tasks,
         )
 
 
 def build_sessions(
-    config: Config,
     database: Database,
     *,
     access: Access,
     blank_audit: BlankAudit,
     bus: Bus,
-    channels: Mapping[str, Channel],
-    clock: Clock,
     engine: Engine,
     environment: ToolEnvironment,
     hooks: Hooks,
@@ -259,36 +219,17 @@ def build_sessions(
 
     `config_file`: need not exist yet; None if unknown. `is_alone`, `blank_audit`: see `SessionParts`.
     """
-    questions = Questions(
-        access=access,
-        audit=environment.audit,
-        blobs=environment.blobs,
-        bus=bus,
-        channels=channels,
-        clock=clock,
-        journal=journal,
-        outbox=outbox,
-        users=users,
-        approved_files=environment.approved_files,
-        approval_seconds=60.0 * config.policy.approval_minutes,
-    )
+    questions = Questions(access=access, bus=bus, environment=environment, journal=journal, outbox=outbox, users=users)
     ports = SessionPorts(
-        config=config,
-        clock=clock,
         bus=bus,
-        transcripts=Transcripts(database),
+        clock=environment.clock,
+        store=SessionStore(database, journal),
         outbox=outbox,
-        channels=channels,
         dispatcher=Dispatcher(registry, access, environment, hooks),
         environment=environment,
         models=models,
-        prompt=SystemPrompt(approved=environment.approved_files, ask=questions.prompt_files.ask),
-        journal=journal,
         questions=questions,
-        approvals=StandingApprovals(access, environment.audit, clock, ApprovalRules(database)),
-        settings=Settings(database),
-        spending=Spending(database),
-        hooks=hooks,
+        approvals=StandingApprovals(access, environment.audit, environment.clock, ApprovalRules(database)),
         config_file=config_file,
     )
     return SessionParts(ports, database, engine, users, transcriber, is_alone, blank_audit)

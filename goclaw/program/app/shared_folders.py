@@ -32,8 +32,8 @@ async def compare_folders(foundation: Foundation) -> None:
     def folders() -> Mapping[str, Path]:
         return folders_of(foundation.config, foundation.users.all())
 
-    probe = load(catalog.STORES[foundation.database.kind], StorePart).probe(
-        foundation.database, folders, foundation.clock
+    probe = load(catalog.STORES[foundation.storage.database.kind], StorePart).probe(
+        foundation.storage.database, folders, foundation.clock
     )
     async with background(_ask_about_folders(foundation, probe), "asking about folders"):
         await run_with_restarts("answering about folders", probe.run, foundation.clock)
@@ -60,9 +60,9 @@ async def _ask_about_folders(foundation: Foundation, probe: FolderProbe) -> None
 
 async def prune_audits(app: App) -> None:
     """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
-    files, clock = app.foundation.files, app.foundation.clock
+    files, clock = app.foundation.storage.files, app.foundation.clock
     while files is not None:
         for chain in await files.audits.prune(clock.now() - AUDIT_SECONDS):
-            await app.sessions.ports.settings.unlearn(fact_of(chain))
+            await app.sessions.ports.store.settings.unlearn(fact_of(chain))
             log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
         await clock.sleep(PRUNE_SECONDS)

@@ -28,8 +28,8 @@ LOOK_SECONDS = 5.0
 async def details(app: App, session: str) -> Details:
     """Return the daemon's details for the status of a session."""
     foundation = app.foundation
-    disk, readiness = await foundation.disk.use(), await app.probe.look()
-    vitals, alerts = foundation.vitals(), foundation.alerts.open()
+    disk, readiness = await foundation.process.disk.use(), await app.probe.look()
+    vitals, alerts = foundation.process.vitals(), foundation.alerts.open()
     lines = {DAEMON: _of_the_daemon(app, readiness), TELEGRAM: NOT_CONNECTED}
     lines |= {name.capitalize(): line for name, line in readiness.channels.items()}
     queue = await app.engine.queue(session)
@@ -58,7 +58,7 @@ async def details(app: App, session: str) -> Details:
     if alerts:
         # A person who may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
-    counts = dict(foundation.counts())
+    counts = dict(foundation.process.counts())
     health = {
         "ready": readiness.ready,
         "problems": list(readiness.problems),
@@ -80,7 +80,8 @@ async def details(app: App, session: str) -> Details:
 
 
 def _of_the_daemon(app: App, readiness: Readiness) -> str:
-    running = f"running for {span(app.foundation.clock.awake_or_not() - app.foundation.began)}, version {__version__}"
+    seconds = app.foundation.clock.awake_or_not() - app.foundation.process.began
+    running = f"running for {span(seconds)}, version {__version__}"
     return f"{running}, but it accepts no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
 
 
@@ -90,7 +91,7 @@ def _calm(app: App, waiting: int, disk: DiskUse, counts: Mapping[str, float], us
         yield "Gateways"
     if not disk.warning:
         yield "Disk"
-    if not (app.foundation.database.trouble or app.foundation.database.salvaged):
+    if not (app.foundation.storage.database.trouble or app.foundation.storage.database.salvaged):
         yield "Database"
     if counts.get("event_loop_late_ms", 0) < LATE_MS:
         yield "Event loop"
@@ -107,7 +108,7 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
 
 
 def _of_the_tools(app: App) -> dict[str, str]:
-    if not (faults := app.foundation.sources.faults):
+    if not (faults := app.foundation.tools.sources.faults):
         return {}
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     return {"Tools": f"{count} in tools or their servers; /tools lists them"}
@@ -115,7 +116,7 @@ def _of_the_tools(app: App) -> dict[str, str]:
 
 def _of_the_database(app: App) -> dict[str, str]:
     """Return the lines about faults of the database; empty while all is well."""
-    database, delayed = app.foundation.database, app.engine.count_waiting_for_disk()
+    database, delayed = app.foundation.storage.database, app.engine.count_waiting_for_disk()
     if database.trouble:
         waiting = f"; {delayed} turns are waiting for it" if delayed else ""
         return {"Database": f"{database.trouble}{waiting}"}
@@ -133,7 +134,7 @@ def _of_the_gateways(use: "StoreUse | None") -> dict[str, str]:
 async def _use(app: App) -> "StoreUse | None":
     """Return which gateways use the store; None where it is one alone, or cannot be asked now."""
     try:
-        return await app.foundation.database.use()
+        return await app.foundation.storage.database.use()
     except StateError:
         return None
 
@@ -148,7 +149,7 @@ async def watch_faults(app: App) -> None:
             )
         else:
             foundation.alerts.clear("users")
-        disk = await foundation.disk.use()
+        disk = await foundation.process.disk.use()
         if disk.warning:
             foundation.alerts.tell("disk", f"the disk: {disk.text()}")
         else:

@@ -34,9 +34,9 @@ def open_logins(app: App) -> WebLogins | None:
         foundation.clock,
         foundation.environment.audit,
         partial(_announce, foundation.bus),
-        app.sessions.ports.settings,
-        gateway=foundation.owned.ownership.replica,
-        news=foundation.owned.processes,
+        app.sessions.ports.store.settings,
+        gateway=foundation.storage.owned.ownership.replica,
+        news=foundation.storage.owned.processes,
     )
 
 
@@ -53,7 +53,7 @@ async def cookies_of(config: Config) -> "Cookies | None":
 @asynccontextmanager
 async def taking_samples(app: App) -> AsyncIterator[Samples]:
     """Take samples of the daemon's state, for the page's plots, while the block runs."""
-    counts, engine = app.foundation.counts, app.engine
+    counts, engine = app.foundation.process.counts, app.engine
 
     def measure() -> Mapping[str, float]:
         late = counts().get("event_loop_late_ms", 0.0)

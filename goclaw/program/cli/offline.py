@@ -94,5 +94,5 @@ async def answer(config: Config, asked: AskMemory) -> dict[str, Any]:
 async def _use_all_workspaces(environment: "Environment", users: Users, owner: Actor) -> None:
     """Add every existing workspace to those that have their files indexed."""
     for actor in (owner, *(Actor(user.key, "cli") for user in users.all())):
-        if environment.place(actor.key).root.is_dir():
+        if environment.workspaces.place(actor.key).root.is_dir():
             await environment.memory.files(await environment.workspace(actor), actor.key)

@@ -56,12 +56,7 @@ log = logging.getLogger(__name__)
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
 
-_SOURCES = {
-    "mcp": SourceKind.MCP,
-    "web": SourceKind.WEB,
-    "filesystem": SourceKind.FILE,
-    "memory": SourceKind.FILE,
-}
+_SOURCES = {"mcp": SourceKind.MCP, "web": SourceKind.WEB, "filesystem": SourceKind.FILE, "memory": SourceKind.FILE}
 """Where tools with such a tag have from what they tell; the first one counts."""
 
 KEPT_BACK = "a hook of the operator keeps this result back"
@@ -74,18 +69,14 @@ class Dispatcher:
     """The one way to run a tool."""
 
     def __init__(
-        self,
-        registry: Registry,
-        access: Access,
-        environment: ToolEnvironment,
-        hooks: Hooks | None = None,
+        self, registry: Registry, access: Access, environment: ToolEnvironment, hooks: Hooks | None = None
     ) -> None:
         self.registry = registry
         self.unresponsive = UnresponsiveTasks(environment.clock)
         """Tools that ignore that they were told to end."""
         self._access = access
         self._environment = environment
-        self._hooks = hooks or Hooks()
+        self.hooks = hooks or Hooks()
         self._scheduler = Scheduler()
 
     def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
@@ -294,8 +285,8 @@ class Dispatcher:
             ToolError: one of them forbids the call.
         """
         answer = HookAnswer()
-        if "pre_tool" in self._hooks.points:
-            answer = await self._hooks.fire(_event("pre_tool", tool, watch))
+        if "pre_tool" in self.hooks.points:
+            answer = await self.hooks.fire(_event("pre_tool", tool, watch))
             if answer.deny:
                 watch.outcome.refusal = Refusal.RULE
                 raise ToolError(f"denied by hook: {answer.deny}")
@@ -309,9 +300,9 @@ class Dispatcher:
     async def _after(self, content: str, failed: bool, watch: Watch) -> str:
         """Fire the hooks after the call; they may withhold the result from the model."""
         point: Point = "post_tool_failure" if failed or watch.outcome.refusal else "post_tool"
-        if watch.tool is None or point not in self._hooks.points:
+        if watch.tool is None or point not in self.hooks.points:
             return content
-        answer = await self._hooks.fire(_event(point, watch.tool, watch, content))
+        answer = await self.hooks.fire(_event(point, watch.tool, watch, content))
         self._remind(answer, watch.scope)
         if not answer.suppress:
             return content

@@ -101,22 +101,22 @@ class ToolListing:
     """A listing of the available tools."""
 
     def __init__(self, registry: Registry, sources: Sources) -> None:
-        self._registry = registry
-        self._sources = sources
+        self.registry = registry
+        self.sources = sources
 
     @property
     def faults(self) -> Mapping[str, str]:
         """The faults of the sources, for the operator: name to reason."""
-        return self._sources.faults
+        return self.sources.faults
 
     def of(self, actor: Actor) -> list[ListedTool]:
         """Return the tools that `actor` may use."""
-        return [shown for spec in self._registry.visible_to(actor) if (shown := self.find(spec.name, actor))]
+        return [shown for spec in self.registry.visible_to(actor) if (shown := self.find(spec.name, actor))]
 
     def find(self, name: str, actor: Actor) -> ListedTool | None:
         """Return one tool; None if unknown or not for `actor`."""
-        tool = self._registry.find(name, actor)
-        return ListedTool(tool, self._sources.origin(name), self._registry.availability(tool)) if tool else None
+        tool = self.registry.find(name, actor)
+        return ListedTool(tool, self.sources.origin(name), self.registry.availability(tool)) if tool else None
 
 
 def group_by_toolset(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:

@@ -149,9 +149,11 @@ class House:
 
     async def _left(self) -> int:
         """How many messages and deliveries are not done: on Postgres also those that this process has not taken yet."""
-        [(turns,)] = await self.app.foundation.database.read(sql("SELECT count(*) FROM inbox WHERE state <> 'done'"))
+        [(turns,)] = await self.app.foundation.storage.database.read(
+            sql("SELECT count(*) FROM inbox WHERE state <> 'done'")
+        )
         open_ones = "SELECT count(*) FROM deliveries WHERE state IN ('pending', 'sending')"
-        [(deliveries,)] = await self.app.foundation.database.read(sql(open_ones))
+        [(deliveries,)] = await self.app.foundation.storage.database.read(sql(open_ones))
         return int(turns + deliveries)
 
     def texts(self, cell: Cell) -> list[str]:

@@ -16,11 +16,11 @@ def rules(**policy: object) -> TurnRules:
 
 def test_what_a_policy_leaves_open_is_as_the_limits_say() -> None:
     found = rules()
-    assert found.tool_calls == Cap(50, "limits.tool_calls")
-    assert found.failed_calls == Cap(5, "limits.failed_calls")
-    assert found.budget == Cap(900, "limits.turn_seconds")
+    assert found.calls.total == Cap(50, "limits.tool_calls")
+    assert found.calls.failed == Cap(5, "limits.failed_calls")
+    assert found.time.budget == Cap(900, "limits.turn_seconds")
     assert found.tokens == Cap(1_000, "limits.turn_tokens")
-    assert [found.cost, found.plan, found.tool_seconds] == [None] * 3
+    assert [found.cost, found.time.plan, found.time.tools] == [None] * 3
 
 
 def test_what_a_policy_says_goes_before_the_limits_and_brings_its_key() -> None:
@@ -33,15 +33,15 @@ def test_what_a_policy_says_goes_before_the_limits_and_brings_its_key() -> None:
         timing={"budget": "10m", "plan": "45s", "tools": "2m"},
         cache={"after_system": False, "after_tools": False},
     )
-    assert found.tool_calls == Cap(8, f"{place}.max_tool_calls")
-    assert found.failed_calls == Cap(3, f"{place}.max_consecutive_failed_tool_calls")
+    assert found.calls.total == Cap(8, f"{place}.max_tool_calls")
+    assert found.calls.failed == Cap(3, f"{place}.max_consecutive_failed_tool_calls")
     assert found.tokens == Cap(10, f"{place}.max_tokens")
     assert found.cost == Cap(0.5, f"{place}.max_cost")
-    assert found.budget == Cap(600, f"{place}.timing.budget")
-    assert found.plan == Cap(45, f"{place}.timing.plan")
-    assert found.tool_seconds == 120
+    assert found.time.budget == Cap(600, f"{place}.timing.budget")
+    assert found.time.plan == Cap(45, f"{place}.timing.plan")
+    assert found.time.tools == 120
     assert found.cache == UNCACHED
-    assert rules(time_budget="2m").budget == Cap(120, f"{place}.time_budget")
+    assert rules(time_budget="2m").time.budget == Cap(120, f"{place}.time_budget")
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ async def test_the_main_model_takes_notes_only_where_that_is_configured(tmp_path
         world = World(folder, [*reading(100), Answer(NOTES)], memory=memory, checkpoint=NO_CHECKPOINTS)
         async with world.running() as core:
             await turns(core)
-            spent = await core.sessions.ports.spending.of_session("memory:here")
+            spent = await core.sessions.ports.store.spending.of_session("memory:here")
         assert list(files(world)) == found
         assert spent.requests == 1 + main_model, "what it cost is booked"
 

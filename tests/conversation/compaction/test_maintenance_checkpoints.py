@@ -92,7 +92,7 @@ async def test_the_main_model_makes_them_only_where_that_is_configured_and_it_is
         world = World(folder, answers, checkpoint={"main_model": main_model}, **QUIET)
         async with world.running() as core:
             await turns(core)
-            assert (await core.sessions.ports.spending.of_session(HERE)).requests == 1 + main_model
+            assert (await core.sessions.ports.store.spending.of_session(HERE)).requests == 1 + main_model
             assert len(world.script.requests) == 1 + main_model
 
 

@@ -39,16 +39,9 @@ async def test_a_checkpoint_is_written_under_the_right_of_its_turn_and_refused_w
     world = World(tmp_path, [])
     async with world.running() as core, open_schema(place, clock) as one, open_schema(place, clock) as two:
         parts = core.sessions.maintenance
-        queue = Late(
-            checkpoints=parts.checkpoints,
-            clock=parts.clock,
-            compactor=parts.compactor,
-            contexts=parts.contexts,
-            flush=parts.flush,
-            models=parts.models,
-            stored=parts.stored,
-            summary_retries=parts.summary_retries,
-        ).begin(CheckpointStore(one))
+        queue = Late(*(parts.checkpoints, parts.ports, parts.compactor, parts.flush, parts.summary_retries)).begin(
+            CheckpointStore(one)
+        )
         rights = dict[str, Fence]()
         said = (
             "INSERT INTO messages (session, turn, step, role, text, created_at) VALUES (:s, 't', 'u', 'user', 'hi', 1)"

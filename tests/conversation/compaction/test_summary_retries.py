@@ -321,16 +321,10 @@ class OwnerOfNone(SoleOwner):
 def of_another_process(core: Core, told: list[str]) -> SummaryRetries:
     """Those of a process that has the duty, and does not work on the session: its own memory, the same store."""
     ours = core.sessions.summary_retries
-    contexts = Contexts(ours.transcripts, core.sessions.ports.settings, ours.clock)
-    return SummaryRetries(
-        ours.settings,
-        contexts=contexts,
-        compactor=replace(ours.compactor, contexts=contexts),
-        transcripts=ours.transcripts,
-        clock=ours.clock,
-        bus=Bus(ours.clock),
-        ownership=OwnerOfNone(told),
-    )
+    clock = ours.ports.clock
+    contexts = Contexts(ours.ports.transcripts, ours.ports.stored, clock)
+    ports = replace(ours.ports, contexts=contexts, bus=Bus(clock))
+    return SummaryRetries(ports, replace(ours.compactor, ports=ports), OwnerOfNone(told))
 
 
 @pytest.mark.promise("P-context-fits")
@@ -341,7 +335,9 @@ async def test_what_another_process_pays_is_shown_by_the_one_that_works_on_the_s
         world.mend()
         elsewhere, ours = of_another_process(core, told), core.sessions.summary_retries
         await elsewhere.retry_due()
-        assert told == [HERE] and elsewhere.contexts.find(HERE) is None, "nothing is kept of what changes elsewhere"
+        assert told == [HERE] and elsewhere.ports.contexts.find(HERE) is None, (
+            "nothing is kept of what changes elsewhere"
+        )
         assert (await window_of(core)).owed and PAID not in notices(core)
         async with background(ours.follow(), "summaries"), until_noticed(core, PAID):
             ours.on_missed_summaries()
@@ -367,6 +363,6 @@ async def test_what_two_processes_pay_at_once_is_kept_once_and_not_after_a_clear
         assert rows[0][0] == 1
         world.clerk.rest = DOWN
         await owing(core, first=10)
-        [(_, owed)] = await ours.transcripts.list_missing_summaries()
+        [(_, owed)] = await ours.ports.transcripts.list_missing_summaries()
         await core.command("/clear")
-        assert not await ours.transcripts.replace_stub(HERE, replace(owed, retry_owed=False, id=0, pays=owed.id))
+        assert not await ours.ports.transcripts.replace_stub(HERE, replace(owed, retry_owed=False, id=0, pays=owed.id))

@@ -39,7 +39,7 @@ async def test_what_nobody_asked_the_agent_about_goes_with_what_is_old(tmp_path:
         world.clock.advance(40 * DAY)
         await core.say("lately", actor=BEN, beside=SAID, ref="r2", **GROUP)
         await core.sessions.forgetter.prune()
-        kept = await core.sessions.ports.settings.of_session("telegram:-1")
+        kept = await core.sessions.ports.store.settings.of_session("telegram:-1")
         assert [each["text"] for each in kept["heard"]] == ["lately"]
     async with world.running() as core:  # from the disk
         await core.say("go", actor=ANNA, **GROUP)

@@ -89,7 +89,7 @@ async def test_a_paused_turn_survives_a_restart_paused_and_what_comes_meanwhile_
         assert core.engine.waiting(HERE) == 1
         await core.command("/resume")
         await core.settled()
-        assert "pause" not in await core.sessions.ports.settings.of_session(HERE)
+        assert "pause" not in await core.sessions.ports.store.settings.of_session(HERE)
     assert [text for text in world.texts() if text in ("first", "second")] == ["first", "second"]
     assert trail.times == 1
 
@@ -131,7 +131,7 @@ async def test_stop_ends_a_paused_turn(restarted: bool, tmp_path: Path) -> None:
             assert (await core.command("/stop")).startswith("Stopped")
         await core.settled()
         assert "paused" not in await core.command("/status")
-        assert "pause" not in await core.sessions.ports.settings.of_session(HERE)
+        assert "pause" not in await core.sessions.ports.store.settings.of_session(HERE)
     assert "done" not in world.texts()
 
 

@@ -361,7 +361,7 @@ async def test_a_turn_and_its_agents_are_priced_apart_and_together(tmp_path: Pat
     async with world.running() as core:
         accepted = await core.say("do it")
         await core.settled()
-        spending = core.sessions.ports.spending
+        spending = core.sessions.ports.store.spending
         whole, (theirs,) = await spending.of_turn(HERE, accepted.turn), await agents_of(core)
         apart = await spending.of_session(theirs)
     assert (whole.requests, apart.requests) == (4, 2)

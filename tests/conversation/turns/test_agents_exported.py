@@ -51,7 +51,7 @@ async def test_a_call_is_a_run_of_the_agent_that_offers_it_and_its_last_words_ar
         await core.settled()
         (theirs,) = await agents_of(core)
         here, there = await core.messages(), await core.messages(theirs)
-        spent = await core.sessions.ports.spending.of_turn(HERE, "memory:1")
+        spent = await core.sessions.ports.store.spending.of_turn(HERE, "memory:1")
         progress = [event.agent for event in core.seen if isinstance(event, AgentProgress)]
     assert world.texts() == ["Done."] and results(here) == ["cake"]
     assert there == [UserMessage(ASKED), AssistantMessage("cake")]

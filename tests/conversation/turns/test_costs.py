@@ -37,7 +37,7 @@ async def test_a_turn_ends_before_the_request_after_its_tokens_are_spent(tmp_pat
     async with world.running() as core:
         await core.say("go")
         await core.settled()
-        assert (await core.sessions.ports.spending.of_session("memory:here")).requests == 2
+        assert (await core.sessions.ports.store.spending.of_session("memory:here")).requests == 2
     assert world.texts() == [
         "I stopped: this turn used 130,000 tokens; the limit is 100,000 (agents.main.policy.max_tokens)."
     ]
@@ -136,7 +136,7 @@ async def test_for_whom_it_was_is_kept_for_two_days_only(tmp_path: Path) -> None
         world.clock.advance(3 * 24 * 3600)
         await core.sessions.costs.prune()
         assert [row[0] for row in await core.database.read(PERSONS())] == [""]
-        assert (await core.sessions.ports.spending.of_session("memory:here")).requests == 1
+        assert (await core.sessions.ports.store.spending.of_session("memory:here")).requests == 1
 
 
 async def test_a_compaction_that_somebody_orders_is_not_made_when_the_day_is_spent(tmp_path: Path) -> None:

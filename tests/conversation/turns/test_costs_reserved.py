@@ -298,7 +298,7 @@ async def test_agents_of_one_turn_do_not_spend_the_same_rest_of_it(tmp_path: Pat
     async with world.running() as core:
         await core.say("go")
         await core.settled_in(world.clock)
-        spent = await core.sessions.ports.spending.by_session()
+        spent = await core.sessions.ports.store.spending.by_session()
     tokens = sum(each.input + each.output for _, each in spent)
     assert 5_000 <= tokens < 5_000 + 4_000, "of four agents at once two are answered"
 

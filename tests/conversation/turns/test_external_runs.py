@@ -94,7 +94,7 @@ async def check_nothing_goes_on(world: World, trail: Trail) -> None:
     async with world.running() as core:
         await core.settled()
         assert not core.sessions.agents.of(ANN) and trail.times == before <= 1
-        assert not await core.sessions.ports.journal.steps("visit-c1"), "nothing is left to be taken up"
+        assert not await core.sessions.ports.store.journal.steps("visit-c1"), "nothing is left to be taken up"
         for theirs in await agents_of(core, ANN):
             assert (await core.messages(theirs)).count(UserMessage(ASKED)) <= 1
         assert (await Waiting().call(core, planning(call_id="c2"))).content == "cake", "made again it is another run"
@@ -114,7 +114,7 @@ async def test_an_mcp_client_gets_all_that_the_agent_said(tmp_path: Path) -> Non
 async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_path: Path, mode: Mode) -> None:
     world, waiting = world_of(tmp_path, RISKING, risky, role="admin"), Waiting(approves=True)
     async with world.running() as core:
-        (await core.sessions.contexts.session(ANN)).mode = ChosenMode(mode, "default")
+        (await core.sessions.contexts.session(ANN)).settings.mode = ChosenMode(mode, "default")
         assert (await waiting.call(core, planning())).content == "cake"
     assert [name for name, _ in waiting.asked] == ["risky"]
 
@@ -139,5 +139,5 @@ async def test_it_costs_what_it_costs_and_status_shows_it_while_it_lasts(tmp_pat
         assert line.startswith("planner: create_plan (") and ", for an MCP client)" in line
         trail.gate.set()
         await calling
-        spent = await core.sessions.ports.spending.of_turn(ANN, "visit-c1")
+        spent = await core.sessions.ports.store.spending.of_turn(ANN, "visit-c1")
         assert spent.requests == 2 and await core.sessions.agents.lines(ANN) == []

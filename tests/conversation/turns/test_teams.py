@@ -313,7 +313,7 @@ async def test_what_members_spend_counts_for_their_person(tmp_path: Path) -> Non
     async with world.running() as core:
         await ask(core, "make it")
         await rests(core, "ada")
-        spent = await core.sessions.ports.spending.of_person(SOMEBODY.key, 0.0)
+        spent = await core.sessions.ports.store.spending.of_person(SOMEBODY.key, 0.0)
     assert spent.requests == 3
 
 

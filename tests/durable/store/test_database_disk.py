@@ -83,7 +83,7 @@ async def goes_on(app: App, room: Room) -> None:
     await room.say("in between", message_id="2")
     assert len(await answers(room, 1)) == 1
     await app.engine.idle()
-    assert app.foundation.database.trouble is None
+    assert app.foundation.storage.database.trouble is None
     assert "database" not in app.foundation.alerts.open()
 
 
@@ -111,7 +111,7 @@ async def test_a_disk_that_can_only_be_read_is_told_once_and_over_when_it_can_be
         await answers(room, 1)
         # A file system with files open for writing becomes so only by errors of its disk: SQLite's own switch stands
         # in for that, with the error that it gives then.
-        database = app.foundation.database
+        database = app.foundation.storage.database
         assert isinstance(database, SqliteDatabase)
         await database._writer.run(lambda writer: writer.execute("PRAGMA query_only=ON"))
         await refused(room, DiskFault.READ_ONLY)
@@ -134,7 +134,7 @@ async def test_a_start_on_such_a_disk_says_what_helps(disk: SmallDisk, trouble: 
     else:
         disk.writable(True)
     async with daemon(disk.folder, Room()) as app:
-        assert app.foundation.database.salvaged is None
+        assert app.foundation.storage.database.salvaged is None
 
 
 @pytest.mark.promise("P-disk")
@@ -150,7 +150,7 @@ async def test_a_start_that_a_full_disk_cuts_anywhere_leaves_nothing_broken(disk
         pass
     disk.make_room()
     async with daemon(disk.folder, Room()) as app:
-        assert app.foundation.database.salvaged is None
+        assert app.foundation.storage.database.salvaged is None
 
 
 HOLD = """

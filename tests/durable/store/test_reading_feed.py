@@ -37,7 +37,7 @@ async def test_of_a_result_the_beginning_is_given_and_what_came_of_the_call(data
     result = ToolResult("c1", "exec", "é" * 9_000, hint="exit 1", call_hint="Ran make")
     await story.turn("a", "a:1", 100.0, AssistantMessage("", (ToolCall("c1", "exec", {}),)), result)
     [_, row] = await feed.after(0)
-    assert row.text == "é" * RESULT_CHARACTERS and (row.hint, row.call_hint) == ("exit 1", "Ran make")
+    assert row.text == "é" * RESULT_CHARACTERS and row.heading == "Ran make: exit 1"
 
 
 async def test_whose_words_a_person_passes_on_is_told_once(database: Database) -> None:
@@ -45,7 +45,7 @@ async def test_whose_words_a_person_passes_on_is_told_once(database: Database) -
     pieces = (Foreign(0, 3, "forwarded from Bob"), Foreign(4, 7, "forwarded from Bob"), Foreign(8, 9, "notes.txt"))
     await story.turn("a", "a:1", 100.0, UserMessage("one two 3", foreign=pieces))
     [row] = await feed.after(0)
-    assert row.origins == ("forwarded from Bob", "notes.txt")
+    assert row.heading == "forwarded from Bob; notes.txt"
 
 
 async def test_the_ends_of_each_session_are_known_and_move_with_what_is_forgotten(database: Database) -> None:

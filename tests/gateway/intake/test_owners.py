@@ -124,7 +124,7 @@ async def test_a_process_that_is_losing_a_session_takes_no_message_for_the_answe
     held = owner.sessions.held.of(SESSION)
     assert held is not None
     other.takes_alone(owner)
-    await other.app.foundation.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+    await other.app.foundation.storage.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
     await eventually(lambda: other.app.sessions.ports.questions.of(SESSION))
     assert (await other.say("red")).kind is AcceptKind.ANSWER
     await eventually(lambda: any("answer m1" in text for text in texts(other)))
@@ -143,7 +143,7 @@ async def test_a_press_that_reaches_a_daemon_that_has_just_woken_answers_the_que
     assert held is not None
     with owner.asleep():
         other.takes_alone(owner)
-        await other.app.foundation.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+        await other.app.foundation.storage.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
         await other.say("m2 ask")
         [question] = await eventually(lambda: other.app.sessions.ports.questions.of(SESSION))
         assert owner.sessions.held.of(SESSION) is held, "it knows nothing of that"

@@ -39,7 +39,7 @@ def route_ports(
         gateway=core.gateway,
         admission=Admission(tokens, world.clock, audited.append, REMOTE_ENTRY),
         gauges=Gauges(
-            spending=sessions.ports.spending,
+            spending=sessions.ports.store.spending,
             bus=core.bus,
             outbox=core.outbox,
             disk=DiskGauge(world.config, world.clock),

@@ -32,8 +32,8 @@ async def test_broken_plugins_are_named_and_the_daemon_runs(
     async with asyncio.timeout(30):
         with caplog.at_level(logging.WARNING):
             async with open_app(config, SteppedClock()) as app:
-                assert [spec.name for spec in app.foundation.registry.specs()] == list(catalog.TOOLS)
-                faults = app.foundation.sources.faults
+                assert [spec.name for spec in app.foundation.tools.registry.specs()] == list(catalog.TOOLS)
+                faults = app.foundation.tools.sources.faults
     assert sorted(faults) == [
         "plugin channels.bad (bad-tools 1.0)",
         "plugin commands.bad (bad-tools 1.0)",

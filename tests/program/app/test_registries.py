@@ -37,13 +37,15 @@ async def test_a_catalogue_is_fetched_while_the_daemon_runs_and_a_changed_versio
     async with asyncio.timeout(SECONDS), fake_registry(toolset()) as registry:
         async with open_app(fetching_from(tmp_path, registry), clock) as app:
             await until(clock, lambda: registry.asked and shelf.entries("corp"))
-            assert app.foundation.sources.faults == {} and app.foundation.alerts.open() == {}
+            assert app.foundation.tools.sources.faults == {} and app.foundation.alerts.open() == {}
             registry.items = [item(toolset(description="Other words."))]
-            await until(clock, lambda: "registries.corp" in app.foundation.sources.faults)
-            assert "toolset data-tools 1.0.0 is not what it was" in app.foundation.sources.faults["registries.corp"]
+            await until(clock, lambda: "registries.corp" in app.foundation.tools.sources.faults)
+            assert (
+                "toolset data-tools 1.0.0 is not what it was" in app.foundation.tools.sources.faults["registries.corp"]
+            )
             assert "has changed a published entry" in app.foundation.alerts.open()["registry corp"]
             registry.items = [item(toolset())]
-            await until(clock, lambda: "registries.corp" not in app.foundation.sources.faults)
+            await until(clock, lambda: "registries.corp" not in app.foundation.tools.sources.faults)
             assert app.foundation.alerts.open() == {}
 
 
@@ -54,12 +56,12 @@ async def test_a_registry_that_is_down_delays_nothing_and_the_status_says_so(tmp
         config = fetching_from(tmp_path, registry, tools={"from_registry": {"data": line}})
         async with open_app(config, clock) as app:
             await until(clock, lambda: registry.asked)  # it is open, and the registry still has not answered
-            await app.foundation.registry.ready()
-            assert any(tool.spec.name == "read" for tool in app.foundation.sources.tools())
+            await app.foundation.tools.registry.ready()
+            assert any(tool.spec.name == "read" for tool in app.foundation.tools.sources.tools())
             registry.down = True
             silent.set()
-            await until(clock, lambda: "registries.corp" in app.foundation.sources.faults)
-            assert "does not answer now (HTTP 50" in app.foundation.sources.faults["registries.corp"]
+            await until(clock, lambda: "registries.corp" in app.foundation.tools.sources.faults)
+            assert "does not answer now (HTTP 50" in app.foundation.tools.sources.faults["registries.corp"]
             assert "in tools or their servers; /tools lists them" in (await details(app, "tui:ann")).lines["Tools"]
-            await until(clock, lambda: "tools.from_registry.data" in app.foundation.sources.faults)
-            assert "has not been fetched yet" in app.foundation.sources.faults["tools.from_registry.data"]
+            await until(clock, lambda: "tools.from_registry.data" in app.foundation.tools.sources.faults)
+            assert "has not been fetched yet" in app.foundation.tools.sources.faults["tools.from_registry.data"]

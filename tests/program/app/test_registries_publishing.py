@@ -49,7 +49,7 @@ async def test_what_is_published_is_told_with_the_address_where_it_can_be_used(t
                 await asyncio.sleep(0)
             assert "(HTTP 403)" in alerts[ALERT]
             registry.refuses = False
-            while len(registry.put) < 2 or app.foundation.sources.faults:
+            while len(registry.put) < 2 or app.foundation.tools.sources.faults:
                 clock.advance(LOOK_SECONDS / 4)
                 await asyncio.sleep(0)
             port = app.mcp_server.port
@@ -67,8 +67,8 @@ async def test_without_the_mcp_server_nothing_is_told_which_the_status_says(tmp_
     clock = SteppedClock()
     async with asyncio.timeout(SECONDS), fake_registry() as registry:
         async with open_app(published_by(tmp_path, registry), clock) as app:
-            await eventually(lambda: bool(app.foundation.sources.faults))
-            why = app.foundation.sources.faults["mcp.server.enabled"]
+            await eventually(lambda: bool(app.foundation.tools.sources.faults))
+            why = app.foundation.tools.sources.faults["mcp.server.enabled"]
             assert "no gateway could use what `publish_to` publishes" in why
             assert "1 fault in tools" in (await details(app, "tui:ann")).lines["Tools"]
     assert registry.put == []

@@ -44,7 +44,7 @@ async def test_tools_that_do_not_work_are_counted_for_admins(tmp_path: Path) -> 
     servers = {"gone": {"command": str(tmp_path / "no-such-program")}}
     config = Config.model_validate({"state_dir": tmp_path / "state", "mcp": {"servers": servers}})
     async with asyncio.timeout(30), open_app(config) as app:
-        await app.foundation.sources.settled(20)
+        await app.foundation.tools.sources.settled(20)
         shown = await details(app, "tui:me")
         assert shown.lines["Tools"].startswith("1 fault in tools or their servers")
         assert "Tools" not in shown.without_others().lines
@@ -55,7 +55,7 @@ async def test_what_only_says_that_all_is_well_is_known_as_such(tmp_path: Path) 
     async with asyncio.timeout(30), open_app(config) as app:
         shown = await details(app, "tui:me")
         assert "Queue" in shown.calm
-        assert ("Disk" in shown.calm) == (not (await app.foundation.disk.use()).warning)
+        assert ("Disk" in shown.calm) == (not (await app.foundation.process.disk.use()).warning)
         assert [name for name, _ in shown.memory] == ["Searched", "Mode"]
         assert shown.numbers["memory"]["conversations"] == 0
 

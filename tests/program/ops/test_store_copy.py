@@ -147,7 +147,7 @@ async def test_a_group_that_moved_while_postgres_had_the_database_stays_one_conv
         bot = {"token": telegram.token, "base_url": telegram.base_url}
         values = {"state_dir": config.state_dir, "models": {"agent": ["demo"]}, "telegram": bot}
         async with open_app(Config.model_validate(values)) as app:
-            moved = ChatMigrations(ChannelRows(app.foundation.database), is_alone=True)
+            moved = ChatMigrations(ChannelRows(app.foundation.storage.database), is_alone=True)
             await moved.load()
             assert (moved.origin(-1006), moved.current(-5)) == (-5, -1006)
 

@@ -206,7 +206,7 @@ async def test_in_a_turn_the_person_agrees_the_conversations_model_answers_and_t
             await core.say("yes")
             await core.settled()
             (result,) = [each for each in await core.messages() if isinstance(each, ToolResult)]
-            spent = await core.sessions.ports.spending.of_session("memory:here")
+            spent = await core.sessions.ports.store.spending.of_session("memory:here")
     assert json.loads(result.content)["content"]["text"] == "Four." and world.texts()[-1] == "done"
     _, asked, last = world.script.requests
     assert "Be short." in asked.system and "go" not in str(asked.messages) and not asked.tools

@@ -46,7 +46,7 @@ async def daemon(
 
 async def results(app: Any) -> list[str]:
     """What the model was told of its calls."""
-    history = await app.sessions.ports.transcripts.history(ANN, 0, 100)
+    history = await app.sessions.ports.store.transcripts.history(ANN, 0, 100)
     return [row.message.content for row in history if isinstance(row.message, ToolResult)]
 
 

@@ -52,14 +52,14 @@ def test_a_whole_policy_is_what_the_configuration_would_say() -> None:
     }
     assert declared == RunPolicySettings.model_validate(written)
     rules = rules_of(LimitSettings(), declared)
-    assert (rules.tool_calls.most, rules.failed_calls.most, rules.budget.most) == (8, 3, 300)
-    assert rules.plan and rules.plan.most == 30 and rules.tool_seconds == 60
+    assert (rules.calls.total.most, rules.calls.failed.most, rules.time.budget.most) == (8, 3, 300)
+    assert rules.time.plan and rules.time.plan.most == 30 and rules.time.tools == 60
 
 
 def test_the_simple_forms() -> None:
     declared = run_policy(time_budget("2m"), history(keep_recent_turns(20)), cache(after_system()))
     rules = rules_of(LimitSettings(), declared)
-    assert rules.budget.most == 120 and rules.history.keep_recent_turns == 20
+    assert rules.time.budget.most == 120 and rules.history.keep_recent_turns == 20
     assert (rules.cache.after_system, rules.cache.after_tools) == (True, False)
 
 

@@ -187,7 +187,7 @@ async def test_an_injected_argument_is_hidden_and_filled_in_by_hooks(tmp_path: P
         async def filled(event: object) -> HookAnswer:
             return HookAnswer(inject={"session_id": "s1"})
 
-        hooks = bench.dispatcher._hooks
+        hooks = bench.dispatcher.hooks
         hooks.points = frozenset({"pre_tool"})  # one hook, without a file
         hooks.fire = filled  # type: ignore[method-assign]  # one hook, without a file
         assert (await bench.call("get_data", {"query": "y"})).content == "s1: y"

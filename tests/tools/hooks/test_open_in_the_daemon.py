@@ -64,7 +64,7 @@ esac
     async with open_app(configuration(tmp_path, answers, tools, others)) as app:
         await app.engine.submit(Inbound("local:1", OWNER, "tui:me", "go", Address(LOCAL, "tui:me"), 0.0))
         await app.engine.idle()
-        rows = await Transcripts(app.foundation.database).history("tui:me", 0, 100)
+        rows = await Transcripts(app.foundation.storage.database).history("tui:me", 0, 100)
         assert app.foundation.alerts.open() == {}
     user, asked, result, answer = (row.message for row in rows)
     assert isinstance(user, UserMessage) and user.text == "please go"
@@ -88,7 +88,7 @@ async def test_a_guard_that_is_broken_guards_and_is_told_to_the_operator(tmp_pat
     async with open_app(configuration(tmp_path, answers, guard)) as app:
         await app.engine.submit(Inbound("local:1", OWNER, "tui:me", "go", Address(LOCAL, "tui:me"), 0.0))
         await app.engine.idle()
-        result = (await Transcripts(app.foundation.database).history("tui:me", 0, 100))[2].message
+        result = (await Transcripts(app.foundation.storage.database).history("tui:me", 0, 100))[2].message
         assert "the hook guard failed at pre_tool: exit code 1" in app.foundation.alerts.open()["hook:guard"]
     assert (
         isinstance(result, ToolResult) and result.is_error and "denied by hook: the hook guard failed" in result.content

@@ -50,7 +50,7 @@ async def test_a_package_adds_an_agent_its_toolset_and_what_it_exports(packages:
     config, parts = loaded.config, parts_of(loaded.packaged)
     assert parts.faults == {}
     librarian = Kinds(config).of("librarian")
-    assert librarian and librarian.rules.tool_calls.most == 3 and librarian.settings.tools == ("set:docs",)
+    assert librarian and librarian.rules.calls.total.most == 3 and librarian.settings.tools == ("set:docs",)
     assert config.toolsets["docs"] == ("look_up",) and config.toolsets["wiki"] == ("tag:wiki:find",)
     assert config.tools.pinned["wiki"].tools["find"].input_schema
     assert config.mcp.servers["wiki"].tools == {}, "the server's other tools are there for everybody else"

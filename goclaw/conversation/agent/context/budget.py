@@ -53,6 +53,14 @@ def percent_full(tokens: int, context_window: int, overhead: int, settings: Comp
 
 
 @record
+class ToolIndex:
+    """The lines of the prompt that name tools without their schemas."""
+
+    tokens: int = 0
+    lines: int = 0
+
+
+@record
 class ContextBudget:
     """The division of a model's window by the next request. All numbers are tokens."""
 
@@ -71,17 +79,14 @@ class ContextBudget:
     """The messages and the summary of earlier ones."""
     messages: int = 0
     """The number of messages."""
-    index: int = 0
-    """The lines of the prompt that name other tools."""
-    indexed: int = 0
-    """The number of lines."""
+    index: ToolIndex = ToolIndex()
     profile: str = ""
     """The resolved size of the tools' descriptions (`tools.profile`); empty: unknown."""
 
     @property
     def overhead(self) -> int:
         """The tokens taken before any message."""
-        return self.prompt + self.tools + self.index + self.notes
+        return self.prompt + self.tools + self.index.tokens + self.notes
 
     @property
     def used(self) -> int:
@@ -111,8 +116,8 @@ class ContextBudget:
     def _parts(self) -> Iterator[tuple[str, int, str]]:
         yield "Prompt", self.prompt, ""
         yield "Tools", self.tools, ", whole" if self.profile == "all" else ", the core" if self.profile else ""
-        if self.index:
-            yield "Index", self.index, f", one line for each of {self.indexed:,} more tools"
+        if self.index.tokens:
+            yield "Index", self.index.tokens, f", one line for each of {self.index.lines:,} more tools"
         yield "Notes", self.notes, ""
         yield "Conversation", self.conversation, f", {self.messages:,} message{'s' if self.messages != 1 else ''}"
         yield "Reserve", self.reserve, ", reserved for the answer"
@@ -162,7 +167,7 @@ class ContextBudget:
 
     def _smaller_parts(self) -> Iterator[str]:
         large = (LARGE_SHARE if self.fits else LARGE_SHARE_OF_FULL) * self.window
-        if self.profile in ("index", "all") and (self.tools + self.index > large or not self.fits):
+        if self.profile in ("index", "all") and (self.tools + self.index.tokens > large or not self.fits):
             yield "Show the model fewer tools: `tools.profile: core`."
         if self.tools > large:
             yield "Offer fewer tools: `agents.main.tools`, `tools.disabled`, fewer MCP servers."

@@ -272,6 +272,23 @@ class _Measured:
         return self._tokens
 
 
+@record
+class _Counted:
+    """Tokens that the provider counted for the first entries, its answer included."""
+
+    tokens: int = 0
+    entries: int = 0
+
+
+@dataclass(slots=True)
+class _Memo:
+    """The earlier work on the entries, and the repairs of the last request."""
+
+    settled: _Settled = field(default_factory=_Settled)
+    measured: _Measured = field(default_factory=lambda: _Measured([]))
+    repairs: Counter[str] = field(default_factory=Counter)
+
+
 @dataclass(slots=True)
 class Window:
     """The content of a session's next request."""
@@ -289,13 +306,8 @@ class Window:
     """The factor for estimates for the model that answers; see `Calibration`."""
     reminded: int = field(default=0, compare=False)
     """Estimated tokens of what the next request is reminded of, which is no part of the conversation."""
-    _counted: int = 0
-    """Tokens that the provider counted for the first `_counted_entries` entries, its answer included."""
-    _counted_entries: int = 0
-    _repairs: Counter[str] = field(default_factory=Counter)
-    """The repairs of the last request."""
-    _settled: _Settled = field(default_factory=_Settled, compare=False)
-    _measured: _Measured = field(default_factory=lambda: _Measured([]), compare=False)
+    _counted: _Counted = field(default_factory=_Counted)
+    _memo: _Memo = field(default_factory=_Memo, compare=False)
 
     @classmethod
     def of(
@@ -320,7 +332,7 @@ class Window:
         """Drop every entry before `row`; `summary` stands for them from now on."""
         self.entries = [entry for entry in self.entries if entry.row >= row]
         self.summary, self.owed, self.outside = summary, owed, outside
-        self._counted = self._counted_entries = 0
+        self._counted = _Counted()
 
     def turns(self) -> list[int]:
         """Return the row with which each turn begins that is shown, oldest first."""
@@ -341,7 +353,7 @@ class Window:
     def cut_summary(self, summary: str) -> None:
         """Show a shorter summary; whether one is owed stays as it is."""
         self.summary = summary
-        self._counted = self._counted_entries = 0
+        self._counted = _Counted()
 
     def reduce(self, view: PrunedView, at_least: float = 0) -> int:
         """Show less from now on; returns the (estimated) tokens that this frees, 0 if nothing was done.
@@ -354,9 +366,9 @@ class Window:
         freed = self._entry_tokens() - _size(entries)
         if freed < at_least:
             return 0
-        self._counted = max(0, self._counted - freed)
+        self._counted = replace(self._counted, tokens=max(0, self._counted.tokens - freed))
         if len(self.entries) != len(entries):
-            self._counted = self._counted_entries = 0  # what the provider counted is another list of messages
+            self._counted = _Counted()  # what the provider counted is another list of messages
         self.view, self.entries = view, entries
         return freed
 
@@ -366,14 +378,14 @@ class Window:
         for index in range(known.fitted if known.window == context_window else 0, len(entries)):
             if (fitting := cut_to_window(entries[index], context_window)) is not entries[index]:
                 entries[index] = fitting
-                known = self._measured = _Measured(entries)
+                known = self._memo.measured = _Measured(entries)
         known.window, known.fitted = context_window, len(entries)
         known.tokens()  # it knows these entries from now on, and with that a change among them
 
     def _of_before(self) -> _Measured:
-        if not self._measured.begins(self.entries):
-            self._measured = _Measured(self.entries)
-        return self._measured
+        if not self._memo.measured.begins(self.entries):
+            self._memo.measured = _Measured(self.entries)
+        return self._memo.measured
 
     def _entry_tokens(self) -> int:
         return self._of_before().tokens()
@@ -390,8 +402,7 @@ class Window:
         """
         if usage.input:
             unsaid = int(self.scale * self.reminded) + (0 if thought else usage.reasoning)
-            self._counted = max(1, usage.input + usage.output - unsaid)
-            self._counted_entries = len(self.entries)
+            self._counted = _Counted(max(1, usage.input + usage.output - unsaid), len(self.entries))
         self.reminded = 0
 
     def estimate_bytes(self) -> int:
@@ -403,8 +414,8 @@ class Window:
 
         `overhead` is the share of the system prompt and the tools; the provider's count includes it.
         """
-        if self._counted:
-            return self._counted + int(self.scale * (self.reminded + _size(self.entries[self._counted_entries :])))
+        if (counted := self._counted).tokens:
+            return counted.tokens + int(self.scale * (self.reminded + _size(self.entries[counted.entries :])))
         return int(self.scale * self.estimate(overhead))
 
     def estimate(self, overhead: int) -> int:
@@ -421,14 +432,14 @@ class Window:
         # What was said is the summariser's material, and its words could be those of a reminder.
         told = f"{SUMMARY_HEAD}\n{from_outside(self.outside)}\n{no_reminder(self.summary)}"
         summary = UserMessage(told) if self.summary else None
-        if not self._settled.holds(summary, self.markers, self.entries):
-            self._settled = _Settled.start(summary, self.markers)
-        settled = self._settled
+        if not self._memo.settled.holds(summary, self.markers, self.entries):
+            self._memo.settled = _Settled.start(summary, self.markers)
+        settled = self._memo.settled
         settled.absorb(self.entries[len(settled.entries) :])
         following, repairs, _ = settled.repair(self.entries[len(settled.entries) :])
         repairs = settled.repairs + repairs
-        if repairs != self._repairs:
-            self._repairs = repairs
+        if repairs != self._memo.repairs:
+            self._memo.repairs = repairs
             if repairs:
                 log.warning("the conversation needed repairs before it could be sent: %s", in_words(repairs))
         return Continued(settled.beginning, following)

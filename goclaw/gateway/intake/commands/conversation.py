@@ -65,14 +65,14 @@ async def _compact(context: CommandContext) -> Reply:
     ports = context.ports
     if ports.engine.running(context.session):
         session = await ports.sessions.contexts.session(context.session)
-        earlier = session.compact_request
+        earlier = session.compaction.request
 
         async def report(text: str) -> None:
             if earlier is not None:  # its place is taken, but it was promised an answer
                 await earlier.report(text)
             await context.gateway.report(context.inbound, text)
 
-        session.compact_request = CompactRequest(context.arguments, report)
+        session.compaction.request = CompactRequest(context.arguments, report)
         return Reply("The context will be compacted before the next request of the running turn.")
     await ports.engine.submit(replace(context.inbound, text=context.arguments), "compact")
     return Reply(turn=context.inbound.id)

@@ -128,7 +128,7 @@ class Webhook:
         if waiting >= self._ports.config.limits.queued_messages:
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many messages are waiting", RETRY_SECONDS)
         if self._hook.task is None:
-            way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address)
+            way = self._ports.schedules.scheduler.quiet.way(inbound.actor.key, inbound.address)
             is_new = await send_to_chat(inbound, self._ports.engine.submit, way)
         else:
             is_new = await self._ports.engine.submit(inbound)

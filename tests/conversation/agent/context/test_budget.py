@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.conversation.agent.context.budget import ContextBudget
+from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex
 
 ROOMY = ContextBudget("anthropic:claude", 200_000, 500, 7_000, 30_000)
 SMALL = ContextBudget("ollama:qwen3:8b", 8_192, 500, 7_000, 2_048)
@@ -20,11 +20,11 @@ def test_every_part_has_its_tokens_and_its_share() -> None:
 
 
 def test_the_core_of_the_tools_and_the_index_of_the_others_are_parts_of_their_own() -> None:
-    found = replace(ROOMY, tools=1_600, index=400, indexed=24, profile="index")
+    found = replace(ROOMY, tools=1_600, index=ToolIndex(400, 24), profile="index")
     assert "  Tools: 1,600 (0.8%), the core\n  Index: 400 (0.2%), one line for each of 24 more tools\n" in found.text()
     assert found.used == ROOMY.used - 5_000 and "tools 1,600, index 400" in found.sentence()
-    assert "Index" not in replace(found, index=0, profile="core").text()
-    assert ", whole\n" in replace(found, index=0, profile="all").text()
+    assert "Index" not in replace(found, index=ToolIndex(), profile="core").text()
+    assert ", whole\n" in replace(found, index=ToolIndex(), profile="all").text()
 
 
 def test_parts_and_what_is_free_make_the_window() -> None:

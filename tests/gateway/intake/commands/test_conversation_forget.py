@@ -184,7 +184,7 @@ async def test_a_kill_at_any_write_leaves_all_or_nothing_and_the_next_start_fini
     async with world.running() as core:
         await core.say("apple", pictures={"image/png": b"a picture"})
         await core.settled()
-        await core.sessions.ports.settings.set("memory:here", "todos", [{"content": "apple"}])
+        await core.sessions.ports.store.settings.set("memory:here", "todos", [{"content": "apple"}])
     world.clock.advance(1)
     outcomes = set[str]()
     for moment in await recorded(world, _order):
@@ -197,7 +197,7 @@ async def _what_is_left(world: World) -> str:
     """What the next life has of the conversation: all of it or nothing."""
     async with world.running() as core:
         await core.sessions.forgetter.prune()
-        rows, todos = await core.messages(), (await core.sessions.contexts.session("memory:here")).todos
+        rows, todos = await core.messages(), (await core.sessions.contexts.session("memory:here")).settings.todos
         pictures = names(world.folder / "blobs" / "media")
         assert (len(rows), bool(todos), len(pictures)) in ((2, True, 2), (0, False, 0))
         assert not await Forgetting(core.database).list_pending()

@@ -55,7 +55,7 @@ async def test_a_call_is_a_run_of_the_agent_for_the_user_of_the_token(tmp_path: 
             assert said(found) == "cake" and not found.is_error
         (theirs,) = await agents_of(home.core, ANN)
         messages = await home.core.messages(theirs)
-        spent = await home.core.sessions.ports.spending.of_person(ANN, 0.0)
+        spent = await home.core.sessions.ports.store.spending.of_person(ANN, 0.0)
         assert messages[0] == UserMessage(ASKED) and messages[-1] == AssistantMessage("cake")
         assert results(messages) == ["noted"] and spent.requests == 2
         assert await home.core.messages(ANN) == [], "nothing is said in the person's own conversation"
@@ -88,7 +88,7 @@ async def test_a_passthrough_calls_its_tool_and_the_fields_are_its_own(tmp_path:
     async with living(world_of(tmp_path, [], [noting(trail)], agents=tools)) as home, home.client() as client:
         found = await client.call_tool("keep_plan", {})
         assert found.structured_content == {"plan": "cake", "steps": 1} and trail.times == 1
-        assert not await home.core.sessions.ports.journal.steps(home.audited[0].turn)
+        assert not await home.core.sessions.ports.store.journal.steps(home.audited[0].turn)
     assert [(each.object, each.result) for each in home.audited] == [("note", "ok"), ("keep_plan", "ok")]
 
 

@@ -33,7 +33,7 @@ async def ended(home: House, trail: Trail) -> list[Message]:
     await until(lambda: trail.cancelled and not home.core.sessions.agents.of(ANN), home)
     await until(lambda: not home.core.sessions.external_runs._open)
     (theirs,) = await agents_of(home.core, ANN)
-    assert not await home.core.sessions.ports.journal.steps(turn_of(home)), "nothing is left to be taken up"
+    assert not await home.core.sessions.ports.store.journal.steps(turn_of(home)), "nothing is left to be taken up"
     return await home.core.messages(theirs)
 
 
