@@ -230,7 +230,7 @@ class LiveViews:
             case AgentProgress():
                 progress.agent_did(event.call_id, event.agent, event.doing)
             case ToolFinished():
-                progress.tool_finished(event.call_id, event.hint)
+                progress.tool_finished(event.call_id, "" if event.denied else event.hint)
             case TodosChanged():
                 progress.todos_changed(event.todos)
             case Notice():

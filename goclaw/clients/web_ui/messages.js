@@ -296,7 +296,7 @@ export class Calls {
 
   finish(card, result) {
     card.content = result.is_error ? errorWords(result.content) : result.content;
-    card.isError = result.is_error;
+    card.isError = result.is_error || Boolean(result.denied);
     card.outcome = result.hint ?? "";
     card.artifacts = result.artifacts ?? [];
     const about = card.askedAt && result.at ? Math.round(result.at - card.askedAt) : 0;

@@ -218,12 +218,21 @@ def read_tokens(path: Path) -> Mapping[str, Token]:
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise ConfigError(f"{shown}: others can read or change it; `chmod 600` it")
         content = file.read(MAX_FILE_BYTES)
+    return check_tokens(content, path)
+
+
+def check_tokens(content: bytes, path: Path) -> Mapping[str, Token]:
+    """Return the tokens in what is, or is to become, the file at `path`.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
     try:
         return _File.model_validate_json(content).tokens
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
         raise ConfigError(
-            f"{shown}: {where or 'the file'} is broken; fix it, or remove the file and create new tokens"
+            f"{shown_path(path)}: {where or 'the file'} is broken; fix it, or remove the file and create new tokens"
         ) from None
 
 

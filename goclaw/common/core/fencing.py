@@ -57,7 +57,7 @@ def under_fence(fence: Fence | None) -> Iterator[None]:
 
 @contextmanager
 def alongside_owner(fence: Fence | None) -> Iterator[None]:
-    """Do the same for work alongside the session's owner (`Ownership.fence_alongside`)."""
+    """Do the same for work alongside the session's owner (`Ownership.beside`)."""
     token = AUTHORITY.set(replace(AUTHORITY.get(), alongside=fence))
     try:
         yield

@@ -307,18 +307,18 @@ class Agents:
         limits, root, home = self._ports.config.limits, above.root, above.home.key
         if above.depth >= limits.agent_depth:
             raise ToolError(
-                f"agents that start agents may be {limits.agent_depth} deep (limits.agent_depth): do the task yourself"
+                f"agents may be nested {limits.agent_depth} deep at most (limits.agent_depth): do the task yourself"
             )
         before = await self._ports.store.spending.agents_of_turn(home, root.turn.id)
         started = root.started | {key.rpartition(":")[2] for key in before}
         if agent not in started and len(started) >= limits.agents_per_turn:
             raise ToolError(
-                f"{len(started)} agents were started in this turn, more may not (limits.agents_per_turn): do the rest "
-                "yourself"
+                f"this turn has started {len(started)} agents, which is the limit (limits.agents_per_turn): do the "
+                "rest yourself"
             )
         if sum(place == home for place in self._places.values()) >= limits.agents_at_once:
             raise ToolError(
-                f"{limits.agents_at_once} agents are at work in this conversation, more may not at the same time "
+                f"{limits.agents_at_once} agents are at work in this conversation, which is the limit "
                 "(limits.agents_at_once): start it again when one has ended"
             )
 

@@ -145,9 +145,9 @@ class Team:
             if member.name == name and not member.ended:
                 return member
         if any(member.name == name for member in self.members):
-            raise ToolError(f"the member {name} has ended and reads nothing any more")
+            raise ToolError(f"the member {name} has ended and no longer reads messages")
         known = ", ".join(member.name for member in self.alive)
-        raise ToolError(f"no member is called {name[:80]!r}: there are {known or 'none any more'}")
+        raise ToolError(f"no member is called {name[:80]!r}: {f'there are {known}' if known else 'all have ended'}")
 
 
 class Teams:
@@ -302,7 +302,7 @@ class TeamOf(TeamPort):
         team = self.teams.find(_owner(self.agent_run))
         receivers = [] if to == LEAD else [one for one in self._find_members(team, to) if one.name != sender]
         if to != ALL and any(one.mailbox.is_closed for one in receivers):
-            raise ToolError(f"the member {to} ends after the turn that runs, and reads nothing any more")
+            raise ToolError(f"the member {to} ends after the running turn and no longer reads messages")
         receivers = [one for one in receivers if not one.mailbox.is_closed]
         is_for_lead = to in (LEAD, ALL) and sender != LEAD
         if not receivers and not is_for_lead:

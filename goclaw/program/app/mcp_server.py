@@ -68,7 +68,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
             tokens.fetch = partial(foundation.storage.files.copy, foundation.config.tokens_path.name)
         if not tokens.any():
             log.warning(
-                "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"
+                "there is no access token yet, so no MCP client can connect: `goclaw token add NAME --user KEY`"
             )
         while True:
             try:

@@ -47,7 +47,7 @@ async def details(app: App, session: str) -> Details:
         lines["Left behind"] = f"{len(unresponsive)} tools do not react to being stopped; the log names them"
     lines |= {"Disk": disk.text(), **vitals}
     if foundation.users.problem:
-        lines["Users"] = f"users.json is broken; the last valid version stays in force: {foundation.users.problem}"
+        lines["Users"] = f"users.json is broken: {foundation.users.problem}"
     if listens(foundation.config):
         lines["HTTP"] = f"{foundation.config.http.host} port {foundation.config.http.port}"
     if app.mcp_server.line:
@@ -144,9 +144,7 @@ async def watch_faults(app: App) -> None:
     foundation = app.foundation
     while True:
         if problem := foundation.users.problem:
-            foundation.alerts.tell(
-                "users", f"users.json cannot be used; the last valid version stays in force: {problem}"
-            )
+            foundation.alerts.tell("users", f"users.json cannot be used: {problem}")
         else:
             foundation.alerts.clear("users")
         disk = await foundation.process.disk.use()

@@ -7,6 +7,7 @@ change what counts, on SQLite, too.
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from goclaw.common.auth.tokens import check_tokens
 from goclaw.common.auth.users import MAX_FILE_BYTES, check_users
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import state_path_of
@@ -91,8 +93,11 @@ def remove_file(config: Config, path: Path) -> None:
     Raises:
         ConfigError: there is none.
     """
+    bring_up_to_date(config, path)
+    if not path.exists():
+        raise ConfigError(f"{shown_path(path)}: no such file")
     with _changing(config, path):
-        path.unlink()
+        path.unlink(missing_ok=True)
     print(f"{shown_path(path)}: removed")
 
 
@@ -110,16 +115,15 @@ def edit_file(config: Config, path: Path) -> None:
         code = subprocess.run([*editor, str(draft)], check=False).returncode
     except OSError as error:
         raise ConfigError(f"{editor[0]} cannot be started: {error.strerror}; set EDITOR") from None
-    content = draft.read_bytes()
-    if code or content == (before or b""):
+    content = draft.read_bytes() if draft.exists() else None
+    if code or content is None or content == (before or b""):
         print_message("nothing was changed")
     else:
         try:
             _write(config, path, content, expected=before)
         except (ConfigError, StateError) as error:
             raise ConfigError(f"{error}\nYour text is kept in {draft}") from error
-    draft.unlink()
-    draft.parent.rmdir()
+    shutil.rmtree(draft.parent, ignore_errors=True)  # many editors leave a backup beside the file
 
 
 def _read(config: Config, path: Path) -> bytes | None:
@@ -131,6 +135,8 @@ def _write(config: Config, path: Path, content: bytes, expected: bytes | None = 
     """Replace a file that has the expected content; None: that does not exist."""
     if path == config.users_path:
         check_users(content, path)
+    elif path == config.tokens_path:
+        check_tokens(content, path)
     elif path.suffix == ".json":
         try:
             json.loads(content)

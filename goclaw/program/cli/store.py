@@ -103,4 +103,4 @@ def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
     if done.kept:
         lines.append(f"  the previous data are kept in {done.kept}, a SQLite file")
     setting = "Remove `store` from the configuration" if to == FILE else f"Set `store: {to}` in the configuration"
-    return [*lines, f"{setting}, then {daemon_command('start')}. {describe(begin)} is unchanged."]
+    return [*lines, f"{setting}, then {daemon_command('start')}. The copy changed nothing in {describe(begin)}."]

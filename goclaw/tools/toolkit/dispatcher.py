@@ -108,6 +108,7 @@ class Dispatcher:
         except CallDenied as error:
             outcome.refusal = Refusal.PERSON
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
+            outcome.hint = reason
         except GoclawError as error:
             content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
             outcome.missed = _find_meant(error, watch)

@@ -144,8 +144,13 @@ async def test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_t
         daemon.tell("t1", ToolResult("c2", "chart", "1\n2", hint="2 oars"))
         daemon.answer("t1", "", ToolCall("c3", "chart", {"of": "masts"}))
         daemon.tell("t1", ToolResult("c3", "chart", "no masts", True, call_hint="Counting masts"))
+        daemon.answer("t1", "", ToolCall("c4", "chart", {"of": "sails"}))
+        daemon.bus.publish(ToolFinished("t1", SESSION, "c4", "chart", "{}", False, 0.1, "denied: no", denied=True))
+        await client.until("✗ chart  denied: no  0.1 s")
+        daemon.tell("t1", ToolResult("c4", "chart", "{}", hint="denied: no", denied=True))
     async with stage.unseen() as client:
-        text = await client.until("✗ chart  masts")
+        text = await client.until("✗ chart  denied: no")
+        assert "✗ chart  masts" in text
         assert "✓ chart  3 boats" in text and "✓ chart  2 oars" in text
         assert "Counting" not in text and "more lines" not in text
 
@@ -254,7 +259,7 @@ async def test_a_session_that_is_forgotten_begins_anew_and_says_so(daemon: FakeG
         await client.until("exec")
         daemon.forget()
         text = await client.until("This session was deleted")
-        assert "message" not in text and "Half an" not in text and "exec" not in text
+        assert "message <" not in text and "Half an" not in text and "exec" not in text
         assert not client.view.has_older
         daemon.begin("t3", "a new beginning")
         daemon.answer("t3", "Hello.")

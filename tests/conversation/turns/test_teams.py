@@ -148,7 +148,7 @@ async def test_shutdown_lets_a_member_finish_its_turn_and_drops_what_waits(tmp_p
         asks_for("end it", telling("ada", "more"), telling("all", kind="shutdown", call_id="s2")),
         says("what waits unread is dropped", "It will end."),
         asks_for("and now", telling("ada", "too late")),
-        says("reads nothing any more", "Too late."),
+        says("no longer reads messages", "Too late."),
         asks_for("again", telling("ada", "hello?")),
         says("no such team", "Gone."),
     ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,30 @@ def test_files_that_are_not_changed_by_hand_are_refused(state: Path, capsys: pyt
         assert "should be users.json, access-tokens.json" in capsys.readouterr().err
     for command in (["store", "export", NOTE], ["store", "remove", NOTE]):
         assert run(command) == 78
-        assert "tea.md: " in capsys.readouterr().err
+        assert "tea.md: no such file" in capsys.readouterr().err
+    assert not (state / NOTE).parent.exists()
+
+
+def test_an_editor_may_leave_a_backup_or_delete_the_file(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drafts = tmp_path / "drafts"
+    drafts.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(drafts))
+    editor(tmp_path, monkeypatch, "touch $1~; echo black > $1")
+    assert run(["store", "edit", NOTE]) == 0 and (state / NOTE).read_text() == "black\n"
+    editor(tmp_path, monkeypatch, "rm $1")
+    assert run(["store", "edit", NOTE]) == 0 and "nothing was changed" in capsys.readouterr().err
+    assert (state / NOTE).exists() and not list(drafts.iterdir())
+
+
+def test_tokens_that_nobody_could_use_are_refused(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tokens.json").write_text('{"tokens": {"laptop": {"user": "telegram:5"}}}')
+    assert run(["store", "import", "access-tokens.json", "tokens.json"]) == 78
+    assert "tokens.laptop.sha256 is broken" in capsys.readouterr().err
+    assert not (state / "access-tokens.json").exists()
 
 
 @pytest.mark.promise("P-store-files")

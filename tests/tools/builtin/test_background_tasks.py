@@ -69,7 +69,7 @@ async def test_a_program_is_given_words_and_no_shell(around: Surroundings, room:
 async def test_its_input_is_a_text_and_then_ends(around: Surroundings, room: TaskRoom) -> None:
     task = await started(around, bg_exec, {"command": "sort", "stdin": "b\na\n"})
     assert (await around.call(task_output, {"task_id": task})).startswith("a\nb\n")
-    with pytest.raises(ToolError, match="is completed: it reads nothing any more"):
+    with pytest.raises(ToolError, match="is completed: it no longer reads input"):
         await around.call(task_input, {"task_id": task, "text": "c\n"})
 
 

@@ -275,6 +275,7 @@ async def test_what_is_risky_asks(tmp_path: Path) -> None:
             "advice": "Do not try the same in another way. Go on without it, or say what you wanted and why.",
         }
         assert not told.is_error, "a person's no is no failure of the tool"
+        assert told.hint == "denied: nobody approved reach", "people read no JSON"
         assert at.asked == ["reach has high risk"] * 2
         assert (await at.call(change)).content == "changed"
 

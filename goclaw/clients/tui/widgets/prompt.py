@@ -102,7 +102,7 @@ class Prompt(TextArea):
     """
 
     class Submitted(TextualMessage):
-        """The message that the person sends `text`; `recalled`: whether it came from the history."""
+        """The person sends `text`; `is_new`: it did not come from the history."""
 
         def __init__(self, text: str, *, is_new: bool) -> None:
             super().__init__()

@@ -47,6 +47,8 @@ class ToolCard(Static):
         self._open = is_open
         self._content: str | None = None
         self._is_error = False
+        self._has_failed = False
+        """It ended with an error, or was denied."""
         self._took = ""
         self._doing = ""
         """The activity, in the tool's own words."""
@@ -88,16 +90,17 @@ class ToolCard(Static):
         about: float = 0.0,
         outcome: str = "",
         artifacts: Sequence[Artifact] = (),
+        denied: bool = False,
     ) -> None:
         """Show the result; `took` in seconds if known, else `about`, which is shown without parts of a second."""
         self._content, self._is_error = error_words(content) if is_error else content, is_error
-        self._outcome, self._artifacts = outcome, artifacts
+        self._outcome, self._artifacts, self._has_failed = outcome, artifacts, is_error or denied
         self._request_artifacts()
         if took is not None:
             self._took = seconds(took)
         elif not self._took and about >= 1:
             self._took = f"~{whole_seconds(about)}"
-        self.set_class(is_error, "-failed")
+        self.set_class(self._has_failed, "-failed")
         self._show()
 
     def tick(self) -> None:
@@ -134,7 +137,9 @@ class ToolCard(Static):
 
     def _headline(self) -> Content:
         took = self._running_for() if self.is_running else self._took
-        sign, style = ("●", "$warning") if self.is_running else ("✗", "$error") if self._is_error else ("✓", "$success")
+        sign, style = (
+            ("●", "$warning") if self.is_running else ("✗", "$error") if self._has_failed else ("✓", "$success")
+        )
         return Content.assemble(
             (f"{sign} ", style),
             (printable(self._tool), "bold $foreground"),
@@ -272,6 +277,7 @@ class Cards:
                 took=event.seconds,
                 outcome=event.hint,
                 artifacts=event.artifacts,
+                denied=event.denied,
             )
 
     def add_result(self, turn: str, result: ToolResult, at: float) -> None:
@@ -308,4 +314,5 @@ def _finish(card: ToolCard, result: ToolResult, about: float) -> None:
         about=about,
         outcome=result.hint,
         artifacts=result.artifacts,
+        denied=result.denied,
     )

@@ -132,9 +132,14 @@ class StateFolder:
             self._make_folders(aside.parent)
             self.place(name).rename(aside)
         except OSError as error:
-            log.error("%s is another one in the database, but this one counts, for it cannot be moved: %s", name, error)
+            log.error("%s differs from the database, but this copy counts, because it cannot be moved: %s", name, error)
             return False
-        log.error("%s is another one in the database, which counts: this one is now %s", name, aside)
+        log.error(
+            "%s was edited here, but the database counts: the edit is now %s. Use `goclaw store edit %s` instead",
+            name,
+            aside,
+            name,
+        )
         return True
 
     def _make_folders(self, path: Path) -> None:

@@ -142,7 +142,7 @@ SERVER = McpPart("mcp", open_mcp_http)
 
 
 class Monitor:
-    """The page."""
+    """The handler of `/mcp/monitor`."""
 
     def __init__(self, hub: Hub, clock: Clock) -> None:
         self._hub = hub

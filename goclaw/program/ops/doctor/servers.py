@@ -1,6 +1,6 @@
 """Checks of what others reach here: the HTTP listener, the MCP server, publications.
 
-A port answers, or could be had. For MCP, whether clients can come in (`mcp.server`) and servers can ask (`sampling`):
+A port answers, or could be had. For MCP, whether clients can connect (`mcp.server`) and servers can ask (`sampling`):
 each server of `mcp.servers` is tried with the tools (`doctor.tools`).
 """
 

@@ -75,8 +75,10 @@ def _on_postgres(place: PostgresPlace) -> Iterator[Finding]:
 def _conflicts(config: Config) -> Iterator[Finding]:
     folder = config.state_dir / SET_ASIDE
     if found := [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]:
-        words = f"{folder} has {len(found)} files that differ from the database: {', '.join(found[:3])}"
-        yield Finding("database", "warning", words, "copy what is missing, then remove the folder")
+        files = "1 edited file" if len(found) == 1 else f"{len(found)} edited files"
+        words = f"{folder} has {files} that the database does not have: {', '.join(found[:3])}"
+        remedy = "bring back what is missing with `goclaw store edit NAME`, then delete the folder"
+        yield Finding("database", "warning", words, remedy)
 
 
 def _in_use(path: Path) -> Finding:

@@ -113,9 +113,9 @@ class TaskRoom:
         task = self._tasks.get(task_id)
         if task is None or task.info.owner != owner:
             info = await self._on_record(task_id, owner)
-            raise ToolError(f"{task_id} is {info.state}: it reads nothing any more")
+            raise ToolError(f"{task_id} is {info.state}: it no longer reads input")
         if task.process is None:
-            raise ToolError(f"{task_id} is {task.info.state}: it reads nothing any more")
+            raise ToolError(f"{task_id} is {task.info.state}: it no longer reads input")
         process, taken = task.process, 0
         try:
             async with asyncio.timeout(WRITE_SECONDS):
@@ -182,7 +182,7 @@ class TaskRoom:
             own = [task.info for task in self._tasks.values() if task.info.running and task.info.owner == owner]
             named = "".join(f"; {info.id} runs `{info.label[:60]}`" for info in own[:8])
             raise ToolError(
-                f"{settings.per_session} background tasks run in this conversation, more may not "
+                f"{settings.per_session} background tasks run in this conversation, which is the limit "
                 f"(tools.tasks.per_session): wait for one with task_output or end one with task_stop{named}"
             )
         if self.count() >= settings.total:

@@ -149,9 +149,9 @@ async def test_an_edit_of_a_copy_does_not_count_and_is_set_aside(
     (two.folder / NOTE).unlink()
     await soon(lambda: two.text(USERS) == one.text(USERS) and two.text(NOTE) == "tea")
     await soon(lambda: two.users.get("telegram:1") is not None)
-    assert two.aside() == ['{"users": {}}'] and f"{USERS} is another one in the database, which counts" in caplog.text
+    assert two.aside() == ['{"users": {}}'] and f"{USERS} was edited here, but the database counts" in caplog.text
     config = Config.model_validate({"state_dir": two.folder, "store": f"{place.url}?schema={place.schema}"})
-    assert "has 1 files that differ from the database" in str(check_database(config))
+    assert "has 1 edited file that the database does not have" in str(check_database(config))
 
 
 async def test_what_was_changed_while_nothing_was_heard_is_found_when_it_is_again(
@@ -268,7 +268,7 @@ async def test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_ke
     assert begin(place, here).effects == {USERS: Effect.SET_ASIDE, NOTE: Effect.COPIED}
     assert [(here / name).read_text() for name in (USERS, NOTE)] == ["theirs", "theirs"]
     [aside] = (here / SET_ASIDE).rglob(USERS)
-    assert aside.read_text() == "ours" and f"{USERS} is another one in the database, which counts" in caplog.text
+    assert aside.read_text() == "ours" and f"{USERS} was edited here, but the database counts" in caplog.text
 
 
 @pytest.mark.promise("P-store-files")
@@ -315,7 +315,7 @@ async def test_a_copy_that_cannot_be_moved_counts(
     edit(here, USERS, "mounted")
     edit(here, SET_ASIDE, "no folder can be made here")
     assert begin(place, here).effects == {USERS: Effect.SENT}
-    assert "this one counts, for it cannot be moved" in caplog.text
+    assert "this copy counts, because it cannot be moved" in caplog.text
     begin(place, tmp_path / "elsewhere")
     assert (tmp_path / "elsewhere" / USERS).read_text() == "mounted"
 

@@ -175,7 +175,7 @@ async def test_input_reaches_the_task_until_it_is_closed(home: House, monkeypatc
         await home.room.write(reads.id, ANNA, b"x" * 100_000, end=True)
         await home.room.wait(reads.id, ANNA, 10)
         assert await home.room.tail(reads.id, ANNA, 200_000) == "one\n" + "x" * 100_000
-        with pytest.raises(ToolError, match=f"{reads.id} is completed: it reads nothing any more"):
+        with pytest.raises(ToolError, match=f"{reads.id} is completed: it no longer reads input"):
             await home.room.write(reads.id, ANNA, b"x", end=False)
 
         deaf = await home.start("sleep 60", keeps_input=True)
@@ -232,7 +232,7 @@ async def test_the_end_of_the_daemon_ends_tasks_and_a_restart_reports_them_as_lo
             assert states == {done.id: TaskState.COMPLETED, cut.id: TaskState.LOST}
             assert [info.id for info in await home.room.news(ANNA)] == [cut.id]
             assert await home.room.tail(cut.id, ANNA, 100) == "said\n"
-            with pytest.raises(ToolError, match="is lost: it reads nothing any more"):
+            with pytest.raises(ToolError, match="is lost: it no longer reads input"):
                 await home.room.write(cut.id, ANNA, b"x", end=False)
             assert (await home.room.stop(cut.id, ANNA)).state is TaskState.LOST
             assert home.told == []
