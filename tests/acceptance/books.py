@@ -25,7 +25,8 @@ _HEAD = re.compile(rf"answer((?: {NAME}(?: \[[a-z ]+\])*)+)")
 _LINE = re.compile(rf"({NAME}) line (\d+)")
 _CARD = re.compile(rf"({re.escape(QUESTION)}|{re.escape(CAPTION)}) ({NAME})")
 _REPLIES = re.compile(
-    r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |The context will be compacted|Nothing to compact|"
+    r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |Nothing to compact|"
+    r"The context will be compacted|"
     rf"This question does not exist|Already decided: |{NO_ANSWER}|{SILENT_OWNER}|\*{{0,2}}(May \w+ run|A question)"
 )
 """Messages that are no answer of a model."""
