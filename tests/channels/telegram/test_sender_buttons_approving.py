@@ -93,7 +93,9 @@ async def test_whoever_may_not_approve_has_admins_asked_in_private(tmp_path: Pat
     async with daemon(tmp_path, telling()) as telegram, asyncio.timeout(30):
         await telegram.world.say("go", user=6, name="Guest")
         first, second = await question(telegram, 7), await question(telegram, 8)
-        here = await telegram.wait_for(lambda: next((s for s in telegram.sent(6) if "may not answer this" in s.text), None))
+        here = await telegram.wait_for(
+            lambda: next((s for s in telegram.sent(6) if "may not answer this" in s.text), None)
+        )
         assert here.keyboard == () and "/approve" not in here.text and "For Guest (telegram:6)" in first.text
         await telegram.world.press(7, first.message_id, data_of(first)["Allow once"], user=6)
         await telegram.world.press(8, second.message_id, data_of(second)["Deny"], user=8)
