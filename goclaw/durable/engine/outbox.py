@@ -114,6 +114,8 @@ class Outbox:
         self.channels = channels
         self._clock = clock
         self._queues: dict[Chat, deque[DeliveryProgress]] = {}
+        self._resumed: set[str] = set()
+        """Deliveries that `resume` queued. The task that committed one just before may come to queue it only afterwards."""
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
         """Receipts that are waited for; removed when they are there."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -182,8 +184,8 @@ class Outbox:
         if self._early is not None:
             self._early.extend(started)
         else:
-            sends_all = self.ownership.sends_all
-            self._queue([progress for progress in started if sends_all or progress.fence is not None])
+            new = [progress for progress in started if progress.delivery.id not in self._resumed]
+            self._queue([progress for progress in new if self.ownership.sends_all or progress.fence is not None])
 
     async def send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
@@ -221,9 +223,9 @@ class Outbox:
         """Resume the deliveries that the last run left unfinished; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
+        self._resumed = {row["id"] for row in rows}
         await self._send_unfinished(rows, None)
-        known = {row["id"] for row in rows}
-        self._queue([progress for progress in early if progress.delivery.id not in known])
+        self.enqueue_progress(early)
         return len(rows)
 
     async def _send_unfinished(self, rows: Sequence[Row], fence: Fence | None) -> None:

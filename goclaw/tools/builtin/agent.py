@@ -55,7 +55,7 @@ class AgentResult(Result):
     access=lambda arguments, ctx: ResourceUse(),
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
     result_hint="{{ args.description or kind }}: {{ task ~ ' started' if task else requests ~ ' requests, ' ~ "
-    "tokens ~ ' tokens' }}{{ branch and ', ' ~ branch }}",
+    "tokens ~ ' tokens' }}{{branch and ', '~branch}}",
     examples=(
         Example(
             "Have something looked up",

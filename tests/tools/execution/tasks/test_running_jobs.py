@@ -91,5 +91,5 @@ async def test_a_job_whose_time_is_up_has_failed(room: TaskRoom) -> None:
 
 async def test_a_job_reads_nothing(room: TaskRoom) -> None:
     info = await room.start_job(job(forever))
-    with pytest.raises(ToolError, match="reads nothing"):
+    with pytest.raises(ToolError, match="no longer reads input"):
         await room.write(info.id, ANNA, b"x", end=False)
