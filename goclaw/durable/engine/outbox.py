@@ -115,7 +115,7 @@ class Outbox:
         self._clock = clock
         self._queues: dict[Chat, deque[DeliveryProgress]] = {}
         self._resumed: set[str] = set()
-        """Deliveries that `resume` queued. The task that committed one just before may come to queue it only afterwards."""
+        """Deliveries that `resume` queued: the task that committed one just before may try to queue it afterwards."""
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
         """Receipts that are waited for; removed when they are there."""
         self._tasks: set[asyncio.Task[Any]] = set()
