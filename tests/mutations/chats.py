@@ -483,15 +483,6 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_sender.py::test_a_text_goes_out_at_once_unless_something_comes_before_it",
     ),
     bug(
-        "an answer that is committed while the outbox resumes is queued twice",
-        "class crash: a double without a mark at a start, where a resumed turn ends in that moment",
-        "goclaw/durable/engine/outbox.py",
-        "if progress.delivery.id not in self._resumed]",
-        "]",
-        "tests/durable/engine/test_outbox.py::"
-        "test_what_is_committed_before_the_rest_is_taken_up_and_queued_after_arrives_once",
-    ),
-    bug(
         "an answer that waits behind another is promised as being sent",
         "class delivery: a mark where nothing was sent",
         "goclaw/durable/engine/outbox.py",

@@ -11,6 +11,15 @@ _SUPERVISION, _SUPERVISION_TESTS = "goclaw/common/core/supervise.py", "tests/com
 
 BUGS: list[Bug] = [
     bug(
+        "an answer that is committed while the outbox resumes is queued twice",
+        "class crash: a double without a mark at a start, where a resumed turn ends in that moment",
+        "goclaw/durable/engine/outbox.py",
+        "if progress.delivery.id not in self._resumed]",
+        "]",
+        "tests/durable/engine/test_outbox_resume.py::"
+        "test_what_is_committed_before_the_rest_is_taken_up_and_queued_after_arrives_once",
+    ),
+    bug(
         "a request that was lost by ownership is tried again as one that the network lost",
         "class replicas: a chat is mute for a day after a gateway was paused in an edit",
         "goclaw/channels/telegram/request.py",

@@ -402,26 +402,6 @@ async def test_what_surely_did_not_arrive_is_not_marked_after_a_restart(post: Po
     assert (post.wire.texts, post.wire.doubts) == (["hi"], [Doubt.NONE])
 
 
-async def test_what_is_promised_before_the_rest_is_taken_up_arrives_once(post: Post) -> None:
-    async with post.open(wire=False) as outbox:
-        await outbox.promise(delivery("one"))
-    async with post.open(resume=False) as outbox:
-        await outbox.promise(delivery("two"))
-        assert await outbox.resume() == 2
-        await outbox.flush(20)
-    assert post.wire.texts == ["one", "two"]
-
-
-async def test_what_is_committed_before_the_rest_is_taken_up_and_queued_after_arrives_once(post: Post) -> None:
-    async with post.open(resume=False) as outbox:
-        promise = outbox.prepare([delivery("late")])
-        await post.database.write(*promise.rows)
-        assert await outbox.resume() == 1
-        outbox.enqueue_progress(promise.started)
-        await outbox.send(delivery("next"))
-    assert post.wire.texts == ["late", "next"]
-
-
 async def test_a_chat_gets_nothing_that_is_older_than_a_day(post: Post, clock: SteppedClock) -> None:
     async with post.open(wire=False) as outbox:
         await outbox.promise(delivery("yesterday"))
