@@ -11,8 +11,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from goclaw.common.core.supervise import finish_despite_cancel
@@ -39,6 +39,17 @@ async def scratch_folder() -> AsyncIterator[Path]:
             return folder
 
         yield await finish_despite_cancel(make(), "making a temporary folder")
+
+
+@contextmanager
+def lock_new_folder() -> Iterator[Path]:
+    """Make a folder as `scratch_folder` does, in a thread."""
+    folder, lock = _make()
+    with closing(lock):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep() -> None:

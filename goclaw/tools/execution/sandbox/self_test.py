@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from goclaw.common.core.records import record
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.base import Network, Policy, Sandbox, SandboxCommand
 from goclaw.tools.execution.sandbox.layout import shell
+from goclaw.tools.execution.sandbox.scratch import lock_new_folder
 
 _PATIENCE = 15.0
 """Seconds that a canary may take on a loaded machine before the tier counts as broken."""
@@ -110,8 +110,8 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 @contextmanager
 def _stage() -> Iterator[tuple[Path, Path, int]]:
     """Make a workspace, a sibling folder to hide, and a port on loopback that would answer."""
-    with tempfile.TemporaryDirectory(prefix="goclaw-canary-") as folder, socket.socket() as listener:
-        workspace, hidden = Path(folder, "workspace"), Path(folder, "hidden")
+    with lock_new_folder() as folder, socket.socket() as listener:
+        workspace, hidden = folder / "workspace", folder / "hidden"
         workspace.mkdir()
         hidden.mkdir()
         (hidden / "secret").write_text("canary\n")

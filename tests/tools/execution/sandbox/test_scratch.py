@@ -20,6 +20,14 @@ async def main():
         await asyncio.Event().wait()
 asyncio.run(main())
 """
+SELF_TEST = """
+import time
+from goclaw.tools.execution.sandbox.self_test import _stage
+with _stage() as (workspace, hidden, port):
+    (workspace.parent / "half").write_text("done")
+    print(workspace.parent, flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +38,10 @@ def tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def daemon() -> Iterator[subprocess.Popen[str]]:
-    """Another daemon, of which a command runs."""
-    with subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, text=True) as process:
+@pytest.fixture(params=[DAEMON, SELF_TEST], ids=["a command", "the self-test"])
+def daemon(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """Another daemon, which runs a command or tests its sandbox."""
+    with subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()
 
