@@ -5,8 +5,6 @@ change what counts, on SQLite, too.
 """
 
 import json
-import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from goclaw.clients.tui.terminal_integration import EditorError, editor_of
 from goclaw.common.auth.tokens import check_tokens
 from goclaw.common.auth.users import MAX_FILE_BYTES, check_users
 from goclaw.common.config.schema import Config
@@ -63,7 +62,7 @@ def export_file(config: Config, path: Path, to: Path | None) -> None:
     """Print a file, or write it to `to`.
 
     Raises:
-        ConfigError: there is none, or it cannot be written.
+        ConfigError: the file is missing, or `to` cannot be written.
     """
     content = _read(config, path)
     if content is None:
@@ -91,7 +90,7 @@ def remove_file(config: Config, path: Path) -> None:
     """Delete a file.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the file is missing.
     """
     bring_up_to_date(config, path)
     if not path.exists():
@@ -105,16 +104,16 @@ def edit_file(config: Config, path: Path) -> None:
     """Open a file in the editor, and write what was saved.
 
     Raises:
-        ConfigError: it cannot be used, or the file was changed meanwhile; the text is kept.
+        ConfigError: there is no editor, the text cannot be used, or the file was changed meanwhile; the text is kept.
     """
+    try:
+        editor = editor_of()
+    except EditorError as error:
+        raise ConfigError(str(error)) from None
     before = _read(config, path)
     draft = Path(tempfile.mkdtemp(prefix="goclaw-"), path.name)
     draft.write_bytes(before or b"")
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    try:
-        code = subprocess.run([*editor, str(draft)], check=False).returncode
-    except OSError as error:
-        raise ConfigError(f"{editor[0]} cannot be started: {error.strerror}; set EDITOR") from None
+    code = subprocess.run([*editor, str(draft)], check=False).returncode
     content = draft.read_bytes() if draft.exists() else None
     if code or content is None or content == (before or b""):
         print_message("nothing was changed")
