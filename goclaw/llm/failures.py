@@ -158,7 +158,7 @@ def parse_object(spec: str, data: bytes) -> dict[str, Any]:
     """Return the object that a server sent in place of a stream.
 
     Raises:
-        ModelError: it is none, but the server's trouble in words, or a web page.
+        ModelError: the server sent an error message or a web page instead.
     """
     text = data.decode("utf-8", "replace").strip().removeprefix(ERROR_LINE)
     try:

@@ -179,10 +179,10 @@ async def read_events(
 ) -> AsyncGenerator[Iterator[ServerEvent], None]:
     """Yield the events of a response's body as they come, those of one read together.
 
-    Each group has to be taken whole before the next one.
+    Read each group to its end before the next one.
 
     Raises:
-        EventTooLarge: an event, or all that is none, passed `limit` bytes.
+        EventTooLarge: an event, or a text outside of events, is longer than `limit` bytes.
         aiohttp.ClientError: the connection broke.
         TimeoutError: nothing came for `BETWEEN_BYTES`.
     """

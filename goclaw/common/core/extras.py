@@ -55,7 +55,7 @@ def standing_in(*modules: str, **names: object) -> Iterator[None]:
 
 @contextmanager
 def import_apart(package: str) -> Iterator[None]:
-    """Make the modules of `package` that are imported inside the block private to whoever imports them there.
+    """Make the modules of `package` that are imported inside the block private to the module that imports them there.
 
     A later import, such as a plugin's, loads the package again, without stand-ins for any part of it.
     """

@@ -123,7 +123,7 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, T], name: str) -> T:
 
 
 async def wait_without_cancelling(task: "asyncio.Task[T]") -> T:
-    """Await a task that continues when the caller is cancelled; its errors are then logged: nobody else gets them."""
+    """Await a task that continues when the caller is cancelled; its errors are then logged."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

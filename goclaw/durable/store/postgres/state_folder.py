@@ -49,7 +49,7 @@ class StateFolder:
                         yield name
 
     def document_at(self, path: Path) -> str:
-        """Return the name of the document that a path below the folder stands for; empty: it is none."""
+        """Return the name of the document that a path below the folder stands for; empty: no document."""
         place = Path(os.path.realpath(path.parent), path.name)
         root = os.path.realpath(self.path)
         if not place.is_relative_to(root) or place.is_symlink() or place.is_dir():

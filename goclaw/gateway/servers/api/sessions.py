@@ -72,7 +72,7 @@ async def readable(call: Call, session: str) -> str:
     """Return the name at the gateway of a session that the caller may read.
 
     Raises:
-        Problem: 404, there is none, or it is another user's: one answer for both.
+        Problem: 404, the session does not exist or is another user's: one answer for both.
     """
     try:
         name = call.ports.gateway.session_for(call.actor, session)

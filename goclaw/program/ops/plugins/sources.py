@@ -19,7 +19,7 @@ def requirement_of(text: str) -> str:
     """Return the requirement for an argument: `name>=1`, an absolute path, or `git+` and an address.
 
     Raises:
-        InstallError: it is none of these, or the path is not there.
+        InstallError: it has another form, or the path is missing.
     """
     said = text.strip()
     if _GIT.fullmatch(said):

@@ -40,7 +40,7 @@ def find_uv() -> Path:
     """Return uv: a checkout's own, that of the environment (the extra `plugins`), else the first on PATH.
 
     Raises:
-        InstallError: there is none.
+        InstallError: uv is missing.
     """
     own = Path(goclaw.__file__).resolve().parent.parent / ".tools" / "uv" / "bin" / "uv"
     beside = Path(sys.executable).parent / "uv"

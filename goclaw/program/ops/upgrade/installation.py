@@ -64,7 +64,7 @@ class Installation(Protocol):
         """Return the newest release, or the one called `ref`, and its texts; changes nothing.
 
         Raises:
-            StateError: there is none, or it cannot be reached.
+            StateError: no such release, or its source cannot be reached.
         """
         ...
 
