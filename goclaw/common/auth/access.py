@@ -18,7 +18,7 @@ from goclaw.common.auth.daily_budget import UNLIMITED, DailyBudget
 from goclaw.common.auth.users import User, Users
 from goclaw.common.config.policies import ADMIN, USER, RoleSettings
 from goclaw.common.config.schema import Config
-from goclaw.common.config.values import Mode
+from goclaw.common.config.values import Guard, Mode
 from goclaw.common.core.catalog import ALIASES
 from goclaw.common.core.events import AGENT_MARK, Actor, Decision, root_session
 from goclaw.common.core.records import record
@@ -150,6 +150,11 @@ class Access:
         if not self._has_asking_roles:
             return False
         return any(self._picks(role.always_ask, spec, unknown=True) for _, role in self._roles_behind(actor))
+
+    def guard(self, actor: Actor) -> Guard:
+        """Return what the guard does for the actor: the strictest of what the roles of these people say."""
+        said = [role.guard for _, role in self._roles_behind(actor) if role.guard]
+        return next((each for each in ("deny", "ask", "off") if each in said), "ask")
 
     def mode(self, actor: Actor, chosen: ChosenMode | None = None) -> Mode:
         """Return the permission mode in force for the actor, in a session for which `chosen` was chosen.

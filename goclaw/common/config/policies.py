@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, Mode, Names, ReplicaName, Row, Selection, Workplace
+from goclaw.common.config.values import Duration, Guard, Mode, Names, ReplicaName, Row, Selection, Workplace
 from goclaw.common.core.selection import parse
 
 ADMIN, USER = "admin", "user"
@@ -119,6 +119,12 @@ class RoleSettings(Section):
         (),
         description="Tools that always ask when these people cause the call, whatever the mode and the row. Several "
         "roles combine.",
+    )
+    guard: Guard | None = Field(
+        None,
+        description="What happens to a call that could carry private data to strangers, or that stays or acts later, "
+        "after the agent has read what others wrote: `ask` (the default), `deny`, or `off`. Of several roles the "
+        "strictest counts. See docs/security.md.",
     )
     daily_tokens: int | None = Field(
         None,

@@ -281,6 +281,8 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(
 
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
+Guard = Literal["ask", "deny", "off"]
+"""What the guard does (`goclaw.tools.approval.guard`)."""
 ToolProfile = Literal["auto", "core", "index", "all"]
 """Number of its tools that a model is shown (`toolkit.offering`)."""
 Workplace = Literal["own", "shared"]

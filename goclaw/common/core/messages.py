@@ -78,6 +78,9 @@ class SourceKind(StrEnum):
     """Another person."""
     FORWARDED = "forwarded"
     FILE = "file"
+    """Files, notes and conversations of the people here."""
+    DOCUMENT = "document"
+    """Such a one in which others wrote, or that was made while the agent had read what others wrote."""
     WEB = "web"
     TOOL = "tool"
     MCP = "mcp"
@@ -242,7 +245,10 @@ Message = UserMessage | AssistantMessage | ToolResult
 
 
 def outside_sources(messages: Iterable[Message]) -> frozenset[SourceKind]:
-    """Return the sources outside the conversation from which parts of some messages come."""
+    """Return the sources outside the conversation from which parts of some messages come.
+
+    A file that a person handed over counts as a document: others may have written it.
+    """
     found: set[SourceKind] = set()
     for message in messages:
         match message:
@@ -250,7 +256,8 @@ def outside_sources(messages: Iterable[Message]) -> frozenset[SourceKind]:
                 found.add(provenance.kind if provenance else SourceKind.UNKNOWN)
             case UserMessage(foreign=pieces):
                 outside = (piece.provenance for piece in pieces if not piece.is_own)
-                found.update(provenance.kind if provenance else SourceKind.UNKNOWN for provenance in outside)
+                kinds = (provenance.kind if provenance else SourceKind.UNKNOWN for provenance in outside)
+                found.update(SourceKind.DOCUMENT if kind is SourceKind.FILE else kind for kind in kinds)
             case _:
                 pass
     return frozenset(found)

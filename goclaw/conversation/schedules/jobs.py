@@ -4,6 +4,7 @@ from typing import Literal
 
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Actor, Address
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.recurrence import AnyRecurrence
 
@@ -39,6 +40,8 @@ class TaskOptions:
     """Time for one run; None: the agent's limit."""
     ask: bool = False
     """Whether a call that needs approval asks in the chat, and the turn waits; otherwise such a call is refused."""
+    source: SourceKind | None = None
+    """Whose words may have asked for it; see `ScheduleRequest.source`."""
 
 
 @record

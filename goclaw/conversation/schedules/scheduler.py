@@ -358,6 +358,7 @@ class Scheduler:
             budget=task.budget,
             seconds=task.seconds,
             asked=job.personal,
+            source=task.source,
         )
         return Inbound(
             identity,

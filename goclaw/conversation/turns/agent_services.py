@@ -24,6 +24,7 @@ from goclaw.common.core.events import (
 from goclaw.common.core.messages import Artifact, Piece, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
+from goclaw.conversation.agent.context.labels import source_of, window_content
 from goclaw.conversation.agent.kinds import ABOUT
 from goclaw.conversation.agent.limits import Planning
 from goclaw.conversation.questions.missing_arguments import Clarifier
@@ -49,6 +50,7 @@ from goclaw.llm.open import is_local
 from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
+from goclaw.tools.approval.guard import WindowContent
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.execution.compression.shortening import wants_compression
 from goclaw.tools.execution.tasks.base import Owner
@@ -332,6 +334,11 @@ class AgentServices(TurnServices):
         """Return the permission mode that was chosen for the conversation; None for an external caller."""
         return None if self.agent_run.root.caller else self._home().settings.mode
 
+    def window(self) -> WindowContent:
+        unattended = self.agent_run.root.turn.inbound.unattended
+        ordered = unattended.name if unattended and unattended.source else ""
+        return window_content([each.session.window for each in self.agent_run.chain()], ordered)
+
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         return await self._clarifier.complete(spec, call, step)
 
@@ -367,6 +374,8 @@ class AgentServices(TurnServices):
 
     async def schedule(self, order: ScheduleOrder) -> str:
         if self.is_main and not self.agent_run.root.caller:
+            if (seen := self.window()).foreign:
+                order = replace(order, request=replace(order.request, source=source_of(seen)))
             return await carry_out_for_agent(self._context.schedules, self.agent_run.turn.inbound, order)
         return await super().schedule(order)
 

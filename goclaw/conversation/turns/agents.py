@@ -26,6 +26,7 @@ from goclaw.common.core.events import (
 )
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
+from goclaw.conversation.agent.context.labels import source_of, window_content
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kind
 from goclaw.conversation.agent.limits import RunPolicy
 from goclaw.conversation.agent.loop import continue_turn, run_turn
@@ -265,7 +266,8 @@ class Agents:
         if outcome is not Outcome.ANSWERED:
             raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
         spent = await self._ports.store.spending.of_turn(session.key, turn.id)
-        return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
+        source = source_of(window_content([session.window]))
+        return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output, source=source)
 
     async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
         """Return the outcome and an agent's last words, or the sentence that stands in their place."""

@@ -29,6 +29,7 @@ from goclaw.durable.engine.base import Turn
 from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
 from goclaw.llm.base import DECLINED, UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.token_counts import estimate_request
+from goclaw.tools.approval.guard import WindowContent
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.tools.toolkit.dispatcher import Dispatcher, outcome_unknown
@@ -119,6 +120,9 @@ class ForwardedServices(TurnServices):
 
     def chosen_mode(self) -> ChosenMode | None:
         return self._services.chosen_mode()
+
+    def window(self) -> WindowContent | None:
+        return self._services.window()
 
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         return await self._services.complete(spec, call, step)

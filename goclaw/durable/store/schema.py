@@ -316,6 +316,15 @@ previews = Table(
     info=_SHARED,
 )
 
+file_labels = Table(
+    "file_labels",
+    metadata,
+    Column("folder", NAME, primary_key=True, doc="The workspace."),
+    Column("path", NAME, primary_key=True, doc="In it; `.`: all of it."),
+    Column("stamp", NAME, nullable=False, doc="Of the file when it was labelled: it counts no more once that differs."),
+    info=_SHARED,
+)
+
 
 def open_turns(session: str) -> Select[tuple[str]]:
     """Return a selection of the ids of turns that have not ended. `session`: the name of the parameter."""

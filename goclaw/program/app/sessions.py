@@ -56,6 +56,7 @@ from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.approvals import ApprovalRules
 from goclaw.durable.store.checkpoints import CheckpointStore
 from goclaw.durable.store.database import Database
+from goclaw.durable.store.file_labels import FileLabels
 from goclaw.durable.store.forgetting import Forgetting
 from goclaw.durable.store.spending import reservations_of
 from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
@@ -225,7 +226,7 @@ def build_sessions(
         clock=environment.clock,
         store=SessionStore(database, journal),
         outbox=outbox,
-        dispatcher=Dispatcher(registry, access, environment, hooks),
+        dispatcher=Dispatcher(registry, access, environment, hooks, FileLabels(database)),
         environment=environment,
         models=models,
         questions=questions,

@@ -21,6 +21,7 @@ from goclaw.common.core.redact import mask
 from goclaw.common.specs import Confirmation, Risk, ToolSpec
 from goclaw.common.workspace import Workspace
 from goclaw.errors import ToolError
+from goclaw.tools.approval.guard import Finding
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.templates import rendered
 
@@ -134,9 +135,18 @@ def make_denial(tool: str, template: str, arguments: BaseModel, reason: str) -> 
 
 
 def build_request(
-    spec: ToolSpec, arguments: BaseModel, call: ToolCall, risk: Risk, context: CallContext, grounds: Grounds
+    spec: ToolSpec,
+    arguments: BaseModel,
+    call: ToolCall,
+    risk: Risk,
+    context: CallContext,
+    grounds: Grounds,
+    finding: Finding | None = None,
 ) -> ApprovalRequest:
-    """Build the approval request of a call. Critical calls and tools with `confirm` cannot be allowed permanently."""
+    """Build the approval request of a call. Critical calls and tools with `confirm` cannot be allowed permanently.
+
+    `finding`: why the guard asks, which a rule for the call without it does not answer.
+    """
     tier, tools = context.sandbox.tier, context.config.tools
     place = {
         "tier": tier,
@@ -152,12 +162,19 @@ def build_request(
         **place,
     }
     lines = grounds.lines
+    if finding:
+        lines = (finding.reason, *lines)
     if confirm := spec.confirm:
         lines = (f"**{confirm.title}**", _question(spec.name, confirm, arguments), *lines)
     if tier == OFF:
         lines = ("**The sandbox is off: commands run without containment.**", *lines)
     every_time = risk is Risk.CRITICAL or confirm is not None or tier == OFF
     pattern = () if every_time else grounds.pattern
+    labels = grounds.labels if pattern else ()
+    if finding:
+        pattern, labels = (), ()
+        if finding.host and not every_time:
+            pattern, labels = (f"guard: {finding.host}",), (f"any address of {finding.host}",)
     return ApprovalRequest(
         call=call,
         reason=f"{call.name} runs contained" if risk is Risk.CONTAINED else f"{call.name} has {risk} risk",
@@ -166,7 +183,7 @@ def build_request(
         lines=lines,
         place=_canonical(place).decode(),
         pattern=pattern,
-        labels=grounds.labels if pattern else (),
+        labels=labels,
     )
 
 

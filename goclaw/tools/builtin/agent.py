@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput
 from goclaw.tools.builtin.background_tasks import started_text
@@ -113,8 +114,10 @@ async def agent(
     """
     if not task.strip():
         raise InvalidInput('field "task": expected a task in words')
+    ctx.set_source(SourceKind.DOCUMENT)  # until it is known what the agent has read
     place = worktree_for(ctx) if worktree else None
     report = await ctx.spawn(AgentTask(task, kind, description, run_in_background, place))
+    ctx.set_source(report.source)
     kept = report.kept or KeptWorktree("", "", "")
     return AgentResult(
         agent=report.agent,

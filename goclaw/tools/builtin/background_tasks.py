@@ -6,15 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.core.redact import mask
 from goclaw.common.specs import Example, Risk, SideEffect
 from goclaw.errors import InvalidInput
+from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.builtin.command_approval import command_risk
 from goclaw.tools.builtin.exec_run import environment, policy_of
 from goclaw.tools.builtin.text import encode, last_lines
 from goclaw.tools.execution.sandbox.base import SandboxCommand
 from goclaw.tools.execution.tasks.base import Owner, TaskInfo, TaskWork
-from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.base import ToolContext, guarded, tool
 from goclaw.tools.toolkit.results import BoundedResult, Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -153,12 +155,14 @@ async def task_output(
 
     All that it said is kept for a while; `read` opens it by the name that is told.
     """
+    ctx.set_source(SourceKind.DOCUMENT)  # an agent's words may come from anywhere
     owner, limit = owner_of(ctx), ctx.config.tools.exec.output_limit
     info = await ctx.tasks.wait(task_id, owner, timeout if block else 0)
     said = await ctx.tasks.tail(task_id, owner, limit)
     return TaskOutput(**task_fields(info, ctx), said=said, limit=limit)
 
 
+BACKGROUND = Sink(Route.LASTING, "a command goes on in the background")
 MAX_TASK_INPUT = 100_000
 
 
@@ -175,6 +179,7 @@ class TaskInput(Result):
         return f"{self.task} took {self.size:,} bytes{closed}"
 
 
+@guarded(lambda arguments, ctx: BACKGROUND)
 @tool(
     # As `exec`: what an interpreter reads, it runs.
     side_effect=SideEffect.SPAWNS,

@@ -17,6 +17,7 @@ from goclaw.common.specs import Example, SideEffect
 from goclaw.errors import InvalidInput
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.background_tasks import (
+    BACKGROUND,
     TaskResult,
     TaskSeconds,
     owner_of,
@@ -30,7 +31,7 @@ from goclaw.tools.builtin.text import encode
 from goclaw.tools.execution.sandbox.layout import find_program, shell
 from goclaw.tools.execution.sandbox.rules import Rules
 from goclaw.tools.execution.sandbox.shell import STEERING
-from goclaw.tools.toolkit.base import ToolContext, tool
+from goclaw.tools.toolkit.base import ToolContext, guarded, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -72,6 +73,7 @@ class ExecResult(Result):
         return self.output if self.task else f"{self.output}exit code: {self.exit_code}"
 
 
+@guarded(lambda arguments, ctx: BACKGROUND if arguments.run_in_background else None)
 @tool(
     side_effect=SideEffect.SPAWNS,
     risk=command_risk,
@@ -154,6 +156,7 @@ async def _bg_exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     return grounds if plain else Grounds(grounds.facts, grounds.lines)
 
 
+@guarded(lambda arguments, ctx: BACKGROUND)
 @tool(
     side_effect=SideEffect.SPAWNS,
     risk=command_risk,

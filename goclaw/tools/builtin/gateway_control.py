@@ -11,9 +11,10 @@ from goclaw.common.config.document import format_value, plain_value
 from goclaw.common.core.container import daemon_command
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.text import encode
-from goclaw.tools.toolkit.base import CallRisk, ToolContext, tool
+from goclaw.tools.toolkit.base import CallRisk, ToolContext, guarded, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -152,10 +153,16 @@ def _command_risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.LOW if name.lower() in READING_COMMANDS or not rest else Risk.MEDIUM
 
 
+def _command_sink(arguments: Any, ctx: ToolContext) -> Sink | None:
+    is_reading = _command_risk(arguments, ctx) is Risk.LOW
+    return None if is_reading else Sink(Route.LASTING, f"the command {arguments.command} is given")
+
+
 def _command_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     return ResourceUse(orders=("commands",))
 
 
+@guarded(_command_sink)
 @tool(
     side_effect=SideEffect.READ_ONLY,
     risk=CallRisk(Risk.MEDIUM, _command_risk),

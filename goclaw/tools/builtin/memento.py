@@ -16,9 +16,10 @@ from goclaw.memory.user_memory import (
     mementos_of,
     place_of,
 )
-from goclaw.tools.builtin.memory_values import Shared, needs_memory, place
+from goclaw.tools.approval.guard import Sink
+from goclaw.tools.builtin.memory_values import Shared, needs_memory, place, shared_sink
 from goclaw.tools.builtin.text import encode
-from goclaw.tools.toolkit.base import CallRisk, ToolContext, offered, tool
+from goclaw.tools.toolkit.base import CallRisk, ToolContext, guarded, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -80,6 +81,11 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
             return ResourceUse(writes=(path,))
 
 
+def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
+    return None if arguments.action in ("read", "list", "delete") else shared_sink(arguments, ctx)
+
+
+@guarded(_sink)
 @offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.MUTATING,

@@ -16,8 +16,9 @@ from goclaw.memory.user_memory import (
     nearest_key,
     place_of,
 )
+from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.builtin.text import encode
-from goclaw.tools.toolkit.base import ToolContext, offered, tool
+from goclaw.tools.toolkit.base import ToolContext, guarded, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -64,6 +65,11 @@ def reads_values(arguments: Any, ctx: ToolContext) -> ResourceUse:
 def writes_values(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """Return the file that a value is written to."""
     return ResourceUse(writes=(_file(arguments, ctx),))
+
+
+def shared_sink(arguments: Any, ctx: ToolContext) -> Sink | None:
+    """Return what a change of a note or a value means to the guard: everybody's agent reads a shared one."""
+    return Sink(Route.LASTING, "what everybody shares is changed") if arguments.shared else None
 
 
 def _file(arguments: Any, ctx: ToolContext) -> str:
@@ -137,6 +143,7 @@ class KeptValue(Result):
         return f"{'replaced' if self.replaced else 'kept'} {self.key!r}"
 
 
+@guarded(shared_sink)
 @offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.MUTATING,

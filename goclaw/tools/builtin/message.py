@@ -11,8 +11,9 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from goclaw.common.core.events import LOCAL, Address, Delivery
 from goclaw.common.specs import Example, Risk, SideEffect
 from goclaw.errors import ToolError
+from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.approval.requests import Grounds
-from goclaw.tools.toolkit.base import CallRisk, ToolContext, tool
+from goclaw.tools.toolkit.base import CallRisk, ToolContext, guarded, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -95,6 +96,11 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     return Grounds(facts, pattern=(f"{what}: {chat}",), labels=(f"{what}: {chat}",))
 
 
+def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
+    address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
+    return None if address == ctx.address else Sink(Route.SEND, f"A message to {address.channel}:{address.chat}")
+
+
 def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """Return the resource use: messages to one chat keep the order of the calls."""
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
@@ -126,6 +132,7 @@ class Done(Result):
 
 # Idempotent, although it reaches out: a repeated call has the same delivery id, and what was delivered under an id is
 # not delivered again.
+@guarded(_sink)
 @tool(
     side_effect=SideEffect.NETWORK,
     risk=CallRisk(Risk.HIGH, _risk),

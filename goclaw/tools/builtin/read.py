@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO, Literal
 from pydantic import Field
 
 from goclaw.common.core import catalog
-from goclaw.common.core.messages import Image
+from goclaw.common.core.messages import Image, SourceKind
 from goclaw.common.core.pictures import fault_of
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
@@ -127,6 +127,7 @@ async def read(
 async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
     """Read a kept output, a file, or for a missing file the one with the most similar name."""
     if path.startswith(SPILL_PREFIX):
+        ctx.set_source(SourceKind.DOCUMENT)  # the output of any tool
         return _build_result(
             path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window
         )

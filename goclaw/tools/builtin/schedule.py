@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
-from goclaw.tools.toolkit.base import CallRisk, ToolContext, tool
+from goclaw.tools.approval.guard import Route, Sink
+from goclaw.tools.toolkit.base import CallRisk, ToolContext, guarded, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 from goclaw.tools.toolkit.scheduling import ResourceUse
@@ -39,10 +40,20 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.MEDIUM if acts_later else Risk.LOW
 
 
+def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
+    # A message to the person, once, is a reminder.
+    if arguments.action != "add" or not (arguments.task or arguments.every or arguments.cron):
+        return None
+    what = "a task is set" if arguments.task else "a message is set"
+    when = f"every {arguments.every}" if arguments.every else arguments.cron or arguments.at
+    return Sink(Route.LASTING, f"{what} ({when})")
+
+
 def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     return ResourceUse(orders=("schedules",))
 
 
+@guarded(_sink)
 @tool(
     side_effect=SideEffect.MUTATING,
     risk=CallRisk(Risk.HIGH, _risk),

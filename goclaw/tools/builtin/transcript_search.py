@@ -11,13 +11,15 @@ from pydantic import AfterValidator, Field
 
 from goclaw.common.config.schema import Config
 from goclaw.common.core.events import root_session
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.specs import Example, SideEffect
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.base import QUOTES, Quote, Talk, TranscriptLine, TranscriptQuery
 from goclaw.memory.dates import moment
 from goclaw.memory.memory_queries import quote_lines
+from goclaw.tools.approval.guard import Route, Sink
 from goclaw.tools.builtin.memory_files import needs_search
-from goclaw.tools.toolkit.base import ToolContext, offered, tool
+from goclaw.tools.toolkit.base import ToolContext, guarded, offered, tool
 from goclaw.tools.toolkit.results import Result
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -85,6 +87,11 @@ class Quotes(Result):
         return "\n\n".join((f"mode: {self.mode}, {count}", *map(_quote, self.quotes), *more))
 
 
+def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
+    return None if arguments.sessions == OWN else Sink(Route.OTHERS, "conversations of others are searched")
+
+
+@guarded(_sink)
 @offered(needs=_needs)
 @tool(
     side_effect=SideEffect.READ_ONLY,
@@ -135,6 +142,7 @@ async def transcript_search(
     """
     if lack := _needs(ctx.config):
         raise ToolError(lack)
+    ctx.set_source(SourceKind.DOCUMENT)  # what was said there may come from anywhere
     if since and until and date.fromisoformat(since) > date.fromisoformat(until):
         raise InvalidInput(f'field "until": expected {since} or later, which is field "since"')
     wanted = TranscriptQuery(

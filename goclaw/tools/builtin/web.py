@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from goclaw.common.config.schema import Config
 from goclaw.common.net.search.base import NOT_SET_UP
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
-from goclaw.tools.toolkit.base import ToolContext, offered, tool
+from goclaw.tools.approval.guard import Route, Sink
+from goclaw.tools.toolkit.base import ToolContext, guarded, offered, tool
 from goclaw.tools.toolkit.results import BoundedResult
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
@@ -44,6 +45,7 @@ def _needs(config: Config) -> str:
     return "" if config.tools.web_search.provider else NOT_SET_UP
 
 
+@guarded(lambda arguments, ctx: Sink(Route.QUERY, arguments.query))
 @offered(needs=_needs)
 @tool(
     side_effect=SideEffect.NETWORK,
@@ -111,6 +113,7 @@ class WebPage(BoundedResult):
         return f"URL: {self.url}{status}{title}{cached}\n\n{content}{more}"
 
 
+@guarded(lambda arguments, ctx: Sink(Route.ADDRESS, arguments.url))
 @tool(
     side_effect=SideEffect.NETWORK,
     risk=Risk.LOW,

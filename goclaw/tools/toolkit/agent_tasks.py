@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from goclaw.common.core.messages import ToolResult
+from goclaw.common.core.messages import SourceKind, ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.workspace import Workspace
 from goclaw.errors import ToolError
@@ -94,6 +94,8 @@ class AgentReport:
     """Of one in the background: `output:<id>`, where its answer will be."""
     kept: KeptWorktree | None = None
     """The kept worktree, if the task had one of its own."""
+    source: SourceKind = SourceKind.DOCUMENT
+    """The source whose labels are those of what it has read."""
 
 
 @record

@@ -22,7 +22,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.values import Mode
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
-from goclaw.common.core.messages import Piece, ToolResult
+from goclaw.common.core.messages import Piece, SourceKind, ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.net.pages.base import Web
 from goclaw.common.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
@@ -30,6 +30,7 @@ from goclaw.common.workspace import ApprovedFiles, Workspace
 from goclaw.durable.store.blobs import Blobs
 from goclaw.errors import InvalidInput
 from goclaw.memory.base import MemoryPort
+from goclaw.tools.approval.guard import Sink
 from goclaw.tools.approval.requests import DENIED, Grounds
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.tasks.base import Tasks
@@ -206,6 +207,10 @@ class ToolContext:
         """Return the tools that the acting person may use and that can work, as of now."""
         return self.port.usable()
 
+    def set_source(self, kind: SourceKind) -> None:
+        """Set the source of the result, where it is not the one that the tool's tags imply."""
+        self.port.set_source(kind)
+
     def progress(self, text: str) -> None:
         """Report the progress of the call in a line, for people only; the model never reads it."""
         self.port.progress(text)
@@ -283,6 +288,8 @@ class Tool:
     """Why no call of it can work with a configuration, for people; empty: it can. None: it always can."""
     only_in: Mode | None = None
     """The permission mode in which alone it is of use."""
+    sink: "SinkOf | None" = None
+    """What one call does as far as the guard is concerned; None: as its tags and side effect imply."""
 
     def availability(self, config: Config) -> str:
         """When models are offered it with this configuration, in words for people; empty: always."""
@@ -365,6 +372,7 @@ RiskOf = Callable[[Any, ToolContext], Risk]
 """The risk of one call; `CallRisk` says more of it beforehand."""
 AccessOf = Callable[[Any, ToolContext], ResourceUse]
 NeedsOf = Callable[[Config], str]
+SinkOf = Callable[[Any, ToolContext], Sink | None]
 
 
 def tool(
@@ -432,6 +440,11 @@ def tool(
 def offered(*, needs: NeedsOf | None = None, only_in: Mode | None = None) -> Callable[[Tool], Tool]:
     """Stand above `@tool` of one that models are not offered always; see the fields of `Tool` with these names."""
     return lambda declared: replace(declared, needs=needs, only_in=only_in)
+
+
+def guarded(sink: SinkOf) -> Callable[[Tool], Tool]:
+    """Stand above `@tool` of one whose calls the guard looks at; see `Tool.sink`."""
+    return lambda declared: replace(declared, sink=sink)
 
 
 def _is_built_in(function: ToolFunction) -> bool:

@@ -24,6 +24,7 @@ from goclaw.common.core.messages import Artifact, Provenance, SourceKind, ToolCa
 from goclaw.common.core.redact import mask, printable, storable
 from goclaw.common.health.stuck_tasks import UnresponsiveTasks
 from goclaw.common.specs import Risk, ToolSpec
+from goclaw.durable.store.file_labels import FileLabels
 from goclaw.errors import (
     MAX_NAME,
     DeliveryError,
@@ -45,6 +46,8 @@ from goclaw.tools.templates import engine_ready, hint
 from goclaw.tools.toolkit.argument_repair import near_names
 from goclaw.tools.toolkit.arguments import validate, with_own_names
 from goclaw.tools.toolkit.base import Tool, ToolContext, ToolEnvironment
+from goclaw.tools.toolkit.guarding import find_reason
+from goclaw.tools.toolkit.labelling import Labelling
 from goclaw.tools.toolkit.registry import Registry, unwrap
 from goclaw.tools.toolkit.results import Result, WrongResult, file_of
 from goclaw.tools.toolkit.scheduling import Scheduler, access_of, resolved
@@ -69,7 +72,12 @@ class Dispatcher:
     """The one way to run a tool."""
 
     def __init__(
-        self, registry: Registry, access: Access, environment: ToolEnvironment, hooks: Hooks | None = None
+        self,
+        registry: Registry,
+        access: Access,
+        environment: ToolEnvironment,
+        hooks: Hooks | None = None,
+        labels: FileLabels | None = None,
     ) -> None:
         self.registry = registry
         self.unresponsive = UnresponsiveTasks(environment.clock)
@@ -78,6 +86,7 @@ class Dispatcher:
         self._environment = environment
         self.hooks = hooks or Hooks()
         self._scheduler = Scheduler()
+        self._labelling = Labelling(labels)
 
     def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
         """Whether the call may be repeated after a crash. A call that will be refused anyway may."""
@@ -126,6 +135,7 @@ class Dispatcher:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         self._record(watch.call, watch, reason or (content if failed else ""))
+        content = "\n".join((content, *outcome.notes))
         whole = with_schemas(content, outcome.missed) if watch.options.explains and outcome.missed else content
         content = await self._after(whole, failed, watch)
         if not failed and not outcome.refusal and as_declared and content == whole:
@@ -205,7 +215,7 @@ class Dispatcher:
                 scope.actor,
                 scope.session,
                 decision.allowed and spec is not None,
-                decision.rule if spec else "no such tool",
+                _rule(decision.rule, watch) if spec else "no such tool",
                 ran if watch.has_begun else f"not run: {error}",
                 _brief(call.input),
                 scope.turn,
@@ -246,7 +256,8 @@ class Dispatcher:
                 await scope.services.intend(watch.options.step)
             # As late as can be: `intend` waits for the disk.
             await self._check_approval(approval, invocation, context, watch)
-            value = await self._within_its_time(invocation, context, watch)
+            async with self._labelling.follow(context, watch):
+                value = await self._within_its_time(invocation, context, watch)
         outcome.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
         outcome.value, outcome.reminds = value, bool(tool.spec.reminder)
         outcome.pictures = value.pictures() if isinstance(value, Result) else ()
@@ -360,11 +371,16 @@ class Dispatcher:
         """
         tool, arguments = invocation.tool, invocation.arguments
         risk = _risk(invocation, context)
-        if not self._must_ask(tool, risk, watch):
+        asks = self._must_ask(tool, risk, watch)
+        finding = await find_reason(self._access, invocation, context, watch)
+        if finding and asks:
+            finding = replace(finding, host="")  # the policy asks about more than the address
+        watch.judgement.finding = finding
+        if not (asks or finding):
             return None
         await wait_for_tier(context.sandbox)
         grounds = await _find_grounds(invocation, watch.call, context)
-        asked = build_request(tool.spec, arguments, watch.call, risk, context, grounds)
+        asked = build_request(tool.spec, arguments, watch.call, risk, context, grounds, finding)
         if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
             asked = replace(asked, pattern=(), labels=())
         approval = await watch.scope.services.approve(asked)
@@ -393,7 +409,8 @@ class Dispatcher:
         risk = _risk(invocation, context)
         self._must_ask(tool, risk, watch)
         grounds = await _find_grounds(invocation, call, context)
-        now = build_request(tool.spec, invocation.arguments, call, risk, context, grounds)
+        finding = watch.judgement.finding
+        now = build_request(tool.spec, invocation.arguments, call, risk, context, grounds, finding)
         # Last, with nothing awaited between this and the run.
         if lapsed := approval.find_lapse():
             raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
@@ -416,6 +433,12 @@ class Dispatcher:
             rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
             raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
+
+
+def _rule(rule: str, watch: Watch) -> str:
+    """Return the rule that decided, for the audit log, with what the guard found."""
+    finding = watch.judgement.finding
+    return f"{rule}; guard: {finding.reason}" if finding else rule
 
 
 def _risk(invocation: Invocation, context: ToolContext) -> Risk:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from goclaw.common.core.messages import SourceKind
 from goclaw.common.core.records import record
 
 Action = Literal["add", "list", "pause", "resume", "run", "remove", "runs", "timezone"]
@@ -34,6 +35,8 @@ class ScheduleRequest:
     """US dollars."""
     time_limit: str = ""
     """For one run: `10m`."""
+    source: SourceKind | None = None
+    """Whose words may have asked for it: an agent made it that had read them; None: nobody else's."""
 
 
 @record

@@ -9,12 +9,13 @@ from pydantic import BaseModel
 
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Actor, Address, AgentProgress, Decision, TurnEvent
-from goclaw.common.core.messages import Image, Provenance, ToolCall
+from goclaw.common.core.messages import Image, Provenance, SourceKind, ToolCall
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable, storable
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import Workspace
 from goclaw.errors import ToolError
+from goclaw.tools.approval.guard import Finding
 from goclaw.tools.toolkit.base import Tool
 from goclaw.tools.toolkit.registry import Registry
 from goclaw.tools.toolkit.scheduling import Slot
@@ -81,6 +82,8 @@ class Judgement:
     """Whether it may be made, as it was looked at last."""
     approver: Actor | None = None
     """The person who approved the call."""
+    finding: Finding | None = None
+    """Why the guard asks about it; None: it does not."""
 
 
 class Refusal(Enum):
@@ -113,6 +116,8 @@ class CallOutcome:
     """The value that the tool returned."""
     pictures: tuple[Image, ...] = ()
     """The pictures of the result, for the model."""
+    notes: list[str] = field(default_factory=list)
+    """Lines of ours below the result, for the model and for people."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
 
@@ -195,6 +200,10 @@ class Watch:
     def usable(self) -> Sequence[ToolSpec]:
         """Return the tools that calls of this scope may be made of."""
         return self.registry.offered_to(self.scope.actor, *self.scope.selections, planning=self.mode() == "plan")
+
+    def set_source(self, kind: SourceKind) -> None:
+        """Set the source of the result, where it is not the one that the tool's tags imply."""
+        self.outcome.provenance = Provenance(kind)
 
     def progress(self, text: str) -> None:
         """Announce the progress of the call, in one line."""

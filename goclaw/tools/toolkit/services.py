@@ -15,10 +15,11 @@ from pydantic import BaseModel
 from goclaw.common.auth.access import ChosenMode
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Actor, Decision, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.common.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.common.core.messages import AssistantMessage, SourceKind, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.errors import DeliveryError, ToolError
+from goclaw.tools.approval.guard import WindowContent
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.tools.toolkit.results import ResultType
@@ -126,6 +127,10 @@ class TurnServices:
         """Return the permission mode that was chosen for the session, as of now; None: the configured one."""
         return None
 
+    def window(self) -> WindowContent | None:
+        """Return what the model that makes the calls has before it; None: no model makes them."""
+        return None
+
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
         """Fill in missing required arguments. Raises ToolError if the call shall not run."""
         return call
@@ -200,5 +205,7 @@ class CallPort(Protocol):
     def mode(self) -> Mode: ...
 
     def usable(self) -> Sequence[ToolSpec]: ...
+
+    def set_source(self, kind: SourceKind) -> None: ...
 
     def progress(self, text: str) -> None: ...

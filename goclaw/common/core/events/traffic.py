@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
-from goclaw.common.core.messages import Foreign, Image, Provenance
+from goclaw.common.core.messages import Foreign, Image, Provenance, SourceKind
 from goclaw.common.core.records import record
 
 LOCAL = "local"
@@ -145,6 +145,8 @@ class Unattended:
     """Time that the turn may take; None: the agent's limit."""
     asked: bool = False
     """Whether a person ordered it or set its very time: quiet hours do not hold its result back."""
+    source: SourceKind | None = None
+    """Whose words may have asked for it, besides those of its maker; None: nobody's."""
     awaited: bool = False
     """Whether a program made it that waits for the answer: the program alone gets it, unchanged."""
 

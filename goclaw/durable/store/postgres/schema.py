@@ -36,6 +36,12 @@ DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
 FIRST = 5
 """The version of the first tables on Postgres."""
 
+FILE_LABELS = """
+CREATE TABLE file_labels (
+    folder VARCHAR COLLATE "C", path VARCHAR COLLATE "C", stamp VARCHAR COLLATE "C" NOT NULL, PRIMARY KEY (folder, path)
+);
+"""
+
 
 @record
 class SchemaStep:
@@ -65,6 +71,7 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(BEATS, of_both_stores=False),
     SchemaStep(COMMITS, of_both_stores=False),
     SchemaStep(f"ALTER TABLE {messages.name} ADD COLUMN denied BOOLEAN"),
+    SchemaStep(FILE_LABELS),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)

@@ -101,7 +101,12 @@ CREATE TABLE previews (
 );
 CREATE INDEX previews_of_session ON previews (session);
 """
-MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6, _TO_7)
+_TO_8 = """
+CREATE TABLE file_labels (
+    folder VARCHAR NOT NULL, path VARCHAR NOT NULL, stamp VARCHAR NOT NULL, PRIMARY KEY (folder, path)
+);
+"""
+MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5, _TO_6, _TO_7, _TO_8)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 

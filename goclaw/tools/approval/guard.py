@@ -1,0 +1,235 @@
+"""The guard: which calls ask because of what the model has read, whatever the policy says.
+
+A model may obey whoever wrote what it reads. Two labels of its window decide, and no model judges: *foreign* (others
+wrote a part of it) and *private* (a part of it is nobody else's business). A call that could carry data out asks where
+both are present (https://ai.meta.com/blog/practical-ai-agent-security/, "Agents Rule of Two"); a call whose effect
+stays or acts later asks where the first one is. The labels are computed from the window when such a call is made.
+"""
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from enum import Enum, auto
+from urllib.parse import unquote
+
+from yarl import URL
+
+from goclaw.common.core.records import record
+
+MIN_PROMPT_OVERLAP = 8
+"""Characters of a constructed address that may stand in USER.md, MEMORY.md or a note."""
+MIN_QUERY_OVERLAP = 24
+"""Characters of a search query that may stand in private results."""
+MAX_PAGES = 8
+"""Pages of one host that are free after a private read: a choice among links carries bits, too."""
+MAX_NAMES = 3
+MAX_NAME = 60
+
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+", re.IGNORECASE)
+_BARE_ADDRESS = re.compile(
+    r"(?<![\w@/.-])[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?:/[^\s<>\"'`|\\^{}\[\]]*)?", re.IGNORECASE
+)
+"""An address as people write it, without a scheme."""
+_TRAILING = tuple(".,;:!?)*_~")
+"""What may follow an address in a sentence."""
+_ENCODED = re.compile(r"(?:[0-9a-f]{2}){8,}|[A-Za-z0-9+/_-]{12,}={0,2}", re.IGNORECASE)
+_URLSAFE = str.maketrans("+/", "-_")
+_NO_LETTER = re.compile(r"[\W_]+")
+
+
+class Route(Enum):
+    """How a call could do harm."""
+
+    ADDRESS = auto()
+    """An address is opened: its letters reach whoever answers there."""
+    QUERY = auto()
+    """A search provider of the operator's choice gets a query."""
+    SEND = auto()
+    """Arguments reach somebody outside."""
+    LASTING = auto()
+    """Its effect stays, or acts when nobody looks: foreign text alone makes it ask."""
+    OTHERS = auto()
+    """Conversations of others are read: the same."""
+
+
+@record
+class Sink:
+    """What a call does, as far as the guard is concerned. A tool declares it (`Tool.sink`)."""
+
+    route: Route
+    text: str
+    """The address or the query; else the action in words: `a task every 10 minutes`."""
+    server: str = ""
+    """The MCP server that gets it."""
+
+
+@record
+class Part:
+    """A part of a window, with its labels."""
+
+    source: str
+    """Its source, for people: `example.org`, `notes.md`."""
+    text: str = ""
+    foreign: bool = False
+    private: bool = False
+    server: str = ""
+    """The MCP server that it comes from."""
+
+
+@record
+class WindowContent:
+    """The content of a window, oldest first, and those of the windows of the agents that it works for."""
+
+    parts: Sequence[Part]
+    written: Sequence[str] = ()
+    """The person's own words."""
+    pages: Mapping[str, int] = field(default_factory=dict)
+    """The pages fetched from each host since the first private part."""
+
+    @property
+    def foreign(self) -> Sequence[Part]:
+        return [part for part in self.parts if part.foreign]
+
+    @property
+    def private(self) -> Sequence[Part]:
+        return [part for part in self.parts if part.private]
+
+
+@record
+class Finding:
+    """Why a call asks."""
+
+    reason: str
+    """For people: what the call could do, and why."""
+    host: str = ""
+    """The host whose addresses may be allowed for good; empty: each such call asks."""
+
+
+def judge(sink: Sink, seen: WindowContent, prompt: Iterable[str] = ()) -> Finding | None:
+    """Return why a call asks, or None.
+
+    Args:
+        sink: what the call does.
+        seen: the window of the agent that makes it.
+        prompt: the texts of USER.md, MEMORY.md and notes that its prompt holds.
+    """
+    if not seen.foreign:
+        return None
+    match sink.route:
+        case Route.LASTING | Route.OTHERS:
+            return Finding(f"After reading {_name_all(seen.foreign)}: {sink.text}. Its words may have asked for this.")
+        case Route.ADDRESS:
+            return _judge_address(sink.text, seen, prompt)
+        case Route.QUERY:
+            return _judge_query(sink.text, seen)
+        case Route.SEND:
+            is_alone = sink.server and all(part.server == sink.server for part in [*seen.foreign, *seen.private])
+            if is_alone or not seen.private:
+                return None
+            reason = f"{sink.text} comes after reading {_name_all(seen.foreign)}"
+            return Finding(f"{reason}, and could carry what was read from {_name_all(seen.private)}.")
+
+
+def _judge_address(address: str, seen: WindowContent, prompt: Iterable[str]) -> Finding | None:
+    host = host_of(address)
+    if _as_sent(address) in _literal_addresses(seen):
+        if seen.pages.get(host, 0) < MAX_PAGES:
+            return None
+        reason = f"{seen.pages[host]} pages of {host} were opened after reading {_name_all(seen.private)}"
+        return Finding(f"{reason}. Which ones are opened can tell its owner something.", host)
+    if seen.private:
+        carried = f"what was read from {_name_all(seen.private)}"
+    elif _holds_any(address, prompt, "\n".join(seen.written)):
+        carried = "what is kept about you"
+    else:
+        return None
+    reason = f"This address was made up after reading {_name_all(seen.foreign)}, and could carry {carried}."
+    return Finding(reason, host)
+
+
+def _judge_query(query: str, seen: WindowContent) -> Finding | None:
+    for part in seen.private:
+        if _shares_run(query, part.text, "\n".join(seen.written), MIN_QUERY_OVERLAP):
+            reason = f"This search comes after reading {_name_all(seen.foreign)}"
+            return Finding(f"{reason}, and holds words of {_list([part.source])}.")
+    return None
+
+
+def _holds_any(address: str, texts: Iterable[str], written: str) -> bool:
+    """Whether an address, or what is encoded in it, holds a part of the texts that the person did not write."""
+    readings = list(_decode(address))
+    return any(_shares_run(reading, text, written, MIN_PROMPT_OVERLAP) for text in texts for reading in readings)
+
+
+def _decode(address: str) -> Iterator[str]:
+    """Yield an address as it reads, and each hexadecimal or base64 run in it, decoded."""
+    plain = unquote(unquote(address))
+    yield plain
+    for run in _ENCODED.findall(plain):
+        with suppress(ValueError):
+            yield bytes.fromhex(run).decode("utf-8", "ignore")
+        with suppress(ValueError):
+            yield urlsafe_b64decode(run.translate(_URLSAFE) + "=" * (-len(run) % 4)).decode("utf-8", "ignore")
+
+
+def _shares_run(text: str, other: str, written: str, length: int) -> bool:
+    """Whether two texts share so many letters in a row that the person did not write; case and spaces do not count."""
+    plain, within, known = _letters(text), _letters(other), _letters(written)
+    runs = (plain[at : at + length] for at in range(len(plain) - length + 1))
+    return any(run in within and run not in known for run in runs)
+
+
+def _letters(text: str) -> str:
+    return _NO_LETTER.sub("", text).casefold()
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address; empty where there is none."""
+    try:
+        return URL(address).host or ""
+    except ValueError:
+        return ""
+
+
+def _literal_addresses(seen: WindowContent) -> frozenset[str]:
+    """Return the addresses that stand in the window; without a scheme only in others' words and the person's.
+
+    A private text may hold a secret with a full stop in it: that is no address.
+    """
+    others = [*seen.written, *(part.text for part in seen.foreign if not part.private)]
+    found = [each for text in others for each in _BARE_ADDRESS.findall(text)]
+    found += [each for text in (*others, *(part.text for part in seen.private)) for each in _ADDRESS.findall(text)]
+    return frozenset(_as_sent(form) for each in found for form in _without_end(each))
+
+
+def _without_end(address: str) -> Iterator[str]:
+    """Yield an address, and with one after another of the marks left out that may belong to its sentence."""
+    yield address
+    while address.endswith(_TRAILING):
+        address = address[:-1]
+        yield address
+
+
+def _as_sent(address: str) -> str:
+    """Return what is sent of an address, without its scheme: needless percent-encoding is undone then.
+
+    Two ways to write one address are one here only where their receiver sees no difference.
+    """
+    try:
+        url = URL(address if "://" in address else f"//{address}").with_fragment(None)
+    except ValueError:
+        return address
+    return str(url).partition("//")[2].removesuffix("/")
+
+
+def _name_all(parts: Sequence[Part]) -> str:
+    return _list([part.source for part in parts])
+
+
+def _list(names: Sequence[str]) -> str:
+    """Return names for a sentence: the latest first, each once."""
+    latest = list(dict.fromkeys(name[:MAX_NAME] for name in reversed(names)))
+    more = f" and {len(latest) - MAX_NAMES} more" if len(latest) > MAX_NAMES else ""
+    return ", ".join(latest[:MAX_NAMES]) + more
