@@ -50,7 +50,7 @@ from goclaw.llm.open import is_local
 from goclaw.llm.served import TEXT_CALLS, CallStyle
 from goclaw.llm.text_calls import Unread
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
-from goclaw.tools.approval.guard import WindowContent
+from goclaw.tools.approval.guard import WindowContent, is_literal
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.execution.compression.shortening import wants_compression
 from goclaw.tools.execution.tasks.base import Owner
@@ -272,6 +272,11 @@ class AgentServices(TurnServices):
     def answer_text(self) -> AnswerText:
         """Return what takes the text of one answer."""
         return AnswerText(KnownTools(self.dispatcher.registry, self.agent_run.turn.inbound.actor).has)
+
+    def must_show(self, address: str) -> bool:
+        """Whether an address in the agent's answer has to be visible: it is its own, after reading others' words."""
+        seen = self.window()
+        return bool(seen.foreign) and not is_literal(address, seen)
 
     async def read_written(
         self, done: Finished, answer: AnswerText, request: Request, words: Sequence[str], *, may_ask_again: bool

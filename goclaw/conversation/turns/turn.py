@@ -32,6 +32,7 @@ from goclaw.conversation.turns.answers import (
     may_be_too_long,
     may_continue,
 )
+from goclaw.conversation.turns.shown_links import ShownLinks
 from goclaw.conversation.turns.user_message import (
     USER,
     USER_STEP,
@@ -420,6 +421,7 @@ class TurnRun:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache, deferred=opening.deferred)
         said, thought, text = Masking(), Masking(), self._services.answer_text()
+        links = ShownLinks(self._services.must_show)
         self._partial.clear()
         withdrawal = Withdrawal(self._turn, self._list_continuations)
         async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
@@ -427,22 +429,24 @@ class TurnRun:
                 if withdrawal.is_open:
                     await withdrawal.close()
                 if isinstance(event, Finished):
-                    self._show(TextDelta(said.next(storable(text.close())) + said.rest()))
-                    done = await self._parse_answer(event, text, request)
+                    rest = links.next(text.close()) + links.rest()
+                    self._show(TextDelta(said.next(storable(rest)) + said.rest()))
+                    done = await self._parse_answer(event, text, request, links)
                     answer = sound(done.message)
                     return replace(done, message=replace(answer, text=mask_known(answer.text)))
-                self._show(mask(text.visible_event(event), said, thought))
+                self._show(mask(links.event(text.visible_event(event)), said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} gave no answer.")
 
-    async def _parse_answer(self, done: Finished, text: AnswerText, request: Request) -> Finished:
+    async def _parse_answer(self, done: Finished, text: AnswerText, request: Request, links: ShownLinks) -> Finished:
         """Return the answer as its text is read, and show what of it was held back."""
-        shown = text.shown
+        shown = links.whole(text.shown)
         if text.raw != done.message.text:
             text = self._services.answer_text()
             text.add(done.message.text)
             text.close()
         words = [each.text for each in (self._turn.inbound, *self._joined)]
         read = await self._services.read_written(done, text, request, words, may_ask_again=not self._asked_again)
+        read = replace(read, message=replace(read.message, text=links.whole(read.message.text)))
         if not read.message.text.startswith(shown.rstrip()):
             self._show(Restarted(""))
             shown = ""

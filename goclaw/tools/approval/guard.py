@@ -134,7 +134,7 @@ def judge(sink: Sink, seen: WindowContent, prompt: Iterable[str] = ()) -> Findin
 
 def _judge_address(address: str, seen: WindowContent, prompt: Iterable[str]) -> Finding | None:
     host = host_of(address)
-    if _as_sent(address) in _literal_addresses(seen):
+    if is_literal(address, seen):
         if seen.pages.get(host, 0) < MAX_PAGES:
             return None
         reason = f"{seen.pages[host]} pages of {host} were opened after reading {_name_all(seen.private)}"
@@ -147,6 +147,11 @@ def _judge_address(address: str, seen: WindowContent, prompt: Iterable[str]) -> 
         return None
     reason = f"This address was made up after reading {_name_all(seen.foreign)}, and could carry {carried}."
     return Finding(reason, host)
+
+
+def is_literal(address: str, seen: WindowContent) -> bool:
+    """Whether an address stands in what was read, or in what the person wrote."""
+    return _as_sent(address) in _literal_addresses(seen)
 
 
 def _judge_query(query: str, seen: WindowContent) -> Finding | None:

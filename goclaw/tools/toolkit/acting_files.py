@@ -79,7 +79,7 @@ class ActingFiles:
     def set_aside(self) -> list[str]:
         """Put away what has changed since, and put back what was there; return the paths."""
         after = dict(self._entries())
-        known = {(_name(path), entry.content) for path, entry in self._before.items()}
+        known = {(_name(path), entry.content) for path, entry in self._before.items() if entry.content is not None}
         changed = [
             path
             for path, entry in after.items()
