@@ -18,13 +18,11 @@ _LINK = re.compile(
     r"(?:\s+(?:\"[^\"]{0,300}\"|'[^']{0,300}'))?\s{0,9}\)"
     r"|(?P<definition>\[[^\[\]]{1,500}\]):\s{0,9}<?(?P<defined>[^\s<>]+)(?=[\s>]|\Z)"
 )
-_PICTURE = re.compile(r"(?<!\w)!\Z")
-_OPEN = re.compile(
-    r"(?:(?<!\w)!)?(?:\[[^\[\]]{0,500}(?:\](?:"
-    r"\([^()\n]{0,8000}(?:\([^()\n]{0,8000}\)?[^()\n]{0,8000})?"
-    r"|:\s{0,9}\S{0,8000})?)?)?\Z"
-)
-"""The beginning of a link, at the end of a piece."""
+_OTHER_FORM = re.compile(r"\]\((\s{0,9}<?(?P<address>[^\s()<>]+))")
+"""The end of a link with words of any other form: without it none is left."""
+_BRACKETS, _PARENTHESES = "[]", "()"
+MAX_LABEL, MAX_ADDRESS = 1_000, 8_000
+"""Characters of what is held back."""
 
 
 class ShownLinks:
@@ -46,11 +44,7 @@ class ShownLinks:
     def next(self, piece: str) -> str:
         """Return the text that can be shown by now."""
         text = self._held + piece
-        if not text or not ("[" in text or _PICTURE.search(text)):
-            self._held = ""
-            return text
-        begun = _OPEN.search(text)
-        at = begun.start() if begun else len(text)
+        at = _find_begun(text) if "[" in text or text.endswith("!") else len(text)
         self._held = text[at:]
         return self.whole(text[:at])
 
@@ -65,10 +59,13 @@ class ShownLinks:
             before, text = text, _LINK.sub(self._show, text)
             if text == before:
                 break
-        return text
+        return _OTHER_FORM.sub(self._unlink, text) if "](" in text else text
 
     def _hides(self, address: str) -> bool:
         return bool(_SCHEME.match(address)) and self._must_show(address)
+
+    def _unlink(self, link: re.Match[str]) -> str:
+        return f"]\\({link[1]}" if self._hides(link["address"]) else link[0]
 
     def _show(self, link: re.Match[str]) -> str:
         if defined := link["defined"]:
@@ -78,3 +75,41 @@ class ShownLinks:
             return link[0]
         label = link["label"].strip()
         return f"{label} ({link['address']})" if label and label != link["address"] else link["address"]
+
+
+def _find_begun(text: str) -> int:
+    """Return where a link begins that goes on behind a text; its length where none does."""
+    at = text.rfind("\n\n") + 1
+    while (at := text.find("[", at)) >= 0:
+        if (end := _find_end(text, at)) < 0:
+            return at - _is_picture(text, at)
+        at = end
+    return len(text) - _is_picture(text, len(text))
+
+
+def _is_picture(text: str, at: int) -> bool:
+    """Whether the mark of a picture stands before `at`; behind a word it ends a sentence."""
+    return text[at - 1 : at] == "!" and not text[at - 2 : at - 1].isalnum()
+
+
+def _find_end(text: str, at: int) -> int:
+    """Return where what begins with a bracket at `at` ends; -1: behind the text, as far as can be seen."""
+    end = _find_closing(text, at, _BRACKETS, MAX_LABEL)
+    if end < 0 or end == len(text):
+        return -1
+    if text[end] == "(":
+        return _find_closing(text, end, _PARENTHESES, MAX_ADDRESS)
+    if text[end] == ":":
+        words = text[end + 1 : end + MAX_ADDRESS].split(maxsplit=1)
+        return end + 1 if len(words) > 1 or len(text) > end + MAX_ADDRESS else -1
+    return end
+
+
+def _find_closing(text: str, at: int, marks: str, limit: int) -> int:
+    """Return the place behind the mark that closes the one at `at`; the next one's where it is too far away."""
+    depth = 0
+    for place in range(at, min(len(text), at + limit)):
+        depth += (text[place] == marks[0]) - (text[place] == marks[1])
+        if depth == 0:
+            return place + 1
+    return at + 1 if len(text) - at > limit else -1
