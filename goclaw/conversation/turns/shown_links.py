@@ -109,7 +109,8 @@ def _find_closing(text: str, at: int, marks: str, limit: int) -> int:
     """Return the place behind the mark that closes the one at `at`; the next one's where it is too far away."""
     depth = 0
     for place in range(at, min(len(text), at + limit)):
-        depth += (text[place] == marks[0]) - (text[place] == marks[1])
-        if depth == 0:
+        is_escaped = text[place - 1 : place] == "\\"
+        depth += 0 if is_escaped else (text[place] == marks[0]) - (text[place] == marks[1])
+        if depth <= 0:
             return place + 1
     return at + 1 if len(text) - at > limit else -1
