@@ -16,10 +16,9 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 _LINK = re.compile(
     r"(?:(?<!\w)!)?\[(?P<label>[^\[\]]{0,500})\]\(\s{0,9}<?(?P<address>[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?"
     r"(?:\s+(?:\"[^\"]{0,300}\"|'[^']{0,300}'))?\s{0,9}\)"
-    r"|(?P<definition>\[[^\[\]]{1,500}\]):\s{0,9}<?(?P<defined>[^\s<>]+)(?=[\s>]|\Z)"
+    r"|(?P<definition>\[[^\[\]]{0,500}[^\[\]\\]\]):\s{0,9}<?(?P<defined>(?:[a-z][a-z0-9+.-]*:|//)[^\s<>]+)(?=[\s>]|\Z)"
 )
-_OTHER_FORM = re.compile(r"\]\((\s{0,9}<?(?P<address>[^\s()<>]+))")
-"""The end of a link with words of any other form: without it none is left."""
+_OTHER_FORM = re.compile(r"(?<!\\)\](?:\(|:)\s*<?(?P<address>[^\s()<>]+)")
 _BRACKETS, _PARENTHESES = "[]", "()"
 MAX_LABEL, MAX_ADDRESS = 1_000, 8_000
 """Characters of what is held back."""
@@ -32,45 +31,50 @@ class ShownLinks:
         """`must_show`: whether an address has to be visible."""
         self._must_show = must_show
         self._held = ""
+        self._before = ""
+        """The last character in front of it."""
 
     def event(self, event: ModelEvent) -> ModelEvent:
         """Return an event of the stream as it is shown."""
         if isinstance(event, TextDelta):
             return TextDelta(self.next(event.text))
         if isinstance(event, Restarted):
-            self._held = ""
+            self._held = self._before = ""
         return event
 
     def next(self, piece: str) -> str:
         """Return the text that can be shown by now."""
         text = self._held + piece
-        at = _find_begun(text) if "[" in text or text.endswith("!") else len(text)
+        at = _find_begun(self._before + text) - len(self._before) if "[" in text or text.endswith("!") else len(text)
         self._held = text[at:]
-        return self.whole(text[:at])
+        return self._settle(text[:at])
 
     def rest(self) -> str:
         """Return the text held back, when nothing more comes."""
         held, self._held = self._held, ""
-        return self.whole(held)
+        return self._settle(held)
+
+    def _settle(self, text: str) -> str:
+        shown = self.whole(self._before + text).removeprefix(self._before)
+        self._before = text[-1:] or self._before
+        return shown
 
     def whole(self, text: str) -> str:
         """Return a text with every such address visible."""
         while "](" in text or "]:" in text:
             before, text = text, _LINK.sub(self._show, text)
             if text == before:
-                break
-        return _OTHER_FORM.sub(self._unlink, text) if "](" in text else text
+                # Whatever other form it has: without brackets it is no link.
+                hides = any(self._hides(link["address"]) for link in _OTHER_FORM.finditer(text))
+                return text.replace("[", "\\[") if hides else text
+        return text
 
     def _hides(self, address: str) -> bool:
         return bool(_SCHEME.match(address)) and self._must_show(address)
 
-    def _unlink(self, link: re.Match[str]) -> str:
-        return f"]\\({link[1]}" if self._hides(link["address"]) else link[0]
-
     def _show(self, link: re.Match[str]) -> str:
         if defined := link["defined"]:
-            is_visible = link.string[link.start() - 1 : link.start()] == "\\"
-            return link[0] if is_visible or not self._hides(defined) else f"\\{link[0]}"
+            return f"{link['definition'][:-1]}\\]: {defined}" if self._hides(defined) else link[0]
         if not self._hides(link["address"]):
             return link[0]
         label = link["label"].strip()

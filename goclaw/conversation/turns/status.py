@@ -20,6 +20,7 @@ from goclaw.common.core.records import record
 from goclaw.common.workspace import SHARED
 from goclaw.conversation.agent.context.budget import ContextBudget, percent, reserve
 from goclaw.conversation.agent.context.health import CompactionHealth
+from goclaw.conversation.agent.context.labels import window_content
 from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import TurnRules
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
@@ -38,6 +39,7 @@ from goclaw.llm.base import ChatModel, Looking
 from goclaw.llm.open import reads_text_calls
 from goclaw.llm.served import TEXT_CALLS, CallStyle, style_words
 from goclaw.memory.memory_queries import COUNTS, SEARCHED
+from goclaw.tools.approval.guard import describe
 from goclaw.tools.execution.sandbox.base import NONE, Sandbox
 
 DAEMON, TELEGRAM = "Daemon", "Telegram"
@@ -316,7 +318,12 @@ class SessionInspection:
             mode=await self.context.choices.modes.choice_for(key),
             details=details,
             answering=line,
-            policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
+            policy=[
+                *await self._workspace(key, actor),
+                *kind.rules.lines(),
+                *await self._how_far(session),
+                *self._guard(session, actor),
+            ],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.turn.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
@@ -327,6 +334,17 @@ class SessionInspection:
     def _is_admin(self, actor: Actor | None) -> bool:
         access = self.context.ports.approvals.access
         return actor is None or access.authorize(actor, "command.admin", "status").allowed
+
+    def _guard(self, session: Session, actor: Actor | None) -> list[tuple[str, str]]:
+        """Describe for admins what the guard sees in the session's window; nothing where it sees nothing."""
+        if not self._is_admin(actor):
+            return []
+        foreign, private = describe(window_content([session.window]))
+        parts = [
+            *([f"others' words ({foreign})"] if foreign else []),
+            *([f"private text ({private})"] if private else []),
+        ]
+        return [("Guard", f"the agent has read {' and '.join(parts)}")] if parts else []
 
     async def _workspace(self, key: str, actor: Actor | None) -> list[tuple[str, str]]:
         """Say that the actor has a workspace of their own in the session, where that is so."""

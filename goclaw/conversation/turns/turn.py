@@ -307,7 +307,8 @@ class TurnRun:
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
             await self._note(name, result, _RESULT)
         self._asked.clear()
-        instead, written = f"[{why or STOPPED}]", "".join(self._partial).strip()
+        written = ShownLinks(self._services.must_show).whole("".join(self._partial).strip())
+        instead = f"[{why or STOPPED}]"
         mark = f"{STOPPED_HERE}\n{why}" if why else STOPPED_HERE
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead, notice=True)
         parts = [AssistantMessage(written), AssistantMessage(mark, notice=True)] if written else [note]

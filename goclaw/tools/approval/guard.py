@@ -229,6 +229,11 @@ def _as_sent(address: str) -> str:
     return str(url).partition("//")[2].removesuffix("/")
 
 
+def describe(seen: WindowContent) -> tuple[str, str]:
+    """Return the sources of others' words and of private text in a window, for people; empty: there is none."""
+    return _name_all(seen.foreign), _name_all(seen.private)
+
+
 def _name_all(parts: Sequence[Part]) -> str:
     return _list([part.source for part in parts])
 

@@ -100,6 +100,12 @@ def _policy(config: Config) -> Iterator[Finding]:
             f"policy.auto_allow lets these calls run without approval, even injected ones: {named}",
             "remove from `policy.auto_allow` what people can approve themselves",
         )
+    for name, role in config.roles.items():
+        if role.guard == "off":
+            yield weak(
+                f"roles.{name}.guard is off: a page that the agent reads can have it carry private data out, unasked",
+                f"remove `roles.{name}.guard`, or set it to `ask`",
+            )
     if not config.audit.enabled:
         yield weak(
             "audit.enabled is false: nothing records who did what",
