@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from enum import Enum, auto
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 from yarl import URL
 
@@ -32,6 +32,7 @@ _BARE_ADDRESS = re.compile(
     r"(?<![\w@/.-])[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?:/[^\s<>\"'`|\\^{}\[\]]*)?", re.IGNORECASE
 )
 """An address as people write it, without a scheme."""
+_RELATIVE_LINK = re.compile(r"\]\(<?([^\s()<>:]+)")
 _TRAILING = tuple(".,;:!?)*_~")
 """What may follow an address in a sentence."""
 _ENCODED = re.compile(r"(?:[0-9a-f]{2}){8,}|[A-Za-z0-9+/_-]{12,}={0,2}", re.IGNORECASE)
@@ -76,6 +77,8 @@ class Part:
     private: bool = False
     server: str = ""
     """The MCP server that it comes from."""
+    address: str = ""
+    """The address of a page, for the links in it that name only a path."""
 
 
 @record
@@ -206,6 +209,8 @@ def _literal_addresses(seen: WindowContent) -> frozenset[str]:
     others = [*seen.written, *(part.text for part in seen.foreign if not part.private)]
     found = [each for text in others for each in _BARE_ADDRESS.findall(text)]
     found += [each for text in (*others, *(part.text for part in seen.private)) for each in _ADDRESS.findall(text)]
+    pages = [part for part in seen.foreign if part.address]
+    found += [urljoin(part.address, path) for part in pages for path in _RELATIVE_LINK.findall(part.text)]
     return frozenset(_as_sent(form) for each in found for form in _without_end(each))
 
 

@@ -177,7 +177,7 @@ def build_request(
             pattern, labels = (f"guard: {finding.host}",), (f"any address of {finding.host}",)
     return ApprovalRequest(
         call=call,
-        reason=f"{call.name} runs contained" if risk is Risk.CONTAINED else f"{call.name} has {risk} risk",
+        reason=_reason(call.name, risk, finding),
         step=context.step,
         digest=hashlib.sha256(_canonical(everything)).hexdigest(),
         lines=lines,
@@ -185,6 +185,12 @@ def build_request(
         pattern=pattern,
         labels=labels,
     )
+
+
+def _reason(tool: str, risk: Risk, finding: Finding | None) -> str:
+    if finding:
+        return f"what was read before makes {tool} ask"
+    return f"{tool} runs contained" if risk is Risk.CONTAINED else f"{tool} has {risk} risk"
 
 
 def _question(tool: str, confirm: Confirmation, arguments: BaseModel) -> str:

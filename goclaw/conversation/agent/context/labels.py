@@ -4,6 +4,7 @@ They follow from the provenance of each part, which is stored with the rows and 
 text takes a part in it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from goclaw.conversation.agent.context.window import Window
 from goclaw.tools.approval.guard import Part, WindowContent, host_of
 
 WEB_FETCH = "web_fetch"
+_PAGE = re.compile(r"URL: (\S+)")
+"""The head of a page, which says where it was in the end."""
 SUMMARY = "earlier in this conversation"
 
 FOREIGN = frozenset(SourceKind) - {
@@ -101,7 +104,8 @@ def _result(result: ToolResult, given: Mapping[str, Any]) -> Iterator[Part]:
     kind = result.provenance.kind if result.provenance else SourceKind.UNKNOWN
     server = result.name.split("__")[1] if kind is SourceKind.MCP and result.name.count("__") > 1 else ""
     name = server or _source(result.name, given)
-    yield Part(name, result.content, kind in FOREIGN, kind in PRIVATE, server)
+    page = _PAGE.match(result.content) if kind is SourceKind.WEB else None
+    yield Part(name, result.content, kind in FOREIGN, kind in PRIVATE, server, page[1] if page else "")
 
 
 def _source(tool: str, given: Mapping[str, Any]) -> str:
