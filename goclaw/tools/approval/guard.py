@@ -32,7 +32,7 @@ _BARE_ADDRESS = re.compile(
     r"(?<![\w@/.-])[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?:/[^\s<>\"'`|\\^{}\[\]]*)?", re.IGNORECASE
 )
 """An address as people write it, without a scheme."""
-_RELATIVE_LINK = re.compile(r"\]\(<?([^\s()<>:]+)")
+_RELATIVE_LINK = re.compile(r"(?:\]\(<?|href=[\"']?)([^\s()<>:\"']+)")
 _TRAILING = tuple(".,;:!?)*_~")
 """What may follow an address in a sentence."""
 _ENCODED = re.compile(r"(?:[0-9a-f]{2}){8,}|[A-Za-z0-9+/_-]{12,}={0,2}", re.IGNORECASE)

@@ -13,6 +13,8 @@ from goclaw.tools.toolkit.base import Tool, ToolContext
 from goclaw.tools.toolkit.scope import Invocation, Refusal, Watch
 
 MCP_TAG = "mcp"
+SHARED_NOTES = "memory/"
+"""Begins the paths of notes that are no single person's: those lie in the state folder."""
 _PROMPT_FILES = ("USER.md", "MEMORY.md")
 """Prompt files about people."""
 
@@ -48,8 +50,11 @@ def _sinks(invocation: Invocation, context: ToolContext, watch: Watch) -> Iterat
         yield sink
     use = watch.options.slot.access
     for path in use.writes if use else ():
-        if acts_later(path.removeprefix(root)):
-            yield Sink(Route.LASTING, f"{path.removeprefix(root)} is changed, which acts later")
+        name = path.removeprefix(root)
+        if acts_later(name):
+            yield Sink(Route.LASTING, f"{name} is changed, which acts later")
+        elif name.startswith(SHARED_NOTES):
+            yield Sink(Route.LASTING, f"{name} is changed, a note that everybody shares")
 
 
 def _implied(tool: Tool, arguments: BaseModel) -> Sink | None:

@@ -111,7 +111,7 @@ class _Followed:
 
     def _relative(self, paths: Iterable[str]) -> list[str]:
         """Return real paths as they are kept: from the workspace on, if they lie there."""
-        return [path.removeprefix(f"{self.folder}/") for path in paths]
+        return ["." if path == self.folder else path.removeprefix(f"{self.folder}/") for path in paths]
 
     async def _stamps(self, paths: Iterable[str]) -> dict[str, str]:
         return await asyncio.to_thread(_stamps, self.folder, paths)
