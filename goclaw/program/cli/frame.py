@@ -42,20 +42,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tool": ("goclaw.program.cli.tool:app", "List, describe and run tools."),
     "agents": ("goclaw.program.cli.model:agents_app", "List and describe agents."),
     "plugin": ("goclaw.program.cli.plugin:app", "Add, list, update and remove plugins."),
-    "declare": ("goclaw.program.cli.declare:app", "Check a one-file plugin without a daemon."),
+    "declare": ("goclaw.program.cli.plugin:declare_app", "Check a one-file plugin without a daemon."),
     "prompt-files": ("goclaw.program.cli.prompt_files:app", "Show and approve changes to AGENTS.md and the like."),
     "mcp": ("goclaw.program.cli.mcp:app", "Serve tools to MCP clients, and inspect MCP servers."),
-    "registry": (
-        "goclaw.extensions.registries.cli.registry:app",
-        "Browse, sync, publish to and serve registries.",
-    ),
+    "registry": ("goclaw.extensions.registries.cli.registry:app", "Browse, sync, publish to and serve registries."),
     "webhook": ("goclaw.program.cli.webhook:app", "List the configured webhooks, or test one."),
     "backup": ("goclaw.program.cli.backup:backup_app", "Save everything in one new file, even while the daemon runs."),
     "restore": ("goclaw.program.cli.backup:restore_app", "Restore everything from a backup."),
-    "store": (
-        "goclaw.program.cli.store:app",
-        "Copy the database to Postgres or back; edit notes.",
-    ),
+    "store": ("goclaw.program.cli.store:app", "Copy the database to Postgres or back; edit notes."),
     "upgrade": ("goclaw.program.cli.upgrade:app", "Upgrade to a newer version, or keep the old one on failure."),
     "uninstall": ("goclaw.program.cli.uninstall:app", "Remove GoClaw and, on request, its data."),
     "version": ("goclaw.program.cli.frame:version_app", "Print the version."),
@@ -124,20 +118,16 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         result = typer.main.get_command(app).main(_hoist(arguments), "goclaw", standalone_mode=False)
     except typer.TyperException as error:
-        return _usage(error)
+        text = error.format_message()
+        if "\n" in text:
+            # The help of a group that was called without a command.
+            print(text, file=sys.stderr)
+        else:
+            print_message(f"{text} See `goclaw --help`.")
+        return error.exit_code
     except typer.Abort:
         return FAILED
     return result if isinstance(result, int) else 0
-
-
-def _usage(error: typer.TyperException) -> int:
-    text = error.format_message()
-    if "\n" in text:
-        # The help of a group that was called without a command.
-        print(text, file=sys.stderr)
-    else:
-        print_message(f"{text} See `goclaw --help`.")
-    return error.exit_code
 
 
 def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:

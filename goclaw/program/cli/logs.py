@@ -67,10 +67,16 @@ def show_log(config: Config, wanted: Wanted, lines: int, *, follow: bool) -> Non
     with closing(_Log(path)) as log:
         found = last_lines(path, log.new(), lines, wanted)
         _print(found)
-        if follow:
-            _follow(log, wanted)
-        elif not found and lines:
-            print_message(f"no matching lines in {path}")
+        if not follow:
+            if not found and lines:
+                print_message(f"no matching lines in {path}")
+            return
+        look_again = Event()
+        try:
+            while not look_again.wait(LOOK_SECONDS):
+                _print(list(filter(wanted, log.new())))
+        except KeyboardInterrupt:
+            print()
 
 
 class _Log:
@@ -84,7 +90,7 @@ class _Log:
     def new(self) -> list[bytes]:
         """Return whole lines since the last call; a rotated file is followed into its successor."""
         data = self._file.read()
-        if not data and self._is_stale():
+        if not data and self._path.exists() and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino:
             self._file.close()
             self._file = self._path.open("rb")
             data = self._file.read()
@@ -94,9 +100,6 @@ class _Log:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
-
-    def _is_stale(self) -> bool:
-        return self._path.exists() and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
 
 
 def _print(lines: list[bytes]) -> None:
@@ -109,26 +112,13 @@ def _print(lines: list[bytes]) -> None:
 
 def _log_line(record: dict[str, Any]) -> str:
     line = format_record(record)
-    parts = (_day(record.get("timestamp")), line.time, f"{line.level:<8}", line.text, f" {line.details}")
+    try:
+        day = f"{datetime.fromisoformat(str(record.get('timestamp'))).astimezone():%Y-%m-%d}"
+    except ValueError:
+        day = ""
+    parts = (day, line.time, f"{line.level:<8}", line.text, f" {line.details}")
     text = " ".join(parts).rstrip()
     return "\n    ".join([text, *line.trace.splitlines()])
-
-
-def _day(timestamp: Any) -> str:
-    try:
-        return datetime.fromisoformat(str(timestamp)).astimezone().strftime("%Y-%m-%d")
-    except ValueError:
-        return ""
-
-
-def _follow(log: _Log, wanted: Wanted) -> None:
-    """Print what comes, until Ctrl-C."""
-    look_again = Event()
-    try:
-        while not look_again.wait(LOOK_SECONDS):
-            _print(list(filter(wanted, log.new())))
-    except KeyboardInterrupt:
-        print()
 
 
 audit_app = command_group()

@@ -64,11 +64,36 @@ class _Looked:
         return [(definition, changes) for definition, changes in found if changes]
 
 
+app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
+
+
+@app.callback()
+def group() -> None:
+    """Serve tools to MCP clients, and inspect MCP servers."""
+
+
+@app.command()
+def serve(
+    context: typer.Context,
+    user: Annotated[
+        str | None,
+        typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder."),
+    ] = None,
+) -> None:
+    """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
+    asyncio.run(_serve(load(context), user))
+
+
+@app.command("list")
 def list_(context: typer.Context) -> None:
     """Connect to the MCP servers of the configuration and print what they offer."""
-    asyncio.run(_list(load(context).config))
+    config = load(context).config
+    if not config.mcp_servers:
+        print_message("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
+    asyncio.run(_probe(config, ()))
 
 
+@app.command()
 def approve(
     context: typer.Context,
     server: Annotated[str, typer.Argument(help="The server's name in the configuration.")],
@@ -112,12 +137,6 @@ def _show_tools(name: str, looked: _Looked) -> None:
         show(f"  {listing.cut}")
 
 
-async def _list(config: Config) -> None:
-    if not config.mcp_servers:
-        print_message("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
-    await _probe(config, ())
-
-
 async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bool) -> None:
     looked = await _probe(config, (server,))
     if server not in looked.seen:
@@ -145,30 +164,6 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
     print_message(f"approved {len(changed)} definition(s) of {server}; a running daemon notices at its next check")
 
 
-app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
-
-
-@app.callback()
-def group() -> None:
-    """Serve tools to MCP clients, and inspect MCP servers."""
-
-
-@app.command()
-def serve(
-    context: typer.Context,
-    user: Annotated[
-        str | None,
-        typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder."),
-    ] = None,
-) -> None:
-    """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
-    asyncio.run(_serve(load(context), user))
-
-
-app.command("list")(list_)
-app.command()(approve)
-
-
 async def _serve(loaded: Loaded, user: str | None) -> None:
     config = loaded.config
     if user is not None and Users.read(config.users_path).get(user) is None:
@@ -178,7 +173,11 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
     from goclaw.gateway.servers.mcp.offer import serve_stdio
     from goclaw.tools.mcp.declared import together
 
-    async with open_toolbox(_without_servers(config), parts_of(loaded.packaged)) as box:
+    # The MCP servers are left out: if their list names this very command, it would start itself again and again.
+    # Nothing is lost by it: what speaks to us speaks to other servers by itself.
+    mcp, tools = config.mcp.model_copy(update={"servers": {}}), config.tools.model_copy(update={"from_registry": {}})
+    alone = config.model_copy(update={"mcp": mcp, "tools": tools})
+    async with open_toolbox(alone, parts_of(loaded.packaged)) as box:
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
         backend = McpBackend(
             environment=box.environment,
@@ -189,15 +188,6 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
             declared=together(declarations()),
         )
         await serve_stdio(backend, actor)
-
-
-def _without_servers(config: Config) -> Config:
-    """Remove the MCP servers: if their list names this very command, it would start itself again and again.
-
-    Nothing is lost by it: what speaks to us speaks to other servers by itself.
-    """
-    mcp, tools = config.mcp.model_copy(update={"servers": {}}), config.tools.model_copy(update={"from_registry": {}})
-    return config.model_copy(update={"mcp": mcp, "tools": tools})
 
 
 POLL_SECONDS = 5.0

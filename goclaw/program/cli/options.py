@@ -47,10 +47,9 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     tools = {name: frozenset[str]() for name in (*catalog.TOOLS, *third_party("tools"))}
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
-    tools |= {tool.spec.name: tool.spec.tags for _, listed in parts_of(loaded.packaged).tools for tool in listed}
-    tools |= {
-        tool.spec.name: tool.spec.tags for file in parts_of(loaded.packaged).of_files.values() for tool in file.tools
-    }
+    parts = parts_of(loaded.packaged)
+    tools |= {tool.spec.name: tool.spec.tags for _, listed in parts.tools for tool in listed}
+    tools |= {tool.spec.name: tool.spec.tags for file in parts.of_files.values() for tool in file.tools}
     built_in = {tool.spec.name: tool for tool in BuiltIn(catalog.GATED_TOOLS).tools()}
     tools |= {name: tool.spec.tags for name, tool in built_in.items()}
 
@@ -62,8 +61,7 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
 
 
 Url = Annotated[
-    str,
-    typer.Option(help="A daemon reached over TCP: http://127.0.0.1:8137, https://host. Needs an access token."),
+    str, typer.Option(help="A daemon reached over TCP: http://127.0.0.1:8137, https://host. Needs an access token.")
 ]
 TokenFile = Annotated[Path | None, typer.Option(help="The file with the token; default: the variable GOCLAW_TOKEN.")]
 Insecure = Annotated[

@@ -6,8 +6,6 @@ stays as it is: the table shows the rights that it really gives.
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from goclaw.common.auth.presets import Preset, entry_of
@@ -96,15 +94,12 @@ def plan_people(config: Config, wanted: Sequence[Wanted]) -> Plans:
             continue
         if (defined := config.roles.get(preset.role)) is None:
             new[preset.role] = preset.settings
-        elif differing := _differing(defined, preset.settings):
+            continue
+        usual = RoleSettings.model_validate(preset.settings)
+        if differing := [name for name in RoleSettings.model_fields if getattr(defined, name) != getattr(usual, name)]:
             kept[preset.role] = differing
     roles = {**config.roles, **{name: RoleSettings.model_validate(settings) for name, settings in new.items()}}
     return Plans(config.model_copy(update={"roles": roles}), people, new, kept)
-
-
-def _differing(defined: RoleSettings, settings: Mapping[str, Any]) -> Sequence[str]:
-    usual = RoleSettings.model_validate(settings)
-    return [name for name in RoleSettings.model_fields if getattr(defined, name) != getattr(usual, name)]
 
 
 async def table(loaded: Loaded, plans: Plans) -> Sequence[str]:
@@ -123,12 +118,8 @@ async def table(loaded: Loaded, plans: Plans) -> Sequence[str]:
     place = shown_path(loaded.path or loaded.config.state_dir / CONFIG_FILE)
     for role, names in plans.kept.items():
         lines.append(f"roles.{role} in {place} differs from the preset and stays unchanged: {', '.join(names)}")
-    return [*lines, f"Written to: {shown_path(loaded.config.users_path)}{_role_words(plans, place)}"]
-
-
-def _role_words(plans: Plans, place: str) -> str:
-    names = ", ".join(f"roles.{name}" for name in plans.roles)
-    return f"; {place}: {names}" if names else ""
+    roles = f"; {place}: {', '.join(f'roles.{name}' for name in plans.roles)}" if plans.roles else ""
+    return [*lines, f"Written to: {shown_path(loaded.config.users_path)}{roles}"]
 
 
 def _rows(config: Config, user: User, rights: EffectiveRights) -> Iterator[tuple[str, str]]:
@@ -166,31 +157,20 @@ def write(loaded: Loaded, plans: Plans) -> list[str]:
     Raises:
         ConfigError, ToolError: something cannot be written, or changed since the table was made; nothing was written.
     """
-    config, file = loaded.config, loaded.path or loaded.config.state_dir / CONFIG_FILE
-    with roles_written(file, plans.roles):
-        put_users(config.users_path, plans.entries, plans.before, file_writer(config))
-    lines = [f"{shown_path(file)}: roles.{name}" for name in plans.roles]
-    done = {True: "changed", False: "added"}
-    return [*lines, *(f"{shown_path(config.users_path)}: {done[bool(p.before)]} {p.key}" for p in plans.people)]
-
-
-@contextmanager
-def roles_written(file: Path, roles: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
-    """Define roles in the configuration file while the block runs, and for good when it succeeds.
-
-    Raises:
-        ToolError: they cannot be added to the file by themselves.
-    """
-    file = file.resolve()
+    config, shown = loaded.config, loaded.path or loaded.config.state_dir / CONFIG_FILE
+    file = shown.resolve()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = file.read_bytes() if file.exists() else None
     try:
-        for name, settings in roles.items():
+        for name, settings in plans.roles.items():
             set_key(file, f"roles.{name}", settings, backup=False)
-        yield
+        put_users(config.users_path, plans.entries, plans.before, file_writer(config))
     except BaseException:
         if before is None:
             file.unlink(missing_ok=True)
         elif file.read_bytes() != before:
             replace_file(file, before, mode=file.stat().st_mode & 0o777)
         raise
+    lines = [f"{shown_path(shown)}: roles.{name}" for name in plans.roles]
+    done = {True: "changed", False: "added"}
+    return [*lines, *(f"{shown_path(config.users_path)}: {done[bool(p.before)]} {p.key}" for p in plans.people)]

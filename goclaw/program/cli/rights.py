@@ -69,13 +69,7 @@ def actor_of(user: User) -> Actor:
 
 
 def person_lines(user: User, config: Config, rights: EffectiveRights) -> Iterator[str]:
-    """Yield the data on a person, and below it their rights, a line each."""
-    yield head_line(user, config)
-    yield from (f"  {name}: {text}" for name, text in rights.lines(folder_in_words(place_of(config, user))))
-
-
-def head_line(user: User, config: Config) -> str:
-    """Return who a person is, with roles, conversation and workspace."""
+    """Yield who a person is, with roles, conversation and workspace, and below it their rights, a line each."""
     place = place_of(config, user)
     parts = [
         user.key,
@@ -84,7 +78,8 @@ def head_line(user: User, config: Config) -> str:
         f"session {user.session}" if user.session else "",
         f"workspace {folder_in_words(place)}" if user.workspace or place.shared else "",
     ]
-    return "  ".join(part for part in parts if part)
+    yield "  ".join(part for part in parts if part)
+    yield from (f"  {name}: {text}" for name, text in rights.lines(folder_in_words(place)))
 
 
 def folder_in_words(place: WorkspacePlace) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from goclaw.common.auth.users import Users
 from goclaw.common.config.schema import Config
-from goclaw.common.core.events import Outline, SessionInfo
+from goclaw.common.core.events import SessionInfo
 from goclaw.common.core.files import create_file
 from goclaw.common.core.redact import mask
 from goclaw.durable.store.blobs import has_media
@@ -24,7 +24,7 @@ from goclaw.errors import StateError
 from goclaw.program.cli.base import show as show_text
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, mask_json, when
-from goclaw.program.cli.transcripts import Entry, Kept, entries, find_outline, open_source
+from goclaw.program.cli.transcripts import Kept, entries, find_outline, open_source
 
 STDOUT = "-"
 
@@ -73,16 +73,8 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-class Form(Protocol):
-    """A writer of transcripts."""
-
-    def head(self, outline: Outline) -> str:
-        """Return the text before the first entry."""
-        ...
-
-    def entry(self, entry: Entry) -> str:
-        """Return the text of one entry, with its line ends."""
-        ...
+Form = PlainWriter | MarkdownWriter | JsonLinesWriter
+"""A writer of transcripts: the text before the first entry, and that of each entry, with its line ends."""
 
 
 @app.command("list")
@@ -129,9 +121,8 @@ def export(
     config = load(context).config
     form: Form = JsonLinesWriter()
     if format_ is Format.MARKDOWN:
-        form = MarkdownWriter(
-            {user.key: user.name for user in Users.read(config.users_path).all()}, _media_check(config)
-        )
+        names = {user.key: user.name for user in Users.read(config.users_path).all()}
+        form = MarkdownWriter(names, _media_check(config))
     with _enough_is_enough(), open_target(file) as target:
         asyncio.run(_write(config, key, form, target, full=True))
 

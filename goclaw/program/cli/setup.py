@@ -33,7 +33,6 @@ from goclaw.program.cli.base import Options, print_message
 from goclaw.program.cli.options import command_group, options
 from goclaw.program.cli.presets import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
-from goclaw.program.cli.setup_people import choose_people, person_of
 from goclaw.program.ops.call_styles import store_calls
 
 AGENT = ("models", "agent")
@@ -99,7 +98,8 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
     new_owner = answers.owner is not None and Users.read(place.users).get(answers.owner.key) is None
     owner = [Wanted(answers.owner.key, PRESETS["owner"], answers.owner.name)] if answers.owner and new_owner else []
     plans = plan_people(loaded.config, [*owner, *answers.people])
-    _make_private(place.state)
+    if place.state.exists():
+        make_private(place.state)  # it may have been made by hand, open to other users
     with new_files(fresh):
         if plans.people:
             put_users(place.users, plans.entries, plans.before, file_writer(loaded.config))
@@ -218,12 +218,6 @@ def _make_folders(folder: Path, undo: ExitStack) -> None:
         undo.callback(missing.rmdir)
 
 
-def _make_private(state: Path) -> None:
-    """Close a state folder made by hand to other users, as the daemon does."""
-    if state.exists():
-        make_private(state)
-
-
 def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str]]:
     """Yield the files that hold the answers. An empty config.yaml is not written."""
     if wanted := config_answers(answers):
@@ -294,7 +288,7 @@ def setup(
             read_secret(key_file) if key_file else "",
             read_secret(telegram_token_file) if telegram_token_file else "",
             setup_steps.owner_of(owner_id) if owner_id else None,
-            [person_of(text) for text in person or ()],
+            [setup_steps.person_of(text) for text in person or ()],
         )
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
@@ -308,7 +302,7 @@ def setup(
 
 async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     loaded = _load(said)
-    place = SetupPaths.of(loaded, said.config or _find_location())
+    place = SetupPaths.of(loaded, said.config or (Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None))
     check_places(place, loaded)
     Users.read(place.users)
     is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
@@ -320,9 +314,11 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     report = write_answers(answers, place, loaded)
     if answers.model:
         await store_calls(loaded.config, answers.model.spec, answers.model.calls)
-    dialogue.print(
-        "\n".join(_last_lines(report, [*caveats(answers, place, _load(said))], _next_command(said, loaded, report)))
-    )
+    lines = _last_lines(report, [*caveats(answers, place, _load(said))])
+    following = f"goclaw --config {said.config}" if said.config else "goclaw"
+    if (report.written or report.left) and running_pid(loaded.config):
+        following += " restart"
+    dialogue.print("\n".join([*lines, "", f"Next: `{following}`"]))
 
 
 async def _ask(scene: Scene, given: Given, *, adds_roles: bool) -> SetupAnswers:
@@ -333,7 +329,7 @@ async def _ask(scene: Scene, given: Given, *, adds_roles: bool) -> SetupAnswers:
     has_admin = owner or (bot and setup_steps.has_admin(scene.loaded.config))
     people: Sequence[Wanted] = ()
     if given.people or has_admin:
-        people = await choose_people(scene, owner, given.people, adds_roles=adds_roles)
+        people = await setup_steps.choose_people(scene, owner, given.people, adds_roles=adds_roles)
     return SetupAnswers(chosen, bot, owner, people, await setup_steps.find_ollama(scene))
 
 
@@ -341,25 +337,11 @@ def _load(said: Options) -> Loaded:
     return load_config(said.config, overrides=said.overrides, may_be_missing=True)
 
 
-def _find_location() -> Path | None:
-    return Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None
-
-
-def _last_lines(report: SetupReport, caveats: Sequence[str], following: str) -> list[str]:
-    """Return the last lines."""
-    lines = [
-        "",
-        *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing to change."]),
-    ]
+def _last_lines(report: SetupReport, caveats: Sequence[str]) -> list[str]:
+    written = ["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing to change."]
+    lines = ["", *written]
     if report.left:
         lines += ["", *report.left]
     if caveats:
         lines += ["", *(f"Note: {line}." for line in caveats)]
-    return [*lines, "", f"Next: `{following}`"]
-
-
-def _next_command(said: Options, loaded: Loaded, report: SetupReport) -> str:
-    """Return the command that puts the answers into force."""
-    config = f" --config {said.config}" if said.config else ""
-    has_news = bool(report.written or report.left)
-    return f"goclaw{config} restart" if has_news and running_pid(loaded.config) else f"goclaw{config}"
+    return lines

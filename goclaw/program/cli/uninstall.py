@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from goclaw.program.cli import process, service, systemd
 from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.ops.backup.collect import back_up
+from goclaw.program.ops.backup.swap import stamp_of
 from goclaw.program.ops.uninstall import (
     Item,
     check_data,
@@ -66,7 +66,8 @@ def uninstall(
         raise StateError("that is a different name; nothing was removed")
     _stop(config)
     if data:
-        _remove_data(loaded, (backup or _backup_place(config)).expanduser().absolute())
+        default = config.state_dir.parent / f"goclaw-last-{stamp_of(RealClock().now())}.tar.gz"
+        _remove_data(loaded, (backup or default).expanduser().absolute())
     # The environment that this runs from goes last.
     for item in items:
         remove_item(item)
@@ -138,14 +139,8 @@ def _remove_data(loaded: Loaded, target: Path) -> None:
     for note in made.notes:
         print_message(f"warning: not in the backup: {note}")
     print_message(f"the last backup is {target} ({amount(made.size)}); it contains tokens and keys, so keep it safe")
-    left = remove_data(config)
-    if left:
+    if left := remove_data(config):
         names = ", ".join(path.name for path in left)
         print_message(f"{config.state_dir}: emptied, except for files that GoClaw did not create: {names}")
     else:
         print_message(f"{config.state_dir}: removed")
-
-
-def _backup_place(config: Config) -> Path:
-    stamp = datetime.fromtimestamp(RealClock().now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-    return config.state_dir.parent / f"goclaw-last-{stamp}.tar.gz"

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +26,7 @@ from goclaw.program.cli.lifecycle import as_before
 from goclaw.program.cli.options import command_group, load, options
 from goclaw.program.cli.process import listens, start_in_background
 from goclaw.program.cli.systemd import UNIT_NAME, manager_of
+from goclaw.program.ops.backup.swap import stamp_of
 from goclaw.program.ops.upgrade import journal
 from goclaw.program.ops.upgrade.changes import Source, between, changes, schema_of
 from goclaw.program.ops.upgrade.engine import Order, upgrade, way_back
@@ -81,13 +81,14 @@ def upgrade_(
     daemon = RunningDaemon(loaded, given, installation.home)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda signal_number, _: sys.exit(128 + signal_number))
+    file = loaded.config.state_dir.parent / f"goclaw-{__version__}-{stamp_of(RealClock().now())}.tar.gz"
     order = Order(
         daemon.loaded,
         installation,
         release,
         daemon,
         daemon.words,
-        (backup or _backup_place(loaded.config)).expanduser().absolute(),
+        (backup or file).expanduser().absolute(),
         workspace,
         RealClock(),
         print_message,
@@ -100,11 +101,6 @@ def upgrade_(
     print_message(f"upgraded: GoClaw {release.version} {how}")
     if order.backup.exists():
         print_message(f"to go back to {__version__} and the current data: {way_back(order)}")
-
-
-def _backup_place(config: Config) -> Path:
-    stamp = datetime.fromtimestamp(RealClock().now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-    return config.state_dir.parent / f"goclaw-{__version__}-{stamp}.tar.gz"
 
 
 def _differences(config: Config, release: Release, source: Source) -> list[str]:

@@ -61,8 +61,7 @@ def add_person(
         list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
     ] = None,
     workspace: Annotated[
-        str,
-        typer.Option(help="`own`, `shared`, or a folder; default: as `workspaces` and roles say."),
+        str, typer.Option(help="`own`, `shared`, or a folder; default: as `workspaces` and roles say.")
     ] = "",
     preset: Annotated[
         str, typer.Option(help="`owner`, `adult`, `child` or `guest`: a role with all its settings.")
@@ -84,15 +83,7 @@ def add_person(
     if yes or dry_run:
         raise typer.BadParameter("needs --preset", param_hint="--yes" if yes else "--dry-run")
     path, writer = loaded.config.users_path, file_writer(loaded.config)
-    add_user(
-        path,
-        key,
-        name=name,
-        roles=role or ["user"],
-        allowed_tools=tool,
-        workspace=workspace,
-        writer=writer,
-    )
+    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool, workspace=workspace, writer=writer)
     added = Users.read(path).get(key)
     if added:
         for warning in spelling(loaded, [added]):

@@ -1,11 +1,27 @@
-"""Keeps how a model calls tools, as a trial has shown: the daemon reads text calls of a model that writes them."""
+"""Trials of a model: what one is opened with, and how it calls tools, which is kept.
+
+The daemon reads text calls of a model that writes them.
+"""
+
+import aiohttp
 
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import open_state
+from goclaw.common.core.clock import Clock, RealClock
 from goclaw.durable.store.open import open_database
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import GoclawError
+from goclaw.llm.base import ModelPorts
 from goclaw.llm.served import TEXT_CALLS, CallStyle
+
+
+def trial_ports(http: aiohttp.ClientSession, clock: Clock | None = None) -> ModelPorts:
+    """Return what a model is opened with that gets no picture."""
+    return ModelPorts(http, _no_image, clock or RealClock())
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")
 
 
 async def store_calls(config: Config, spec: str, calls: CallStyle) -> bool:

@@ -31,6 +31,11 @@ class Move:
     fresh: Path | None = None
 
 
+def stamp_of(at: float) -> str:
+    """Return a time for the name of a file: `20261121T125000Z`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
 def fresh_name(path: Path, stamp: str) -> Path:
     """Return the path of the new file for `path`."""
     return path.with_name(f"{path.name}.restoring-{stamp}")
@@ -122,7 +127,7 @@ class StagedRestore:
 
     def __init__(self, now: float) -> None:
         self.moves: list[Move] = []
-        self._stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+        self._stamp = stamp_of(now)
         self._places: list[Path] = []
         self._laid: list[Path] = []
 

@@ -25,8 +25,8 @@ from goclaw.errors import ConfigError
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.mcp.backend import McpPart
 from goclaw.gateway.servers.mcp.declarations import looked_at
-from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import open_chain
+from goclaw.program.ops.call_styles import trial_ports
 from goclaw.program.ops.doctor.base import Finding, Verdict
 
 UNUSED_HOST = "goclaw-doctor.invalid"
@@ -161,7 +161,7 @@ async def _mcp_sampling(config: Config) -> list[Finding]:
     if not wanted:
         return found
     async with open_client() as http:
-        ports = ModelPorts(http, _no_image, RealClock())
+        ports = trial_ports(http)
         for key, models in wanted.items():
             try:
                 open_chain(models, config, ports)
@@ -170,10 +170,6 @@ async def _mcp_sampling(config: Config) -> list[Finding]:
                     _mcp_finding("problem", f"{key}: {error}", f"fix `{key}`; until then the server is not used")
                 )
     return found
-
-
-async def _no_image(key: str) -> bytes:
-    raise AssertionError(f"no picture is asked for here: {key}")
 
 
 def _mcp_finding(verdict: Verdict, text: str, remedy: str = "") -> Finding:
