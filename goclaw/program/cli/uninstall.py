@@ -27,7 +27,7 @@ from goclaw.program.ops.uninstall import (
     links,
     make_complete,
     remove_data,
-    remove_item,
+    remove_whole,
     size_of,
     startup_lines,
 )
@@ -70,7 +70,7 @@ def uninstall(
         _remove_data(loaded, (backup or default).expanduser().absolute())
     # The environment that this runs from goes last.
     for item in items:
-        remove_item(item)
+        remove_whole(item.path)
         print_message(f"{item.path}: removed")
     if not data and config.state_dir.is_dir():
         print_message(f"your data stay in {config.state_dir}; `goclaw uninstall --data` removes them")

@@ -102,15 +102,15 @@ def size_of(path: Path) -> int:
     return total
 
 
-def remove_item(item: Item) -> None:
-    """Remove something that was installed.
+def remove_whole(path: Path) -> None:
+    """Remove a file or a folder.
 
     Raises:
         StateError: it cannot be removed whole.
     """
-    remove(item.path)
-    if os.path.lexists(item.path):
-        raise StateError(f"{item.path}: cannot be removed completely; does it contain files of another user?")
+    remove(path)
+    if os.path.lexists(path):
+        raise StateError(f"{path}: cannot be removed completely; does it contain files of another user?")
 
 
 def check_data(config: Config, here: Sequence[Path]) -> None:
@@ -160,9 +160,7 @@ def remove_data(config: Config) -> list[Path]:
         entries = sorted(folder.iterdir())
         # The lock last: whoever else wants the folder is kept out until all else is gone.
         for path in (each for each in entries if is_ours(each.name) and each.name != LOCK):
-            remove(path)
-            if os.path.lexists(path):
-                raise StateError(f"{path}: cannot be removed completely; does it contain files of another user?")
+            remove_whole(path)
         left = [path for path in folder.iterdir() if path.name != LOCK]
         (folder / LOCK).unlink()
     if not left:

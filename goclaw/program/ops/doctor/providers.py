@@ -193,9 +193,9 @@ async def check_web_search(loaded: Loaded) -> list[Finding]:
     return [Finding("web search", "ok", f"{settings.provider} answers")]
 
 
-async def check_telegram(config: Config) -> list[Finding]:
+async def check_telegram(loaded: Loaded) -> list[Finding]:
     """Report the bot and its webhook as the server knows them."""
-    settings = config.telegram
+    settings = loaded.config.telegram
     if settings.token is None or settings.enabled is False:
         return [Finding("telegram", "ok", "off", "set `telegram.token` or TELEGRAM_BOT_TOKEN to turn it on")]
     try:
@@ -208,7 +208,7 @@ async def check_telegram(config: Config) -> list[Finding]:
     except (aiohttp.ClientError, ValueError, OSError) as error:
         return [Finding("telegram", "problem", f"{settings.base_url} does not answer: {mask(str(error))}")]
     name = Finding("telegram", "ok", f"@{me['result'].get('username')} answers")
-    return [name, *_privacy(settings, me["result"]), *_webhook(config, found.get("result") or {})]
+    return [name, *_privacy(settings, me["result"]), *_webhook(loaded.config, found.get("result") or {})]
 
 
 async def _bot_api(http: aiohttp.ClientSession, settings: TelegramSettings, method: str) -> dict[str, Any]:

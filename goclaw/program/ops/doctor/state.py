@@ -1,4 +1,7 @@
-"""Checks of the state folder: is it writable, and is the database sound? Also while a daemon runs."""
+"""Checks of the state folder: is it writable, and is the database sound? Also while a daemon runs.
+
+Of gateways that share a store on Postgres: whether all of them see the same folders.
+"""
 
 import os
 import sqlite3
@@ -7,9 +10,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from goclaw.common.auth.users import Users
+from goclaw.common.auth.workplaces import folders_of
+from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import SET_ASIDE, check_apart, running_pid, unusable
 from goclaw.common.config.values import PostgresPlace
+from goclaw.common.core.clock import RealClock
 from goclaw.common.core.container import daemon_command
 from goclaw.common.health.resources import REMEDY, amount, measure
 from goclaw.durable.store.open import postgres
@@ -32,7 +39,10 @@ def check_state(config: Config) -> list[Finding]:
     running = f"a daemon runs (pid {pid})" if pid else "no daemon runs"
     if config.state_dir.is_dir():
         try:
-            _write_once(config.state_dir)
+            with tempfile.NamedTemporaryFile(dir=config.state_dir, prefix=".doctor-") as file:
+                file.write(AN_EMPTY_PAGE)
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             return [Finding("state", "problem", f"{unusable(config.state_dir, error)}; {running}")]
     return [Finding("state", "ok", f"{config.state_dir}; {running}")]
@@ -52,13 +62,6 @@ def check_database(config: Config) -> list[Finding]:
     if isinstance(place := config.store_place, PostgresPlace):
         return [*_on_postgres(place), *_conflicts(config), *map(_aside, set_aside(path)), *_report_rescues(path)]
     return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_report_rescues(path)]
-
-
-def _write_once(folder: Path) -> None:
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
-        file.write(AN_EMPTY_PAGE)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _on_postgres(place: PostgresPlace) -> Iterator[Finding]:
@@ -105,12 +108,8 @@ def _in_use(path: Path) -> Finding:
 def _log(path: Path) -> Iterator[Finding]:
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and (size := log.stat().st_size) > LARGE_LOG:
-        yield Finding(
-            "database",
-            "warning",
-            f"{log} has {amount(size)}",
-            "look for a program that keeps reading the database (a backup?)",
-        )
+        remedy = "look for a program that keeps reading the database (a backup?)"
+        yield Finding("database", "warning", f"{log} has {amount(size)}", remedy)
 
 
 def _aside(salvage: Salvage) -> Finding:
@@ -131,3 +130,21 @@ def _report_rescues(path: Path) -> Iterator[Finding]:
             f"{file} contains what the daemon still had of a database that was deleted or replaced while it ran",
             f"to use it: {daemon_command('stop')}, `mv {file} {path}`, {daemon_command('start')}; otherwise remove it",
         )
+
+
+_SAME_FOLDERS = "mount the same folder on both, or set `replica.workspaces: own` on all gateways"
+
+
+async def check_gateways(loaded: Loaded) -> list[Finding]:
+    """Put a file into each workspace and ask the running gateways for it; nothing where each has its own."""
+    config = loaded.config
+    if not isinstance(place := config.store_place, PostgresPlace) or config.replica.workspaces == "own":
+        return []
+    users = Users.read(config.users_path).all()
+    try:
+        unseen = await postgres().unseen_folders(place, lambda: folders_of(config, users), RealClock())
+    except StateError:
+        return []  # the check of the database says it
+    if unseen:
+        return [Finding("gateways", "warning", words, _SAME_FOLDERS) for words in unseen]
+    return [Finding("gateways", "ok", "all running gateways see the same workspaces")]

@@ -75,15 +75,13 @@ def _hooks(config: Config) -> Iterator[Finding]:
                 f"hooks[{index}].sandbox is false: {mask(hook.label)} runs with all rights of this account",
                 "remove `sandbox: false`, unless the hook needs the network or files outside of the workspace",
             )
-        paths = [config.workspace_path / word for word in hook.command if "/" in word]
-        for path in paths:
-            if not lies_inside(path, config.workspace_path):
-                continue
-            yield weak(
-                f"hooks[{index}].command names {shown_path(path)}, which is inside the workspace, where the agent can "
-                "change it",
-                "move it where the agent cannot write, such as /etc/goclaw",
-            )
+        for path in (config.workspace_path / word for word in hook.command if "/" in word):
+            if lies_inside(path, config.workspace_path):
+                yield weak(
+                    f"hooks[{index}].command names {shown_path(path)}, which is inside the workspace, where the agent "
+                    "can change it",
+                    "move it where the agent cannot write, such as /etc/goclaw",
+                )
 
 
 def _policy(config: Config) -> Iterator[Finding]:
@@ -102,8 +100,7 @@ def _policy(config: Config) -> Iterator[Finding]:
         )
     if not config.audit.enabled:
         yield weak(
-            "audit.enabled is false: nothing records who did what",
-            "remove `audit.enabled` from the configuration",
+            "audit.enabled is false: nothing records who did what", "remove `audit.enabled` from the configuration"
         )
     if config.log_level == "DEBUG":
         yield weak(

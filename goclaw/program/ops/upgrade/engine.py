@@ -3,8 +3,7 @@
 A kill is followed by `recovery`: each step leaves the journal such that the old version runs, or the new one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -183,10 +182,15 @@ def upgrade(order: Order) -> Outcome:
     make_private(order.loaded.config.state_dir)
     with journal.only_upgrade(order.loaded.config.state_dir):
         work = Upgrade(order)
-        with _undone(work):
+        try:
             for words, step in STEPS[:-1]:
                 order.say(f"{words} …")
                 step(work)
+        except (GoclawError, OSError) as error:
+            raise StateError(f"{_words(error)}\n{_undo(work)}") from error
+        except BaseException:  # Ctrl-C and SIGTERM
+            order.say(_undo(work))
+            raise
         words, step = STEPS[-1]
         try:
             step(work)
@@ -195,20 +199,8 @@ def upgrade(order: Order) -> Outcome:
         return Outcome(work.journal, "")
 
 
-@contextmanager
-def _undone(work: Upgrade) -> Iterator[None]:
-    """Go back to the version and the data from before when the block fails, Ctrl-C and SIGTERM included."""
-    try:
-        yield
-    except BaseException as error:
-        reason = _undo(work, error)
-        if isinstance(error, (GoclawError, OSError)):
-            raise StateError(f"{_words(error)}\n{reason}") from error
-        work.order.say(reason)
-        raise
-
-
-def _undo(work: Upgrade, error: BaseException) -> str:
+def _undo(work: Upgrade) -> str:
+    """Go back to the version and the data from before; return what is so now, in words."""
     config, order, found = work.config, work.order, work.journal
     if found.phase is Phase.PREPARING:
         discard(config, found)
