@@ -20,6 +20,11 @@ from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
+from goclaw.conversation.schedules.heartbeat import Heartbeat
+from goclaw.conversation.schedules.quiet_hours import QuietHours
+from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.schedules.rows import ScheduleRows
+from goclaw.conversation.schedules.scheduler import Scheduler
 from goclaw.conversation.sessions.forgetting import Codes, Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
@@ -60,7 +65,6 @@ from goclaw.durable.store.forgetting import Forgetting
 from goclaw.durable.store.spending import reservations_of
 from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
 from goclaw.llm.transcription import Transcriber
-from goclaw.program.app.schedules import build_schedules
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -108,9 +112,7 @@ class SessionParts:
         self.agents_for = AgentSelector(
             Kinds(config), access=self.access, contexts=self.contexts, models=ports.models, stored=settings
         )
-        self.schedules = build_schedules(
-            ports, self.agents_for, database, access=self.access, users=users, engine=engine
-        )
+        self.schedules = self._build_schedules(database, users, engine)
         self._build_turns(engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
 
@@ -137,6 +139,28 @@ class SessionParts:
             sessions=self,
             reports=Reports(details, rights, ports.store.spending, tools),
             entrances=Entrances(pairing, logins),
+        )
+
+    def _build_schedules(self, database: Database, users: Users, engine: Engine) -> Schedules:
+        """Bind them to what they start: turns through the engine, messages through the outbox."""
+        ports, config, clock = self.ports, self.ports.config, self.ports.clock
+        rows = ScheduleRows(database)
+        quiet = QuietHours(database, users, config.quiet_hours, ports.outbox, clock)
+        heartbeat = Heartbeat(
+            config.heartbeat, rows, users, ports.environment, engine.queue, engine.submit, quiet, clock
+        )
+        scheduler = Scheduler(rows, self.access, engine.submit, quiet, clock, heartbeat.prepare)
+        return Schedules(
+            rows,
+            scheduler,
+            self.access,
+            users,
+            config,
+            clock,
+            ports.models,
+            lambda actor: [kind.name for kind in self.agents_for.list_for(actor)],
+            ports.store.settings,
+            heartbeat,
         )
 
     def _maintenance(self, compaction: CompactionPorts, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
