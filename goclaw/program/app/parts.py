@@ -186,7 +186,7 @@ async def open_environment(
         blobs = await stack.enter_async_context(
             open_blobs(config.state_dir / "blobs", clock, shared.media if shared else None)
         )
-        environment = Environment(
+        yield Environment(
             clock=clock,
             blobs=blobs,
             memory=await stack.enter_async_context(
@@ -204,7 +204,6 @@ async def open_environment(
             approved_files=approved_files(config, users, clock, writer),
             workspaces=Workspaces(config, users, stack, writer, furnish),
         )
-        yield environment
 
 
 async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> bool:

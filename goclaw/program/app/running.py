@@ -272,7 +272,6 @@ async def _route_ports(
     logins: WebLogins | None,
     samples: Samples | None,
 ) -> "RoutePorts":
-    """Return the services that all parts of the listener use."""
     from goclaw.gateway.servers.routes import Gauges, RoutePorts, WebSignIn
 
     foundation = app.foundation

@@ -32,7 +32,6 @@ from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
-from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.agents import Agents
@@ -170,7 +169,9 @@ class SessionParts:
 
     def _build_turns(self, engine: Engine, transcriber: Transcriber | None) -> None:
         ports = self.ports
-        self.agents = Agents(ports, self.agents_for, self.contexts, self.pauses, self._services)
+        self.agents = Agents(
+            ports, self.agents_for, self.contexts, self.pauses, lambda run: AgentServices(self._context, run)
+        )
         self.teams = Teams(ports, self.agents)
         attachments = Attachments(
             ports.environment,
@@ -202,9 +203,6 @@ class SessionParts:
     def turns(self, commands: CommandPort) -> Sessions:
         """Return what does turns. `commands`: the gateway, which needs all these parts itself."""
         return Sessions(self._context, self.maintenance, self.pauses, self._shortage, commands)
-
-    def _services(self, agent_run: AgentRun) -> AgentServices:
-        return AgentServices(self._context, agent_run)
 
     def _forgetter(self, database: Database, blank_audit: BlankAudit) -> Forgetter:
         ports = self.ports

@@ -15,16 +15,13 @@ from goclaw.common.config.values import CONTAINER_SECRETS
 from goclaw.common.core.clock import RealClock
 from goclaw.common.health.resources import amount
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load, options
+from goclaw.program.cli.options import load, options
 from goclaw.program.ops.backup import archive
 from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.backup.restore import Restored, RestoreSelection, restore
 from goclaw.program.ops.backup.settle import moment
 
-backup_app = command_group()
 
-
-@backup_app.command()
 def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The archive to create, such as goclaw-2026-11-21.tar.gz.")],
@@ -74,10 +71,6 @@ def _size(members: list[archive.ArchiveMember]) -> str:
     return amount(sum(member.size for member in members))
 
 
-restore_app = command_group()
-
-
-@restore_app.command("restore")
 def restore_(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="An archive made by `goclaw backup`.")],

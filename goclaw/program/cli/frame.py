@@ -18,20 +18,20 @@ from goclaw import __version__
 from goclaw.program.cli.base import COMPLETING, FAILED, Options, print_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "gateway": ("goclaw.program.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
-    "tui": ("goclaw.program.cli.tui:tui_app", "Talk to the agent in this terminal."),
-    "web": ("goclaw.program.cli.web:app", "Open the web page, signed in by a one-time link."),
-    "send": ("goclaw.program.cli.send:app", "Send one message and print the answer."),
-    "status": ("goclaw.program.cli.lifecycle:status_app", "Print the state of the running daemon."),
-    "start": ("goclaw.program.cli.lifecycle:start_app", "Start the daemon in the background."),
-    "stop": ("goclaw.program.cli.lifecycle:stop_app", "Stop the daemon; unfinished work resumes at the next start."),
-    "restart": ("goclaw.program.cli.lifecycle:restart_app", "Restart the daemon."),
-    "logs": ("goclaw.program.cli.logs:logs_app", "Show the daemon's log."),
+    "gateway": ("goclaw.program.cli.lifecycle:gateway", "Run the daemon here, until Ctrl-C or SIGTERM."),
+    "tui": ("goclaw.program.cli.tui:tui", "Talk to the agent in this terminal."),
+    "web": ("goclaw.program.cli.web:open_page", "Open the web page, signed in by a one-time link."),
+    "send": ("goclaw.program.cli.send:send", "Send one message and print the answer."),
+    "status": ("goclaw.program.cli.lifecycle:status", "Print the state of the running daemon."),
+    "start": ("goclaw.program.cli.lifecycle:start", "Start the daemon in the background."),
+    "stop": ("goclaw.program.cli.lifecycle:stop", "Stop the daemon; unfinished work resumes at the next start."),
+    "restart": ("goclaw.program.cli.lifecycle:restart", "Restart the daemon."),
+    "logs": ("goclaw.program.cli.logs:logs", "Show the daemon's log."),
     "audit": ("goclaw.program.cli.logs:audit_app", "Show the audit log: who did what, by which rule and result."),
     "service": ("goclaw.program.cli.service:app", "Let systemd start the daemon and keep it running."),
-    "setup": ("goclaw.program.cli.setup:app", "Connect a model, Telegram and yourself in a few questions."),
-    "model": ("goclaw.program.cli.model:model_app", "Show which model answers, or choose another one."),
-    "doctor": ("goclaw.program.cli.config:doctor_app", "Check every part and say how to fix problems."),
+    "setup": ("goclaw.program.cli.setup:setup", "Connect a model, Telegram and yourself in a few questions."),
+    "model": ("goclaw.program.cli.model:model", "Show which model answers, or choose another one."),
+    "doctor": ("goclaw.program.cli.config:doctor", "Check every part and say how to fix problems."),
     "config": ("goclaw.program.cli.config:config_app", "Check, show and explain the configuration."),
     "users": ("goclaw.program.cli.users:users_app", "Check, list, add and edit the people in users.json."),
     "token": ("goclaw.program.cli.access:token_app", "Create, list and revoke tokens for terminals and programs."),
@@ -47,16 +47,16 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "mcp": ("goclaw.program.cli.mcp:app", "Serve tools to MCP clients, and inspect MCP servers."),
     "registry": ("goclaw.extensions.registries.cli.registry:app", "Browse, sync, publish to and serve registries."),
     "webhook": ("goclaw.program.cli.webhook:app", "List the configured webhooks, or test one."),
-    "backup": ("goclaw.program.cli.backup:backup_app", "Save everything in one new file, even while the daemon runs."),
-    "restore": ("goclaw.program.cli.backup:restore_app", "Restore everything from a backup."),
+    "backup": ("goclaw.program.cli.backup:backup", "Save everything in one new file, even while the daemon runs."),
+    "restore": ("goclaw.program.cli.backup:restore_", "Restore everything from a backup."),
     "store": ("goclaw.program.cli.store:app", "Copy the database to Postgres or back; edit notes."),
-    "upgrade": ("goclaw.program.cli.upgrade:app", "Upgrade to a newer version, or keep the old one on failure."),
-    "uninstall": ("goclaw.program.cli.uninstall:app", "Remove GoClaw and, on request, its data."),
-    "version": ("goclaw.program.cli.frame:version_app", "Print the version."),
+    "upgrade": ("goclaw.program.cli.upgrade:upgrade_", "Upgrade to a newer version, or keep the old one on failure."),
+    "uninstall": ("goclaw.program.cli.uninstall:uninstall", "Remove GoClaw and, on request, its data."),
+    "version": ("goclaw.program.cli.frame:version", "Print the version."),
 }
-"""Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
+"""Every command: where its function is, or the `typer.Typer` of a group, and its line in `goclaw --help`."""
 
-START = "goclaw.program.cli.tui:home_app"
+START = "goclaw.program.cli.tui:home"
 """The target of `goclaw` without a command: start the daemon if none runs, then the terminal client."""
 
 
@@ -78,7 +78,12 @@ def load_command(path: str) -> Any:
     # Nothing that is made meanwhile becomes garbage; looking for some, then and ever after, costs a tenth of it.
     gc.disable()
     try:
-        return typer.main.get_command(resolve_name(path))
+        found = resolve_name(path)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command()(found)
+            found = alone
+        return typer.main.get_command(found)
     finally:
         gc.freeze()
         gc.enable()
@@ -156,10 +161,6 @@ def _hoist(arguments: Sequence[str]) -> list[str]:
     return [*front, *rest]
 
 
-version_app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-@version_app.command()
 def version() -> None:
     """Print the version."""
     print(f"goclaw {__version__}")

@@ -21,23 +21,16 @@ from goclaw.program.cli import process
 from goclaw.program.cli.base import Options, print_message, show
 from goclaw.program.cli.gateway import run_gateway
 from goclaw.program.cli.loading import restore_plugins
-from goclaw.program.cli.options import command_group, load, options
+from goclaw.program.cli.options import load, options
 from goclaw.program.cli.process import listens, recall, secret_overrides, start_in_background
 from goclaw.program.cli.systemd import UNIT_NAME, manager_for, manager_of
 
-gateway_app = command_group()
 
-
-@gateway_app.command()
 def gateway(context: typer.Context) -> None:
     """Run the daemon here, until Ctrl-C or SIGTERM."""
     run_gateway(options(context))
 
 
-start_app = command_group()
-
-
-@start_app.command()
 def start(context: typer.Context) -> None:
     """Start the daemon in the background.
 
@@ -83,10 +76,6 @@ def refuse_secrets(loaded: Loaded) -> None:
         )
 
 
-stop_app = command_group()
-
-
-@stop_app.command()
 def stop(context: typer.Context) -> None:
     """Stop the daemon; unfinished work resumes at the next start."""
     loaded = load(context, packages=False)
@@ -103,10 +92,6 @@ def stop(context: typer.Context) -> None:
         print_message(f"stopped (pid {pid})" if pid else "not running")
 
 
-restart_app = command_group()
-
-
-@restart_app.command()
 def restart(context: typer.Context) -> None:
     """Restart the daemon.
 
@@ -163,10 +148,6 @@ def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
     return loaded, again
 
 
-status_app = command_group()
-
-
-@status_app.command()
 def status(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

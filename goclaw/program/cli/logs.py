@@ -27,16 +27,13 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.health.log_reading import LogLevel, Wanted, last_lines, line_filter, record_of
 from goclaw.durable.store.open import postgres, stored_fact
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
-
-logs_app = command_group()
+from goclaw.program.cli.options import load
 
 LOOK_SECONDS = 0.3
 MAX_FINDINGS = 50
 """Maximum places listed; with more, somebody has rewritten a file."""
 
 
-@logs_app.command()
 def logs(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log as lines arrive.")] = False,
@@ -98,7 +95,6 @@ class _Log:
         return lines
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
 
@@ -121,7 +117,7 @@ def _log_line(record: dict[str, Any]) -> str:
     return "\n    ".join([text, *line.trace.splitlines()])
 
 
-audit_app = command_group()
+audit_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @audit_app.callback(invoke_without_command=True)

@@ -23,6 +23,7 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.events import AGENT_MARK, Actor, Outline, SessionInfo, TranscriptRow
+from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, GoclawError, ToolError
 from goclaw.gateway.servers.mcp.backend import ENTRY, Changed, McpBackend
 from goclaw.gateway.servers.mcp.uris import STATUS, transcript_uri
@@ -65,11 +66,6 @@ class _Looked:
 
 
 app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
-
-
-@app.callback()
-def group() -> None:
-    """Serve tools to MCP clients, and inspect MCP servers."""
 
 
 @app.command()
@@ -194,33 +190,33 @@ POLL_SECONDS = 5.0
 """Seconds between two polls for changes: a process that is not attached gets no events."""
 
 
+@record
 class LocalConversations:
     """Implements `Conversations`."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
-        self._config = config
-        self._clock = clock
+    config: Config
+    clock: Clock
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        async with open_source(self._config) as source:
+        async with open_source(self.config) as source:
             return [info for info in await source.sessions() if AGENT_MARK not in info.key]
 
     async def outline(self, session: str, last: int) -> Outline:
-        async with open_source(self._config, session) as source:
+        async with open_source(self.config, session) as source:
             return await source.outline(last)
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        async with open_source(self._config, session) as source:
+        async with open_source(self.config, session) as source:
             return await source.page(after)
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
         """Return whether a daemon runs; its full status only to the owner, whom the socket admits."""
-        if not await asyncio.to_thread(listens, self._config):
+        if not await asyncio.to_thread(listens, self.config):
             return {"running": False}
         if not actor.owner:
             return {"running": True}
-        async with attach(self._config.socket_path, f"tui:{login_name()}", limit=0) as client:
-            return {"running": True, "pid": running_pid(self._config), **await client.status()}
+        async with attach(self.config.socket_path, f"tui:{login_name()}", limit=0) as client:
+            return {"running": True, "pid": running_pid(self.config), **await client.status()}
 
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
@@ -230,7 +226,7 @@ class LocalConversations:
         """Yield the differences between polls; while `wanted` is false nothing is polled."""
         before = None
         while True:
-            await self._clock.sleep(POLL_SECONDS)
+            await self.clock.sleep(POLL_SECONDS)
             now = await self._snapshot() if wanted() else None
             if before is None or now is None:
                 before = now
@@ -244,7 +240,7 @@ class LocalConversations:
 
     async def _snapshot(self) -> dict[str, object]:
         """Return a comparable state per URI. Without a daemon only its status can change."""
-        if not await asyncio.to_thread(listens, self._config):
+        if not await asyncio.to_thread(listens, self.config):
             return {STATUS: False}
         try:
             found = {transcript_uri(info.key): (info.messages, info.last_at) for info in await self.sessions()}

@@ -30,7 +30,7 @@ from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default, reads
 from goclaw.llm.probes import LISTING, TRIAL_OUTPUT, TRIAL_SECONDS, all_names, try_call, usable_providers
 from goclaw.llm.served import CallStyle, style_words
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import AsJson, command_group, load
 from goclaw.program.ops.call_styles import store_calls, trial_ports
 
 MAX_SHOWN = 20
@@ -39,7 +39,6 @@ COMPLETION_SECONDS = 3.0
 """Time limit for shell completion: the person waits for the next key."""
 _UNCHECKED = "`--unchecked` accepts a full `provider:name` without checks"
 
-model_app = command_group()
 
 _INDENT = orjson.OPT_INDENT_2
 
@@ -70,7 +69,6 @@ async def _find_completions(typed: str, config: Config) -> list[str]:
     return [name for name in (*listed.specs, *(names if typed else ())) if name.startswith(typed)]
 
 
-@model_app.command()
 def model(
     context: typer.Context,
     name: Annotated[
@@ -205,8 +203,6 @@ def _complete(typed: str, listed: ListedModels) -> str:
 
 
 agents_app = command_group("List and describe agents.")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @agents_app.command("list")

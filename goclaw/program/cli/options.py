@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from goclaw.clients.tui.client import RemoteDaemon
 
 
-def command_group(text: str = "") -> typer.Typer:
-    """Return an empty group of commands; one with a help text shows it when no command is given."""
-    if not text:
-        return typer.Typer(add_completion=False, rich_markup_mode=None)
+def command_group(text: str) -> typer.Typer:
+    """Return an empty group of commands, which shows its help when no command is given."""
     return typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=text)
 
 
@@ -60,6 +58,7 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")}, faults, third_party("agents"))
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Url = Annotated[
     str, typer.Option(help="A daemon reached over TCP: http://127.0.0.1:8137, https://host. Needs an access token.")
 ]

@@ -3,13 +3,13 @@
 import asyncio
 import os
 import sys
-from codecs import getwriter
-from collections.abc import Iterator
+from codecs import StreamWriter, getwriter
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, TextIO
 
 import orjson
 import typer
@@ -29,14 +29,8 @@ from goclaw.program.cli.transcripts import Kept, entries, find_outline, open_sou
 STDOUT = "-"
 
 
-class OutputFile(Protocol):
-    """The type of `open` for writing text."""
-
-    def write(self, text: str, /) -> object: ...
-
-
 @contextmanager
-def open_target(name: str) -> Iterator[OutputFile]:
+def open_target(name: str) -> Iterator[TextIO | StreamWriter]:
     """Open the new file `name` (mode 0600: it holds a conversation), or standard output for `-`.
 
     Raises:
@@ -105,7 +99,7 @@ def show(
     config = load(context).config
     form = JsonLinesWriter() if as_json else PlainWriter(_media_check(config))
     with _enough_is_enough():
-        asyncio.run(_write(config, key, form, _Terminal(), full=full, last=limit))
+        asyncio.run(_write(config, key, form, _show_piece, full=full, last=limit))
 
 
 @app.command()
@@ -124,7 +118,7 @@ def export(
         names = {user.key: user.name for user in Users.read(config.users_path).all()}
         form = MarkdownWriter(names, _media_check(config))
     with _enough_is_enough(), open_target(file) as target:
-        asyncio.run(_write(config, key, form, target, full=True))
+        asyncio.run(_write(config, key, form, target.write, full=True))
 
 
 def _media_check(config: Config) -> Kept:
@@ -143,13 +137,9 @@ def _enough_is_enough() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-class _Terminal:
-    """Standard output, a piece at a time; a terminal obeys nothing in it."""
-
-    def write(self, text: str) -> int:
-        if text:
-            show_text(text.removesuffix("\n"))
-        return len(text)
+def _show_piece(text: str) -> None:
+    if text:
+        show_text(text.removesuffix("\n"))
 
 
 async def _sessions(config: Config) -> list[SessionInfo]:
@@ -157,10 +147,12 @@ async def _sessions(config: Config) -> list[SessionInfo]:
         return list(await source.sessions())
 
 
-async def _write(config: Config, key: str, form: Form, target: OutputFile, *, full: bool, last: int = 0) -> None:
+async def _write(
+    config: Config, key: str, form: Form, write: Callable[[str], object], *, full: bool, last: int = 0
+) -> None:
     async with open_source(config, key) as source:
         outline = await find_outline(source, key, last)
-        target.write(form.head(outline))
+        write(form.head(outline))
         async with aclosing(entries(source, outline, full=full)) as written:
             async for entry in written:
-                target.write(form.entry(entry))
+                write(form.entry(entry))

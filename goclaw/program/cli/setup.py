@@ -30,7 +30,7 @@ from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, print_message
-from goclaw.program.cli.options import command_group, options
+from goclaw.program.cli.options import options
 from goclaw.program.cli.presets import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.program.ops.call_styles import store_calls
@@ -247,8 +247,6 @@ def _existing_user(key: str, place: SetupPaths) -> Sequence[str]:
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
-app = command_group()
-
 
 @record
 class Given:
@@ -261,7 +259,6 @@ class Given:
     people: Sequence[Wanted] = ()
 
 
-@app.command()
 def setup(
     context: typer.Context,
     spec: Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that should answer.")] = "",

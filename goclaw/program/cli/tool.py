@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
@@ -38,7 +39,7 @@ from goclaw.memory.base import (
 from goclaw.memory.memory_queries import HEARD, TALKS, WANTED
 from goclaw.program.app import Environment, open_environment
 from goclaw.program.cli.base import show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import AsJson, command_group, load
 from goclaw.program.cli.process import listens
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.open import open_hooks
@@ -56,9 +57,6 @@ app = command_group("List, describe and run tools.")
 User = Annotated[
     str | None, typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder.")
 ]
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -173,30 +171,21 @@ class OwnerServices(CommandLineServices):
         return Approval(wanted.digest, by=self._owner)
 
 
+@dataclass(slots=True)
 class Toolbox:
     """The dispatcher, for use at a command line. Made by `open_toolbox`."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        sources: Sources,
-        access: Access,
-        users: Users,
-        environment: Environment,
-        *,
-        approve: bool,
-    ) -> None:
-        self.dispatcher = dispatcher
-        self.access = access
-        self.users = users
-        self.environment = environment
-        self._listing = ToolListing(dispatcher.registry, sources)
-        self._approve = approve
-        self._calls = 0
+    dispatcher: Dispatcher
+    sources: Sources
+    access: Access
+    users: Users
+    environment: Environment
+    approve: bool
+    _calls: int = 0
 
     def tools(self, user: str | None) -> list[ListedTool]:
         """Return the tools that `user` (None: the owner of the state folder) may use."""
-        return self._listing.of(_actor(user))
+        return ToolListing(self.dispatcher.registry, self.sources).of(_actor(user))
 
     async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
         """Run one call; an error's content is `{"error": "…"}`."""
@@ -210,7 +199,7 @@ class Toolbox:
             actor=actor,
             session=actor.key,
             address=Address(LOCAL, actor.key),
-            services=OwnerServices(actor, agreed=self._approve) if actor.owner else CommandLineServices(),
+            services=OwnerServices(actor, agreed=self.approve) if actor.owner else CommandLineServices(),
             turn="cli",
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
@@ -244,7 +233,7 @@ async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = F
         await sources.settled(SETTLED_SECONDS)
         access = Access(users, config)
         dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
-        yield Toolbox(dispatcher, sources, access, users, environment, approve=approve)
+        yield Toolbox(dispatcher, sources, access, users, environment, approve)
 
 
 async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:

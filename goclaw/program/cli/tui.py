@@ -20,13 +20,10 @@ from goclaw.common.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.program.cli.base import print_message
 from goclaw.program.cli.lifecycle import bring_up
-from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, options, reach
+from goclaw.program.cli.options import Insecure, TokenFile, Url, load, options, reach
 from goclaw.program.cli.process import launch_record, listens
 
-home_app = command_group()
 
-
-@home_app.command()
 def home(context: typer.Context) -> None:
     """Start the daemon if none runs, then talk to the agent in this terminal."""
     loaded, given = load(context), options(context)
@@ -106,10 +103,6 @@ def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, rem
     print_message(goodbye("" if last == own_session() else last, runs=farewell.connected, remote=remote))
 
 
-tui_app = command_group()
-
-
-@tui_app.command()
 def tui(
     context: typer.Context,
     session: Annotated[str, typer.Option(help="The conversation; default: your own.")] = "",

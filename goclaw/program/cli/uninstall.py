@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from goclaw.common.health.resources import amount
 from goclaw.errors import StateError
 from goclaw.program.cli import process, service, systemd
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import load
 from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.backup.swap import stamp_of
 from goclaw.program.ops.uninstall import (
@@ -35,10 +34,7 @@ from goclaw.program.ops.upgrade.installation import is_environment
 from goclaw.program.ops.upgrade.package import tool_of
 from goclaw.program.ops.upgrade.recognise import checkout_root, environment
 
-app = command_group()
 
-
-@app.command()
 def uninstall(
     context: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the installation without asking.")] = False,
@@ -57,14 +53,19 @@ def uninstall(
     items = _find_items(root)
     if data:
         check_data(config, [Path.home(), Path.cwd(), environment(), *([root] if root else [])])
-    show("\n".join([*_format_items(items), *_by_hand(root), *_data_lines(config, goes=data)]))
+    listed = [f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items]
+    installed = ["Installed:", *listed] if items else ["There is nothing to remove."]
+    show("\n".join([*installed, *_by_hand(root), *_data_lines(config, goes=data)]))
     if not yes and not typer.confirm("Remove it?" if items or data else "Stop the daemon?"):
         raise typer.Exit(1)
     if data and typer.prompt(f"Type the name of the folder ({config.state_dir.name}) to remove the data") != (
         config.state_dir.name
     ):
         raise StateError("that is a different name; nothing was removed")
-    _stop(config)
+    for manager in systemd.list_managers():
+        service.remove_unit(manager)
+    if running_pid(config):
+        print_message(f"stopped (pid {asyncio.run(process.stop(config))})")
     if data:
         default = config.state_dir.parent / f"goclaw-last-{stamp_of(RealClock().now())}.tar.gz"
         _remove_data(loaded, (backup or default).expanduser().absolute())
@@ -90,12 +91,6 @@ def _find_items(root: Path | None) -> list[Item]:
     return items
 
 
-def _format_items(items: Sequence[Item]) -> list[str]:
-    if not items:
-        return ["There is nothing to remove."]
-    return ["Installed:", *(f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items)]
-
-
 def _by_hand(root: Path | None) -> list[str]:
     """Return lines about steps left to a person, because this program did not make the thing or runs from it."""
     lines = [f"{place}: your line for completions; delete it yourself" for place in startup_lines(Path.home())]
@@ -119,14 +114,6 @@ def _data_lines(config: Config, *, goes: bool) -> list[str]:
     if workspace.is_dir() and not workspace.is_relative_to(folder):
         lines.append(f"The agent's files stay: {workspace}")
     return lines
-
-
-def _stop(config: Config) -> None:
-    for manager in systemd.list_managers():
-        service.remove_unit(manager)
-    if running_pid(config):
-        pid = asyncio.run(process.stop(config))
-        print_message(f"stopped (pid {pid})")
 
 
 def _remove_data(loaded: Loaded, target: Path) -> None:

@@ -3,6 +3,8 @@
 The daemon reads text calls of a model that writes them.
 """
 
+from contextlib import suppress
+
 import aiohttp
 
 from goclaw.common.config.schema import Config
@@ -24,23 +26,13 @@ async def _no_image(key: str) -> bytes:
     raise AssertionError(f"no picture is asked for here: {key}")
 
 
-async def store_calls(config: Config, spec: str, calls: CallStyle) -> bool:
-    """Keep the result of a trial in the database, and make the database if it is missing.
+async def store_calls(config: Config, spec: str, calls: CallStyle) -> None:
+    """Keep the result of a trial of the model `spec` in the database, and make the database if it is missing.
 
-    Args:
-        config: the configuration.
-        spec: the model.
-        calls: the result; UNTRIED leaves an earlier one.
-
-    Returns:
-        False where it is not kept: nothing was found out, or a daemon works on the state folder.
+    UNTRIED leaves an earlier result. Nothing is kept while a daemon works on the state folder.
     """
     if calls is CallStyle.UNTRIED:
-        return False
-    try:
-        with open_state(config):
-            async with open_database(config.store_place) as database:
-                await Settings(database).learn(f"{TEXT_CALLS}:{spec}", calls)
-    except GoclawError:
-        return False
-    return True
+        return
+    with suppress(GoclawError), open_state(config):
+        async with open_database(config.store_place) as database:
+            await Settings(database).learn(f"{TEXT_CALLS}:{spec}", calls)

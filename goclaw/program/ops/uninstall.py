@@ -6,6 +6,7 @@ first line, a link by where it leads, a completion by the variable in it. No lin
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -95,10 +96,8 @@ def size_of(path: Path) -> int:
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            try:
+            with suppress(FileNotFoundError):  # removed meanwhile
                 total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118  # a hundred thousand files
-            except FileNotFoundError:
-                continue  # removed meanwhile
     return total
 
 

@@ -63,7 +63,13 @@ def _looked_at(loaded: Loaded) -> list[Finding]:
 
 
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    yield from _check_limits(config, users)
+    access = Access(Users(users), config)
+    for user in users:
+        if ADMIN not in user.roles and access.has_every_tool(user):
+            yield weak(
+                f"users.json {user.key} has no allowedTools: this user may use every tool",
+                'list the tools they need: `"allowedTools": ["read", "memory_search"]`',
+            )
     yield from _sharing(config, users)
     yield from _doors(config, users)
     telegram = [user for user in users if user.key.startswith("telegram:")]
@@ -119,16 +125,6 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
             "a person admitted by pairing may use every tool",
             "set `pairing.allowed_tools`, or `pairing.role` to a role with `tools`",
         )
-
-
-def _check_limits(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    access = Access(Users(users), config)
-    for user in users:
-        if ADMIN not in user.roles and access.has_every_tool(user):
-            yield weak(
-                f"users.json {user.key} has no allowedTools: this user may use every tool",
-                'list the tools they need: `"allowedTools": ["read", "memory_search"]`',
-            )
 
 
 def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:

@@ -103,22 +103,17 @@ async def _mcp_listener(config: Config) -> list[Finding]:
         return [_mcp_finding("ok", f"{host}, any free port; the log and `goclaw status` show which")]
     if running_pid(config) is None:
         return [await asyncio.to_thread(try_port, host, port, "mcp", "mcp.server.port")]
-    return [await _ask_mcp(host, port)]
-
-
-async def _ask_mcp(host: str, port: int) -> Finding:
-    """Check that the server there is ours."""
     try:
         async with open_client() as http:
             ours = await is_ours(http, host, port, "/mcp")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         why = str(error) or "it took too long"
         remedy = f"{daemon_command('restart')}; `goclaw logs` says why"
-        return _mcp_finding("problem", f"{host} port {port} does not answer: {why}", remedy)
+        return [_mcp_finding("problem", f"{host} port {port} does not answer: {why}", remedy)]
     if ours:
-        return _mcp_finding("ok", f"{host} port {port}: ready for clients")
+        return [_mcp_finding("ok", f"{host} port {port}: ready for clients")]
     remedy = "choose another `mcp.server.port`, or stop the program that uses the port"
-    return _mcp_finding("problem", f"another program answers at {host} port {port}", remedy)
+    return [_mcp_finding("problem", f"another program answers at {host} port {port}", remedy)]
 
 
 def _mcp_clients(config: Config) -> Iterator[Finding]:

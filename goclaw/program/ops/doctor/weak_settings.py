@@ -158,16 +158,14 @@ def _servers(config: Config) -> Iterator[Finding]:
         )
     for name, url in _urls(config):
         parts = urlsplit(url)
-        if parts.scheme == "http" and not _stays_here(parts.hostname or ""):
+        host = parts.hostname or ""
+        # In a container, a name without a dot is another service of this machine.
+        stays_here = is_loopback(host) or (is_container() and "." not in host and ":" not in host)
+        if parts.scheme == "http" and not stays_here:
             yield weak(
                 f"{name} is not encrypted: others can read keys and messages on the way to {parts.hostname}",
                 "use its https address, or a tunnel that ends on this machine",
             )
-
-
-def _stays_here(host: str) -> bool:
-    """Tell whether `host` is on this machine; in a container, a name without a dot is another service."""
-    return is_loopback(host) or (is_container() and "." not in host and ":" not in host)
 
 
 def _urls(config: Config) -> Iterator[tuple[str, str]]:
@@ -200,16 +198,14 @@ def _registries(config: Config) -> Iterator[Finding]:
     """Yield weaknesses in the use and service of registries."""
     for name, line in config.tools.from_registry.items():
         key = f"tools.from_registry.{name}"
-        if line.enabled and not line.version and line.packages:
-            yield weak(
-                f"{key}.packages is true without a version: whoever publishes the next version can run code as you",
-                f"set `{key}.version` to a version that you have checked, and its `sha256`",
-            )
-        if line.enabled and not line.version and line.headers:
-            yield weak(
-                f"{key}.headers are sent to any address that the newest version names",
-                f"set `{key}.version` to a version that you have checked, and its `sha256`",
-            )
+        if not line.enabled or line.version:
+            continue
+        remedy = f"set `{key}.version` to a version that you have checked, and its `sha256`"
+        if line.packages:
+            danger = "whoever publishes the next version can run code as you"
+            yield weak(f"{key}.packages is true without a version: {danger}", remedy)
+        if line.headers:
+            yield weak(f"{key}.headers are sent to any address that the newest version names", remedy)
     if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
         return
     host = config.registry_server.host

@@ -27,9 +27,8 @@ from goclaw.program.ops.upgrade.recovery import discard, finish, is_committed, u
 class Daemon(Protocol):
     """The daemon as another process, however it is run."""
 
-    def runs(self) -> bool:
-        """Whether it runs."""
-        ...
+    ran: bool
+    """Whether it ran when the upgrade began."""
 
     def drain(self) -> None:
         """End it in order and wait; it does nothing where none runs.
@@ -76,7 +75,7 @@ class Upgrade:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.config = order.loaded.config
-        self.ran = order.daemon.runs()
+        self.ran = order.daemon.ran
         self.journal: Journal = replace(order.installation.journal(order.release, __version__), backup=order.backup)
         self.is_drained = False
 
@@ -162,17 +161,8 @@ STEPS: Sequence[tuple[str, Callable[[Upgrade], None]]] = (
 """Every step, with the words that are shown when it begins."""
 
 
-@record
-class Outcome:
-    """The end of an upgrade that took place."""
-
-    journal: Journal
-    warning: str
-    """The rest that has to be done by hand; empty: all is done."""
-
-
-def upgrade(order: Order) -> Outcome:
-    """Carry the steps out.
+def upgrade(order: Order) -> str:
+    """Carry the steps out; return the rest that has to be done by hand, empty when all is done.
 
     Raises:
         StateError: it did not take place; the old version is unchanged, and runs if it ran. Or it did, and the
@@ -195,8 +185,8 @@ def upgrade(order: Order) -> Outcome:
         try:
             step(work)
         except (StateError, OSError) as error:
-            return Outcome(work.journal, f"{words}: {error}")
-        return Outcome(work.journal, "")
+            return f"{words}: {error}"
+        return ""
 
 
 def _undo(work: Upgrade) -> str:
