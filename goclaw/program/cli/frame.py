@@ -6,7 +6,7 @@ Only light modules are imported here; a command's module comes with its first ca
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any
@@ -111,7 +111,13 @@ def root(
     if show_version:
         version()
         raise typer.Exit
-    context.obj = Options(config, dict(_overrides(set_ or [])), debug)
+    overrides = {}
+    for setting in set_ or []:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("should be KEY=VALUE, like http.port=8000", param_hint="--set")
+        overrides[name.strip()] = value.strip()
+    context.obj = Options(config, overrides, debug)
     if context.invoked_subcommand is None:
         command = load_command(START)
         with command.make_context("home", [], parent=context) as inner:
@@ -133,14 +139,6 @@ def run_command(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return FAILED
     return result if isinstance(result, int) else 0
-
-
-def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter("should be KEY=VALUE, like http.port=8000", param_hint="--set")
-        yield name.strip(), value.strip()
 
 
 def _hoist(arguments: Sequence[str]) -> list[str]:

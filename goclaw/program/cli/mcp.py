@@ -30,7 +30,7 @@ from goclaw.gateway.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens
-from goclaw.program.cli.tool import open_toolbox
+from goclaw.program.cli.tool import User, open_toolbox
 from goclaw.program.cli.transcripts import open_source
 from goclaw.tools.mcp.approved_tools import FILE
 from goclaw.tools.mcp.base import Definition, LinkEnvironment, Listing
@@ -69,13 +69,7 @@ app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
 
 
 @app.command()
-def serve(
-    context: typer.Context,
-    user: Annotated[
-        str | None,
-        typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder."),
-    ] = None,
-) -> None:
+def serve(context: typer.Context, user: User = None) -> None:
     """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
     asyncio.run(_serve(load(context), user))
 

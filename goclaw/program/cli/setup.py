@@ -31,7 +31,7 @@ from goclaw.errors import ConfigError, StateError
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, print_message
 from goclaw.program.cli.options import options
-from goclaw.program.cli.presets import Wanted, plan_people
+from goclaw.program.cli.rights import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.program.ops.call_styles import store_calls
 
@@ -105,7 +105,9 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
             put_users(place.users, plans.entries, plans.before, file_writer(loaded.config))
     report.written += [shown_path(path) for path in fresh]
     for path in files.keys() - fresh.keys() - {place.config}:
-        report.left += _existing_secret(path, files[path])
+        if not path.is_file() or path.read_text(errors="replace").strip() != files[path].strip():
+            remedy = f"For the new one: `rm {shown_path(path)}`, then `goclaw setup` again."
+            report.left.append(f"{shown_path(path)} exists and stays as it is. {remedy}")
     if place.config in files.keys() - fresh.keys():
         report.left += additions(answers, loaded, place)
     if answers.owner and new_owner:
@@ -200,7 +202,9 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
     with ExitStack() as undo:
         for path, text in files.items():
             try:
-                _make_folders(path.parent, undo)
+                for missing in [each for each in reversed(path.parents) if not each.exists()]:
+                    missing.mkdir(mode=0o700)
+                    undo.callback(missing.rmdir)
                 with create_file(path) as file:
                     file.write(text.encode())
                 undo.callback(path.unlink)
@@ -209,13 +213,6 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
                 raise StateError(f"{shown_path(path)}: cannot be written: {why}; nothing was changed") from None
         yield
         undo.pop_all()
-
-
-def _make_folders(folder: Path, undo: ExitStack) -> None:
-    """Make the missing folders, private."""
-    for missing in [each for each in (*reversed(folder.parents), folder) if not each.exists()]:
-        missing.mkdir(mode=0o700)
-        undo.callback(missing.rmdir)
 
 
 def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str]]:
@@ -227,13 +224,6 @@ def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str
         yield place.secrets / secret_name(key_of(answers.model)), f"{answers.model.key}\n"
     if answers.bot and answers.bot.token:
         yield place.secrets / secret_name(TOKEN), f"{answers.bot.token}\n"
-
-
-def _existing_secret(path: Path, text: str) -> Sequence[str]:
-    if path.is_file() and path.read_text(errors="replace").strip() == text.strip():
-        return []
-    shown = shown_path(path)
-    return [f"{shown} exists and stays as it is. For the new one: `rm {shown}`, then `goclaw setup` again."]
 
 
 def _existing_user(key: str, place: SetupPaths) -> Sequence[str]:

@@ -22,7 +22,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable, remember
 from goclaw.errors import ConfigError
 from goclaw.llm.served import CallStyle
-from goclaw.program.cli.presets import Wanted
+from goclaw.program.cli.rights import Wanted
 
 STDIN = 0
 CHUNK = 4096

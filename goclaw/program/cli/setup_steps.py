@@ -39,7 +39,7 @@ from goclaw.llm.open import (
 )
 from goclaw.llm.probes import TRIAL_OUTPUT, TRIAL_SECONDS, try_call
 from goclaw.llm.served import CallStyle, style_words
-from goclaw.program.cli.presets import Wanted, plan_people, table
+from goclaw.program.cli.rights import Wanted, plan_people, table
 from goclaw.program.cli.setup_dialogue import AdminAnswer, BotChoice, ModelChoice, Scene, ask_secret
 from goclaw.program.ops.call_styles import trial_ports
 from goclaw.program.ops.doctor.providers import prepare

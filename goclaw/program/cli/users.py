@@ -14,8 +14,7 @@ from goclaw.common.core.files import shown_path
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load, spelling
-from goclaw.program.cli.presets import Wanted, plan_people, table, write
-from goclaw.program.cli.rights import person_lines, rights_of
+from goclaw.program.cli.rights import Wanted, person_lines, plan_people, rights_of, table, write
 from goclaw.program.cli.state_files import FromFile, ToFile, bring_up_to_date, edit_file, export_file, import_file
 
 users_app = command_group("Check, list, add and edit the people in users.json.")

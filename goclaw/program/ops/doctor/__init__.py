@@ -22,10 +22,9 @@ from goclaw.program.ops.doctor.providers import (
     check_telegram,
     check_web_search,
 )
-from goclaw.program.ops.doctor.schedules import check_schedules
 from goclaw.program.ops.doctor.security import check_security
 from goclaw.program.ops.doctor.servers import check_listener, check_mcp, check_publishing
-from goclaw.program.ops.doctor.state import check_database, check_disk, check_gateways, check_state
+from goclaw.program.ops.doctor.state import check_database, check_disk, check_gateways, check_schedules, check_state
 from goclaw.program.ops.doctor.tools import check_hooks, open_tools
 from goclaw.tools.execution.sandbox.select import probe
 

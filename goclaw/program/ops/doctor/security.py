@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from glob import escape
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -42,7 +43,14 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 async def check_security(loaded: Loaded) -> list[Finding]:
     """Return weaknesses, else one finding that there are no weaknesses."""
-    return await asyncio.to_thread(_looked_at, loaded)
+
+    def examine() -> list[Finding]:
+        users: Sequence[User] = ()
+        with suppress(ConfigError):  # the check of the users says so
+            users = Users.read(loaded.config.users_path).all()
+        return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weaknesses found")]
+
+    return await asyncio.to_thread(examine)
 
 
 def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
@@ -52,14 +60,6 @@ def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
     yield from _people(loaded.config, users)
     yield from _prompt_files(loaded.config)
     yield from _process(loaded.config)
-
-
-def _looked_at(loaded: Loaded) -> list[Finding]:
-    try:
-        users = Users.read(loaded.config.users_path).all()
-    except ConfigError:
-        users = ()  # the check of the users says so
-    return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weaknesses found")]
 
 
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
