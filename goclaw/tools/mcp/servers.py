@@ -138,15 +138,11 @@ class McpServers:
             server.state = f"{why}; next try in {pause:g} s"
             self._report(server.place, why)
             server.settled.set()
-            await self._rest(server, pause)
-
-    async def _rest(self, server: ServerState, seconds: float) -> None:
-        """Wait until another try is worthwhile."""
-        if server.finder is None:
-            await self._environment.clock.sleep(seconds)
-            return
-        async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
-            await ends_within(news, self._environment.clock, seconds)
+            if server.finder is None:
+                await clock.sleep(pause)
+                continue
+            async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
+                await ends_within(news, clock, pause)
 
     async def _connect(self, server: ServerState, client: McpClient, listed: Listed) -> str:
         """Connect once and serve until the connection breaks; return the reason, whatever it was."""

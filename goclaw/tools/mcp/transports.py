@@ -52,6 +52,7 @@ GRACE_SECONDS = 1.0
 _LARGE = 256 << 10
 """Bytes of a message that is read in a thread."""
 _LAST_WORDS = 1_000
+_ANSWERS = (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)
 
 
 class ResponseTooLarge(httpx2.StreamError):
@@ -235,7 +236,8 @@ async def _listen(
         while True:
             line = await output.readuntil(b"\n")
             message = await asyncio.to_thread(_parse, line) if len(line) > _LARGE else _parse(line)
-            await throttle.acquire(ANSWER_WEIGHT if _answers(message) else UNASKED_WEIGHT)
+            answers = isinstance(message, SessionMessage) and isinstance(message.message, _ANSWERS)
+            await throttle.acquire(ANSWER_WEIGHT if answers else UNASKED_WEIGHT)
             await incoming.send(message)
     except asyncio.LimitOverrunError:
         program.fault = f"it sent a message of more than {MAX_MESSAGE >> 20} MB"
@@ -251,11 +253,6 @@ def _parse(line: bytes) -> SessionMessage | Exception:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
-
-
-def _answers(message: SessionMessage | Exception) -> bool:
-    answers = mcp_types.JSONRPCResponse | mcp_types.JSONRPCError
-    return isinstance(message, SessionMessage) and isinstance(message.message, answers)
 
 
 async def _speak(

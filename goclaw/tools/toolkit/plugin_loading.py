@@ -112,7 +112,10 @@ def load_file(path: Path, config: Config) -> FileParts:
         sys.modules[module.__name__] = module
         try:
             exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refusal_of` says whose
-            parts = _parts(vars(module), source)
+            tools, configured, problems = _collect(vars(module), source)
+            if problems:
+                raise _Misplaced(problems[0])
+            parts = FileParts(tuple(tools.values()), tuple(configured))
         except BaseException:
             del sys.modules[module.__name__]
             raise
@@ -159,17 +162,13 @@ def refusal_of(path: Path, config: Config) -> str:
                 return f"others may exchange what is in {place} (mode {mode:o}): `chmod o-w {place}`"
     except OSError as error:
         return f"{error.filename or path}: {error.strerror}"
-    for workspace in _workspaces(config):
+    workspaces = [config.workspace_path, config.people_path]
+    with suppress(ConfigError):  # a broken users.json is reported elsewhere
+        workspaces += [place.root for place in places_of(config, Users.read(config.users_path).all()).values()]
+    for workspace in workspaces:
         if lies_inside(path, workspace):
             return f"is inside the workspace {workspace}, where the agent may change it: move it elsewhere"
     return ""
-
-
-def _workspaces(config: Config) -> Iterator[Path]:
-    yield config.workspace_path
-    yield config.people_path
-    with suppress(ConfigError):  # a broken users.json is reported elsewhere
-        yield from {place.root for place in places_of(config, Users.read(config.users_path).all()).values()}
 
 
 def _load_source(path: Path) -> _Source:
@@ -221,14 +220,6 @@ class _Misplaced(Exception):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
         self.problem = problem
-
-
-def _parts(names: Names, source: _Source) -> FileParts:
-    """Return the parts of an executed file; raises the first fault."""
-    tools, configured, problems = _collect(names, source)
-    if problems:
-        raise _Misplaced(problems[0])
-    return FileParts(tuple(tools.values()), tuple(configured))
 
 
 def _collect(
@@ -302,20 +293,17 @@ class _Check:
 
     def problems(self) -> list[Problem]:
         for statement in self._source.tree.body:
-            self._execute(statement)
+            wrapped = ast.Module([statement], [])
+            try:
+                exec(compile(wrapped, str(self._source.path), "exec", dont_inherit=True), self._names)  # noqa: S102 -- see above
+            except (Exception, SystemExit) as error:
+                self._lost.update(_names_of(statement))
+                before = len(self._problems)
+                if not self._inner(statement) and not self._follows(error):
+                    self._problems[before:] = [_problem(error, self._source.path)]
         has_failed = bool(self._problems and self._lost)
         self._problems += _collect(self._names, self._source, may_be_empty=has_failed)[2]
         return self._problems
-
-    def _execute(self, statement: ast.stmt) -> None:
-        wrapped = ast.Module([statement], [])
-        try:
-            exec(compile(wrapped, str(self._source.path), "exec", dont_inherit=True), self._names)  # noqa: S102 -- see above
-        except (Exception, SystemExit) as error:
-            self._lost.update(_names_of(statement))
-            before = len(self._problems)
-            if not self._inner(statement) and not self._follows(error):
-                self._problems[before:] = [_problem(error, self._source.path)]
 
     def _inner(self, node: ast.AST) -> bool:
         """Evaluate the calls inside a statement that failed; whether one of them is at fault, and named."""

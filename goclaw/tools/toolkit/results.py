@@ -114,7 +114,10 @@ class ResultType:
         except ValidationError as error:
             raise WrongResult(in_words(error), value) from None
         if self.is_bounded:
-            _check_bounds(found)
+            if found.truncated and not found.refinement_hint:
+                raise WrongResult("truncated without a refinement_hint: it has to say how to get the rest", found)
+            if found.total is not None and found.returned > found.total:
+                raise WrongResult(f"returned {found.returned} of a total of {found.total}", found)
         return found
 
     def text(self, value: Any) -> str:
@@ -146,13 +149,6 @@ class ResultType:
     def _model(self) -> type[BaseModel] | None:
         declared = self.declared
         return declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None
-
-
-def _check_bounds(value: Any) -> None:
-    if value.truncated and not value.refinement_hint:
-        raise WrongResult("truncated without a refinement_hint: it has to say how to get the rest", value)
-    if value.total is not None and value.returned > value.total:
-        raise WrongResult(f"returned {value.returned} of a total of {value.total}", value)
 
 
 def in_words(error: ValidationError) -> str:
