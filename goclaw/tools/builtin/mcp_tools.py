@@ -8,7 +8,7 @@ Resources are read by `list_mcp_resources` and `read_mcp_resource`; prompts are 
 import asyncio
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -21,7 +21,7 @@ from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.mcp_answers import McpAnswer, answer_of, origin_of, pieces_of
 from goclaw.tools.builtin.mcp_calling import calling
 from goclaw.tools.builtin.mcp_schemas import Checked, SchemaArguments, UnusableSchema, arguments_by, in_words
-from goclaw.tools.builtin.mcp_source import WorkshopPart
+from goclaw.tools.builtin.mcp_source import Workshop
 from goclaw.tools.mcp.approved_tools import ApprovedTools
 from goclaw.tools.mcp.base import CallOrigin, Elicitation, PromptDefinition, ResourceLine
 from goclaw.tools.mcp.servers import McpServers, ServerState
@@ -45,40 +45,32 @@ _CHANGED = Confirmation(
 )
 
 
-class _Workshop:
-    """Implements `mcp_source.Workshop`."""
+def make_tool(offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
+    """Make the tool of an offered definition.
 
-    def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
-        """Make the tool of an offered definition.
-
-        Raises:
-            ValueError: one of its schemas is invalid.
-        """
-        try:
-            arguments = arguments_by(offered.definition.input_schema, offered.schema)
-            output = offered.definition.output_schema
-            checked = Checked(output) if output is not None else None
-        except UnusableSchema as error:
-            raise ValueError(f"its schema cannot be used: {error}") from None
-        changed = _Changed(offered, server, known) if known.changes(server.name, offered.definition) else None
-        return Tool(
-            spec=_spec(offered, server.settings.tags, confirm=_CHANGED if changed else None),
-            arguments=arguments,
-            run=_run(offered, server, checked, changed),
-            own_timeout=True,
-            grounds=changed.grounds if changed else None,
-            access=_access(offered),
-            result=ResultType(McpAnswer),
-            takes=Takes.MODEL,
-        )
-
-    def own(self, servers: McpServers) -> tuple[Tool, ...]:
-        return resource_tools(servers)
-
-    def prompts(
-        self, server: ServerState, listed: Sequence[PromptDefinition]
-    ) -> tuple[tuple[LivePrompt, ...], Mapping[str, str]]:
-        return prompts_of(server, listed)
+    Raises:
+        ValueError: one of its schemas is invalid.
+    """
+    definition = offered.definition
+    try:
+        arguments = arguments_by(definition.input_schema, offered.schema)
+        checked = Checked(definition.output_schema) if definition.output_schema is not None else None
+    except UnusableSchema as error:
+        raise ValueError(f"its schema cannot be used: {error}") from None
+    changed = _Changed(offered, server, known) if known.changes(server.name, definition) else None
+    # Calls that change a server's state keep their order.
+    orders = () if definition.annotations.read_only else (f"MCP server {offered.server}",)
+    access = ResourceUse(category="network", orders=orders)
+    return Tool(
+        spec=_spec(offered, server.settings.tags, confirm=_CHANGED if changed else None),
+        arguments=arguments,
+        run=_run(offered, server, checked, changed),
+        own_timeout=True,
+        grounds=changed.grounds if changed else None,
+        access=lambda arguments, ctx: access,
+        result=ResultType(McpAnswer),
+        takes=Takes.MODEL,
+    )
 
 
 def _spec(offered: OfferedTool, tags: Sequence[str], confirm: Confirmation | None) -> ToolSpec:
@@ -97,13 +89,6 @@ def _spec(offered: OfferedTool, tags: Sequence[str], confirm: Confirmation | Non
         confirm=confirm,
         result_schema=definition.output_schema or {},
     )
-
-
-def _access(offered: OfferedTool) -> Callable[[Any, ToolContext], ResourceUse]:
-    """Return the tool's resource use: calls that change a server's state keep their order."""
-    reads = offered.definition.annotations.read_only
-    access = ResourceUse(category="network", orders=() if reads else (f"MCP server {offered.server}",))
-    return lambda arguments, ctx: access
 
 
 def _run(
@@ -329,7 +314,8 @@ def _prompt(name: str, server: ServerState, definition: PromptDefinition) -> Liv
         arguments = _prompt_arguments(name, definition, given)
         try:
             async with asyncio.timeout(PROMPT_SECONDS):
-                outcome = await server.connected().prompt(definition.name, arguments, _nobody(server))
+                nobody = CallOrigin(_refuse_questions, lambda text: None)
+                outcome = await server.connected().prompt(definition.name, arguments, nobody)
         except TimeoutError:
             raise ToolError(f"the MCP server {server.name} did not answer in {PROMPT_SECONDS:g} s") from None
         text = "\n\n".join(pieces_of(outcome))[:MAX_PROMPT_CHARACTERS]
@@ -385,11 +371,8 @@ def _usage(command: str, definition: PromptDefinition) -> str:
     return "\n".join([f"Usage: /{command} {' '.join(words)}".rstrip(), *lines])
 
 
-def _nobody(server: ServerState) -> CallOrigin:
-    async def ask(asked: Elicitation) -> None:
-        raise ToolError("nobody can be asked before a turn has started")
-
-    return CallOrigin(ask, lambda text: None)
+async def _refuse_questions(asked: Elicitation) -> None:
+    raise ToolError("nobody can be asked before a turn has started")
 
 
-WORKSHOP = WorkshopPart(_Workshop())
+WORKSHOP = Workshop(make_tool, resource_tools, prompts_of)

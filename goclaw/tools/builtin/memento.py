@@ -10,7 +10,6 @@ from goclaw.memory.dates import moment
 from goclaw.memory.user_memory import (
     MAX_MEMENTO_BYTES,
     MAX_MEMENTO_NAME,
-    Memento,
     Mementos,
     checked_name,
     mementos_of,
@@ -130,7 +129,11 @@ async def memento(
     kept = Mementos(place(ctx, shared=shared))
     if action == "list":
         found = await mementos_of(ctx.home, ctx.actor.key, own=not shared)
-        return MementoResult(action=action, mementos=tuple(_line(each) for each in found))
+        lines = (
+            Line(name=each.name, summary=each.summary, size=each.size, modified=each.modified, shared=each.shared)
+            for each in found
+        )
+        return MementoResult(action=action, mementos=tuple(lines))
     if name is None:
         raise InvalidInput(f'field "name": expected string for {action}, got nothing')
     plain = checked_name(name)
@@ -144,7 +147,3 @@ async def memento(
     encode(content, "content")
     size, created = await kept.write(plain, content, add=action == "append")
     return MementoResult(action=action, name=plain, size=size, created=created)
-
-
-def _line(each: Memento) -> Line:
-    return Line(name=each.name, summary=each.summary, size=each.size, modified=each.modified, shared=each.shared)

@@ -204,15 +204,12 @@ def _side_by_side(changes: Sequence[_Change]) -> list[_Change]:
     groups: list[_Change] = []
     for change in changes:
         if groups and change.old.start == groups[-1].old.end:
-            change = _merge(groups.pop(), change)
+            before = groups.pop()
+            old = TextSpan(before.old.start, change.old.end)
+            new = TextSpan(before.new.start, change.new.end)
+            change = _Change(old, new, before.places + change.places)
         groups.append(change)
     return groups
-
-
-def _merge(one: _Change, other: _Change) -> _Change:
-    return _Change(
-        TextSpan(one.old.start, other.old.end), TextSpan(one.new.start, other.new.end), one.places + other.places
-    )
 
 
 def _preview_lines(before: str, after: str, changes: Sequence[_Change], until: int) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
@@ -21,10 +21,8 @@ TeamName = Annotated[
 ]
 
 
-class Wanted(BaseModel):
+class Wanted(BaseModel, extra="forbid"):
     """A member of a team that is to be made."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[
         str,
@@ -60,13 +58,8 @@ class CreatedTeam(Result):
     def text(self) -> str:
         """Return the members, and how to reach them."""
         lines = [f"{member.name} ({member.kind}): {member.task}, {member.output}" for member in self.members]
-        return "\n".join(
-            [
-                f"the team {self.team} is at work:",
-                *lines,
-                "task_output of a member waits for what it says next; send_message gives it more to do.",
-            ]
-        )
+        hint = "task_output of a member waits for what it says next; send_message gives it more to do."
+        return "\n".join([f"the team {self.team} is at work:", *lines, hint])
 
 
 @tool(

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.config.hooks import HookSettings
@@ -56,10 +56,8 @@ class HookEnvironment(Protocol):
     async def workspace(self, actor: Actor, session: str = "") -> Workspace: ...
 
 
-class _Answer(BaseModel):
+class _Answer(BaseModel, extra="forbid", strict=True):
     """The JSON object that a program may print."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     deny: str | None = Field(None, min_length=1)
     input: dict[str, Any] | None = None

@@ -6,7 +6,7 @@ A tool returns text, a plain value, or a `Result`. People and programs get its f
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from goclaw.common.core.messages import Image
 from goclaw.common.core.records import record
@@ -27,10 +27,8 @@ class WrongResult(Exception):
         self.value = value
 
 
-class Result(BaseModel):
+class Result(BaseModel, frozen=True, strict=True):
     """A result with fields."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     def text(self) -> str:
         """Return the text for the model: JSON, unless a tool overrides it."""
