@@ -12,7 +12,7 @@ BUGS: list[Bug] = [
         "a warm sandbox shows the folder that had the workspace's name when it was made",
         "class exec: a pool hands out what was prepared for another state",
         _BWRAP,
-        "return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))",
+        "return tuple(_mounts(policy, copy, self._devices)), tuple(map(identity, places))",
         "return tuple(_mounts(policy, copy, self._devices)), ()",
         "tests/tools/execution/sandbox/test_warm.py::test_a_folder_that_took_the_workspace_s_place_is_the_one_that_is_shown",
     ),

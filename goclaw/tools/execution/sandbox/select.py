@@ -8,7 +8,7 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from goclaw.common.config.tools import ExecSettings
@@ -18,7 +18,7 @@ from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.base import NONE, Policy, Process, Sandbox, SandboxCommand, Tier
-from goclaw.tools.execution.sandbox.self_test import Proof, prove
+from goclaw.tools.execution.sandbox.self_test import prove
 
 OFF, UNPROVEN = "off", "unproven"
 
@@ -67,11 +67,8 @@ class SelectedSandbox:
                 self._tier = await self._find()
         return self._tier
 
-    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        return self._run(command, policy)
-
     @asynccontextmanager
-    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
+    async def run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         sandbox = await self.ready()
         async with sandbox.run(command, policy) as process:
             yield process
@@ -119,7 +116,8 @@ async def wait_for_tier(sandbox: Sandbox) -> None:
 async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
     """Open the sandbox for `settings`, immediately; its tier is determined in the background."""
     sandbox = SelectedSandbox(settings, clock or RealClock())
-    looking = asyncio.create_task(_probe(sandbox), name="exec sandbox")
+    # Where none works, the caller of a command gets the error, and doctor.
+    looking = asyncio.create_task(wait_for_tier(sandbox), name="exec sandbox")
     try:
         yield sandbox
     finally:
@@ -133,13 +131,6 @@ async def probe(settings: ExecSettings, clock: Clock | None = None) -> list[Tier
     return [await _try(tier, settings, clock or RealClock()) for tier in _tiers(settings)]
 
 
-async def _probe(sandbox: SelectedSandbox) -> None:
-    try:
-        await sandbox.ready()
-    except SandboxUnavailable:
-        pass  # the caller of a command gets the error, and doctor
-
-
 async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
     if tier.name == OFF:
         text = "OFF (commands run with all rights of the daemon's user)"
@@ -149,14 +140,10 @@ async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
             proof = await prove(sandbox, settings.network, clock)
     except SandboxUnavailable as error:
         return TierReport(tier.name, False, f"{tier.name} does not work: {error}", tier.remedy)
-    return TierReport(tier.name, True, f"{tier.name} {_evidence(tier, proof)}")
-
-
-def _evidence(tier: Tier, proof: Proof) -> str:
-    """`0.8.0 OK (files, pids, network isolated; 6 ms)`, followed by a tier's notes about its weaknesses."""
     version, _, weaknesses = tier.describe().partition("; ")
     more = "".join(f"; {one}" for one in (weaknesses, metadata_note() if proof.metadata_fixed else "") if one)
-    return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+    evidence = f"({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+    return TierReport(tier.name, True, f"{tier.name} {version} OK {evidence}")
 
 
 def metadata_note(ptrace_scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> str:
