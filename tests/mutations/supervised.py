@@ -60,8 +60,8 @@ BUGS: list[Bug] = [
         "the supervisor changes files wherever they are",
         "issue 21: chmod 0777 of the state folder",
         _METADATA,
-        '        return (path + b"/").startswith(self._folders)\n',
-        "        return True\n",
+        '            if not (path + b"/").startswith(self._folders):\n',
+        "            if False:\n",
         f"{_METADATA_TESTS}::test_outside_of_it_each_call_is_refused",
     ),
     bug(

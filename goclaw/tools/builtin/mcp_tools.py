@@ -32,11 +32,7 @@ from goclaw.tools.toolkit.json_schema import Takes
 from goclaw.tools.toolkit.results import BoundedResult, ResultType
 from goclaw.tools.toolkit.scheduling import ResourceUse
 
-_SIDE_EFFECT = {
-    Risk.LOW: SideEffect.READ_ONLY,
-    Risk.HIGH: SideEffect.NETWORK,
-    Risk.CRITICAL: SideEffect.SPAWNS,
-}
+_SIDE_EFFECT = {Risk.LOW: SideEffect.READ_ONLY, Risk.HIGH: SideEffect.NETWORK, Risk.CRITICAL: SideEffect.SPAWNS}
 """By the risk that the annotations say."""
 _CHANGED = Confirmation(
     "The server has changed this tool",

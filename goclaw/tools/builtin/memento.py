@@ -7,14 +7,7 @@ from pydantic import BaseModel, Field
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput
 from goclaw.memory.dates import moment
-from goclaw.memory.user_memory import (
-    MAX_MEMENTO_BYTES,
-    MAX_MEMENTO_NAME,
-    Mementos,
-    checked_name,
-    mementos_of,
-    place_of,
-)
+from goclaw.memory.user_memory import MAX_MEMENTO_BYTES, MAX_MEMENTO_NAME, Mementos, checked_name, mementos_of, place_of
 from goclaw.tools.builtin.memory_values import Shared, needs_memory, place
 from goclaw.tools.builtin.text import encode
 from goclaw.tools.toolkit.base import CallRisk, ToolContext, offered, tool

@@ -43,10 +43,8 @@ class Subscribed:
     handle: Callable[[Actor, str], Awaitable[None]]
 
 
-class ServerOption(Option):
+class ServerOption(Option, forms=("mcp_server",)):
     """Stands in `mcp_server`."""
-
-    forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
 
 
 ServerWord = ServerOption | ToolDeclaration | Resource | DeclaredPrompt | Notification | Subscribed

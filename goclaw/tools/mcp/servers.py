@@ -204,20 +204,15 @@ class McpServers:
             server.link, server.state = link, f"connected: {link.about}"
             self._report(server.place, listing.cut)
             server.settled.set()
-            if not await _first(link.changed, link.broken):
+            waiting = [asyncio.ensure_future(event.wait()) for event in (link.changed, link.broken)]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waiting:
+                    each.cancel()
+            if link.broken.is_set():
                 return
             await self._environment.clock.sleep(max(looked + LIST_PAUSE - self._environment.clock.monotonic(), 0))
-
-
-async def _first(wanted: asyncio.Event, other: asyncio.Event) -> bool:
-    """Return whether the first of two events comes before the second."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in (wanted, other)]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
-    return not other.is_set()
 
 
 def _words(error: BaseException) -> str:

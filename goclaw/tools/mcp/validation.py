@@ -192,17 +192,12 @@ def _node(node: Any, definitions: Mapping[str, Any], depth: int) -> dict[str, An
         name = reference.rpartition("/")[2]
         known = reference in (f"#/$defs/{name}", f"#/definitions/{name}") and name in definitions
         return {"$ref": f"#/$defs/{_checked_name(name)}"} if known else {}
-    return {**_own_keywords(node), **_inner_nodes(node, definitions, depth - 1)}
-
-
-def _own_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node's own keywords."""
     found = {name: node[name] for name in _PLAIN_KEYWORDS if name in node}
     if any(hides(text) for text in _texts(found)):
         raise UnusableTool("its schema contains invisible characters")
     if isinstance(note := node.get("description"), str):
         found["description"] = quote(note, MAX_NOTE)
-    return found
+    return {**found, **_inner_nodes(node, definitions, depth - 1)}
 
 
 def _inner_nodes(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:

@@ -81,24 +81,16 @@ def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, 
         hints = get_type_hints(function, include_extras=True)
         if any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in parameters):
             return _whole(function, parameters, hints)
-        return _fields(function, parameters, hints)
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or parameter.name not in hints:
+                raise ValueError(f"{function.__name__}: parameter {parameter.name} needs a type and a name of its own")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints[parameter.name], default)
+        marked = (name for name in fields if get_origin(hints[name]) is Annotated and _marks(get_args(hints[name])[1:]))
+        return create_model(function.__name__, __config__=STRICT, **fields), Takes.FIELDS, frozenset(marked)
     except (NameError, PydanticSchemaGenerationError, PydanticUserError) as error:
         raise ValueError(f"{function.__name__}: {str(error).partition(chr(10))[0]}") from error
-
-
-def _fields(
-    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
-) -> tuple[type[BaseModel], Takes, frozenset[str]]:
-    fields: dict[str, Any] = {}
-    for parameter in parameters:
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or parameter.name not in hints:
-            raise ValueError(f"{function.__name__}: parameter {parameter.name} needs a type and a name of its own")
-        fields[parameter.name] = (
-            hints[parameter.name],
-            ... if parameter.default is parameter.empty else parameter.default,
-        )
-    injected = frozenset(name for name, (hint, _) in fields.items() if _is_injected(hint))
-    return create_model(function.__name__, __config__=STRICT, **fields), Takes.FIELDS, injected
 
 
 def _whole(
@@ -112,10 +104,6 @@ def _whole(
         return hint, Takes.MODEL, frozenset(marked)
     field: Any = (hint, ... if default is inspect.Parameter.empty else default)
     return create_model(function.__name__, __config__=STRICT, value=field), Takes.VALUE, frozenset()
-
-
-def _is_injected(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and _marks(get_args(hint)[1:])
 
 
 def _marks(metadata: Any) -> bool:

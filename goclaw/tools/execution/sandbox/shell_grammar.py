@@ -37,7 +37,14 @@ def shown_by(line: str) -> tuple[str, ...]:
     commands = [_shown_words(node) for node in _shown_pipeline(root.children[0])]
     while len(commands) > 1 and _is_part(commands[-1]):
         commands.pop()
-    return _unwrap(commands[-1])
+    words = commands[-1]
+    while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
+        found = WRAPPERS[name](words, 1)
+        inner = tuple(word for word in found[0].words if word is not None) if found else ()
+        if not inner or len(inner) >= len(words):
+            raise Unclear("it runs nothing")
+        words = inner
+    return words
 
 
 def _shown_pipeline(node: Node) -> list[Node]:
@@ -92,17 +99,6 @@ def _is_part(words: Sequence[str]) -> bool:
         return False
     counts = {at + 1 for at, word in enumerate(words) if word in ("-n", "-c")}
     return all(word.startswith("-") or at in counts for at, word in enumerate(words) if at)
-
-
-def _unwrap(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that a wrapper runs: of `timeout 9 pytest` the last word."""
-    while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
-        found = WRAPPERS[name](words, 1)
-        inner = tuple(word for word in found[0].words if word is not None) if found else ()
-        if not inner or len(inner) >= len(words):
-            raise Unclear("it runs nothing")
-        words = inner
-    return words
 
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
