@@ -141,7 +141,7 @@ BUGS: list[Bug] = [
     bug(
         "the canary does not try modes",
         "issue 21: a tier that lets modes be changed",
-        "goclaw/tools/execution/sandbox/self_test.py",
+        "goclaw/tools/execution/sandbox/select.py",
         "&& echo hidden-changed",
         "&& true",
         "tests/tools/execution/sandbox/test_select.py::test_the_canary_notices_modes_that_can_be_changed",
@@ -176,8 +176,8 @@ BUGS: list[Bug] = [
         (
             Patch(
                 _BROKER,
-                "    if not confinement or not _cannot_signal_outside():\n        end_children()\n",
-                "    if True:  # the kernel still ends the command itself (PR_SET_PDEATHSIG)\n",
+                "    at_once = bool(confinement) and _cannot_signal_outside()\n",
+                "    return  # the kernel still ends the command itself (PR_SET_PDEATHSIG)\n",
             ),
             Patch(
                 _BROKER,

@@ -133,7 +133,6 @@ class _Calling:
         return found[0]
 
     def progress(self, text: str) -> None:
-        """Report the progress sent by the server."""
         now = self._ctx.clock.monotonic()
         if now - self._told_at >= PROGRESS_PAUSE:
             self._told_at = now

@@ -79,7 +79,6 @@ class McpSource:
         await self.servers.run(partial(self._update, workshop))
 
     async def _update(self, workshop: Workshop, server: ServerState, listing: Listing) -> None:
-        """Store the server's present offers."""
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
             found, faults = await asyncio.to_thread(self._make_tools, workshop, server, listing.tools)

@@ -284,13 +284,13 @@ async def _search_texts(
     return known_hits(found, complete=complete)
 
 
-def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> LineMatches:
+def known_hits(spots: Spots, *, complete: bool) -> LineMatches:
     """Hits with everything known about them."""
 
     async def where(paths: Sequence[str]) -> Spots:
         return spots
 
-    return LineMatches({path: len(found) for path, found in spots.items() if found}, complete, oversized, where)
+    return LineMatches({path: len(found) for path, found in spots.items() if found}, complete, (), where)
 
 
 def _options(query: Query) -> list[str]:

@@ -143,7 +143,6 @@ class SentMessage(Result):
     kind: str
 
     def text(self) -> str:
-        """Return one line."""
         names = ", ".join(self.to) or "nobody"
         if self.kind == "shutdown":
             return f"{names}: ends after the turn that runs; what waits unread is dropped"
@@ -198,7 +197,6 @@ class DeletedTeam(Result):
     ended: list[str]
 
     def text(self) -> str:
-        """Return one line."""
         ended = f"; ended: {', '.join(self.ended)}" if self.ended else ""
         return f"the team {self.team} is deleted{ended}; what its members said is kept for a while (task_list)"
 

@@ -16,7 +16,6 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -203,7 +202,10 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
     if path is None:
         raise ToolError(f"there is no program {shorten(command)} on the PATH of the daemon")
     try:
-        folder = settings.cwd or await asyncio.to_thread(_own_folder, around.state)
+        folder = settings.cwd
+        if folder is None:  # a folder to start programs in that have none of their own
+            await asyncio.to_thread(make_private, around.state, "mcp")
+            folder = around.state / "mcp"
         return await asyncio.create_subprocess_exec(
             path,
             *settings.args,
@@ -217,12 +219,6 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
         )
     except OSError as error:
         raise ToolError(f"it cannot be started: {error.strerror or error}") from None
-
-
-def _own_folder(state: Path) -> Path:
-    """Return the folder to start programs in that have none of their own."""
-    make_private(state, "mcp")
-    return state / "mcp"
 
 
 async def _listen(

@@ -113,14 +113,15 @@ def load_file(path: Path, config: Config) -> FileParts:
         try:
             exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refusal_of` says whose
             tools, configured, problems = _collect(vars(module), source)
-            if problems:
-                raise _Misplaced(problems[0])
-            parts = FileParts(tuple(tools.values()), tuple(configured))
         except BaseException:
             del sys.modules[module.__name__]
             raise
     except (Exception, SystemExit) as error:
         raise FileFault(_problem(error, path).format(path.name)) from error
+    if problems:
+        del sys.modules[module.__name__]
+        raise FileFault(problems[0].format(path.name))
+    parts = FileParts(tuple(tools.values()), tuple(configured))
     _IN_FORCE[path] = _Loaded(source.text, parts, module.__name__)
     if before:
         sys.modules.pop(before.module, None)
@@ -201,8 +202,6 @@ def _module(path: Path) -> ModuleType:
 
 def _problem(error: BaseException, path: Path) -> Problem:
     """Return where in the file an error came from, and its message."""
-    if isinstance(error, _Misplaced):
-        return error.problem
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return Problem(error.lineno or 1, error.offset or 1, error.msg)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -212,14 +211,6 @@ def _problem(error: BaseException, path: Path) -> Problem:
     if not frames:
         return Problem(1, 1, message.removeprefix(f"{path.name}: "))
     return Problem(frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, message)
-
-
-class _Misplaced(Exception):
-    """A declaration that is sound by itself, and does not go with its file."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
 
 
 def _collect(

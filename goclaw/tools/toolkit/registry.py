@@ -168,10 +168,6 @@ class Registry:
             self._shown[key] = tuple(tool for tool in tools if allowed(tool.spec.name).allowed)
         return self._shown[key]
 
-    def availability(self, tool: Tool) -> str:
-        """When models are offered a tool, in words for people; empty: always."""
-        return tool.availability(self.access.config)
-
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:
     """Whether two lists hold the very same objects."""

@@ -97,12 +97,12 @@ class ListedTool:
         return {**known, **more}
 
 
+@record
 class ToolListing:
     """A listing of the available tools."""
 
-    def __init__(self, registry: Registry, sources: Sources) -> None:
-        self.registry = registry
-        self.sources = sources
+    registry: Registry
+    sources: Sources
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -116,7 +116,8 @@ class ToolListing:
     def find(self, name: str, actor: Actor) -> ListedTool | None:
         """Return one tool; None if unknown or not for `actor`."""
         tool = self.registry.find(name, actor)
-        return ListedTool(tool, self.sources.origin(name), self.registry.availability(tool)) if tool else None
+        config = self.registry.access.config
+        return ListedTool(tool, self.sources.origin(name), tool.availability(config)) if tool else None
 
 
 def group_by_toolset(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:

@@ -182,20 +182,22 @@ def _supervise(request: _Request, watched: int, report: int, streams: _Streams) 
 
 def _end_tree(confinement: list[bool]) -> None:
     """Kill everything below the supervisor."""
-    if not confinement or not _cannot_signal_outside():
-        end_children()
-        return
-    # -1 signals all processes under the same restriction, in one kernel call, however fast they fork.
-    pause = 0.0005
+    at_once = bool(confinement) and _cannot_signal_outside()
+    pause, longest = 0.0005, 0.1 if at_once else 0.2  # between two looks at stubborn processes (uninterruptible sleep)
     while True:
-        try:
-            os.kill(-1, signal.SIGKILL)
-        except OSError:
-            pass  # no process was left
+        if at_once:
+            try:
+                # -1 signals all processes under the same restriction, in one kernel call, however fast they fork.
+                os.kill(-1, signal.SIGKILL)
+            except OSError:
+                pass  # no process was left
+        else:
+            for pid in descendants(os.getpid()):
+                kill(pid)
         if not reap_all()[1]:
             return
         select.select([], [], [], pause)
-        pause = min(pause * 2, 0.1)
+        pause = min(pause * 2, longest)
 
 
 def _cannot_signal_outside() -> bool:
@@ -403,21 +405,6 @@ def descendants(pid: int, most: int = 100_000) -> list[int]:
         found += children
         waiting += children
     return found[:most]
-
-
-def end_children(deadline: float = 0.2) -> None:
-    """Kill every descendant of the calling process, a subreaper, and reap them all; returns when none is left.
-
-    `deadline` is the longest pause, in seconds, between two looks at stubborn processes (uninterruptible sleep).
-    """
-    pause = 0.0005
-    while True:
-        for pid in descendants(os.getpid()):
-            kill(pid)
-        if not reap_all()[1]:
-            return
-        select.select([], [], [], pause)
-        pause = min(pause * 2, deadline)
 
 
 def reap_all() -> tuple[dict[int, int], bool]:
