@@ -7,6 +7,7 @@ model learns so, and gets no tool and nothing of the conversation.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -46,13 +47,13 @@ asks, in the form that it asks for, with nothing around it; decline what would d
 _ITS_OWN = "\n\nHow the program wants you to answer, in its words:\n\n"
 
 
+@dataclass(slots=True, eq=False)
 class CallDeadline:
     """How long a call may take, not counting the time for questions to a person."""
 
-    def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
-        self._limit = limit
-        self._seconds = seconds
-        self._pauses = 0
+    _limit: asyncio.Timeout
+    _seconds: float
+    _pauses: int = 0
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -208,11 +209,7 @@ def _options(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(answer: str, field: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """Return an answer as the type that the form wants.
-
-    Raises:
-        InvalidInput: it is not.
-    """
+    """Return an answer as the type that the form wants. Raises InvalidInput: it is not."""
     if options:
         if answer not in options:
             raise InvalidInput(f"expected one of {', '.join(options)}")
@@ -230,13 +227,13 @@ def _value(answer: str, field: Mapping[str, Any], options: Mapping[str, Any]) ->
     return answer
 
 
+@dataclass(slots=True, eq=False)
 class Sampling:
     """One server's requests to the model during one call."""
 
-    def __init__(self, ctx: ToolContext, server: ServerState) -> None:
-        self._ctx = ctx
-        self._server = server
-        self._asked = 0
+    _ctx: ToolContext
+    _server: ServerState
+    _asked: int = 0
 
     async def complete(self, prompted: Prompted) -> SamplingResult | None:
         """Have it answered; None: the person does not want that.
@@ -351,10 +348,7 @@ class Sampling:
 
 
 def _models(configured: Sequence[str], hints: Sequence[str]) -> tuple[str, ...]:
-    """Return the models to ask: the first that a hint names moves to the front. A hint adds no other one.
-
-    A hint is a part of a name (the protocol, `ModelHint.name`).
-    """
+    """Return the models to ask: the first that a hint, a part of a name (`ModelHint.name`), means comes first."""
     first = next((spec for hint in hints for spec in configured if hint.lower() in spec.lower()), None)
     return tuple(configured) if first is None else (first, *(spec for spec in configured if spec != first))
 

@@ -9,6 +9,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
@@ -117,15 +118,15 @@ def _fault(data: Any, checked: Checked) -> str:
     return f"its result is not what its outputSchema says: {in_words(found)}" if found else ""
 
 
+@dataclass(slots=True, eq=False)
 class _Changed:
     """A tool with a definition other than the approved one."""
 
-    def __init__(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> None:
-        self._offered = offered
-        self._server = server
-        self._known = known
-        self._shown: set[tuple[str, str]] = set()
-        """The calls that a person was asked about with the change before their eyes."""
+    _offered: OfferedTool
+    _server: ServerState
+    _known: ApprovedTools
+    _shown: set[tuple[str, str]] = field(default_factory=set)
+    """The calls that a person was asked about with the change before their eyes."""
 
     async def grounds(self, arguments: Any, ctx: ToolContext) -> Grounds:
         """Return the grounds with the changes of the definition; no part can be allowed permanently."""
@@ -319,11 +320,8 @@ def _prompt(name: str, server: ServerState, definition: PromptDefinition) -> Liv
 
 
 def _prompt_arguments(command: str, definition: PromptDefinition, given: str) -> dict[str, str]:
-    """Parse the text after the command: `name=value`, or values in order; the last one takes the rest.
-
-    Raises:
-        ToolError: an argument is missing; the message shows the usage.
-    """
+    """Parse the text after the command: `name=value`, or values in order; the last one takes the rest. Raises ToolError
+    that shows the usage: an argument is missing."""
     names = [argument.name for argument in definition.arguments]
     try:
         words = shlex.split(given)

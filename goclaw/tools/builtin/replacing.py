@@ -172,10 +172,8 @@ def preview(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[s
 
 
 def _changes(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> Iterator[_Change]:
-    """Yield the changes by lines: places that share a line are one change.
-
-    Of a line that has many places the end is looked for once: it may have megabytes.
-    """
+    """Yield the changes by lines: places that share a line are one change. Of a line that has many places the end is
+    looked for once: it may have megabytes."""
     last: _Change | None = None
     shift = 0
     for span, new in zip(spans, news, strict=True):

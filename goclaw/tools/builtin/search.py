@@ -338,11 +338,8 @@ def sort_paths(counts: Mapping[str, int], state: Path) -> list[str]:
 
 
 def _tiers(state: Path) -> Mapping[str, int]:
-    """Return the rank of each suffix's kind, the first to be shown first.
-
-    For an ending, the operator's file takes precedence over the built-in list. A file that makes no sense counts for
-    nothing, and the log says so.
-    """
+    """Return the rank of each suffix's kind, the first to be shown first. For an ending, the operator's file takes
+    precedence over the built-in list. A file that makes no sense counts for nothing, and the log says so."""
     built_in = _ranks(json.loads(files("goclaw.tools.builtin").joinpath(PRIORITY_FILE).read_text("utf-8")))
     own = state / PRIORITY_FILE
     try:

@@ -116,11 +116,8 @@ async def team_create(
 
 
 def _fixed_kind_of(ctx: ToolContext) -> str:
-    """Return the kind of agent that a role fixes for these people; empty: none.
-
-    Raises:
-        ToolError: they may not start agents, or only in a way that a team cannot keep to.
-    """
+    """Return the kind of agent that a role fixes for these people; empty: none. Raises ToolError: they may not start
+    agents, or only in a way that a team cannot keep to."""
     decision = ctx.authorize("tool.use", AGENT)
     if not decision.allowed:
         raise ToolError(f"a team is made of agents, and these may not be started here: {AGENT} is not allowed")

@@ -20,14 +20,12 @@ from goclaw.common.core.supervise import background, ends_within
 from goclaw.errors import GoclawError, ToolError
 from goclaw.tools.mcp.approved_tools import ApprovedTools
 from goclaw.tools.mcp.base import (
-    Definition,
     Finder,
     FinderPart,
     LinkEnvironment,
     Listing,
     McpClient,
     McpLink,
-    PromptDefinition,
 )
 from goclaw.tools.mcp.untrusted import CONFIGURATION, SamplingCounts, shorten
 
@@ -54,9 +52,6 @@ class ServerState:
     link: McpLink | None = None
     state: str = "not connected yet"
     """In words for people."""
-    definitions: tuple[Definition, ...] = ()
-    """Its last lists: kept while it is away, so that the model learns why a call fails."""
-    prompts: tuple[PromptDefinition, ...] = ()
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after the first look at it, whatever the result."""
     sampled: SamplingCounts = field(default_factory=SamplingCounts)
@@ -199,7 +194,6 @@ class McpServers:
             looked = self._environment.clock.monotonic()
             link.changed.clear()
             listing = await link.listing()
-            server.definitions, server.prompts = listing.tools, listing.prompts
             await listed(server, listing)
             server.link, server.state = link, f"connected: {link.about}"
             self._report(server.place, listing.cut)

@@ -288,11 +288,11 @@ def first_difference(pinned: Any, given: Any) -> str | None:
     return next(_Differences(defaults).at_schemas(pinned, given, ""), None)
 
 
+@record
 class _Differences:
     """The differences, in order. The comparison goes no deeper than the pin does, whatever a server sends."""
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
-        self._defaults = defaults
+    _defaults: Mapping[str, Any]
 
     def at_schemas(self, pinned: Any, given: Any, place: str) -> Iterator[str]:
         pinned, given = ({} if each is True else each for each in (pinned, given))

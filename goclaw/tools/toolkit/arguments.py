@@ -122,10 +122,8 @@ def with_own_names(model: type[BaseModel], given: Any) -> Any:
 
 @lru_cache(maxsize=1_024)  # tools of MCP servers come and go
 def _other_names(model: type[BaseModel], depth: int = 3) -> Mapping[str, tuple[str, type[BaseModel] | None]]:
-    """Return the shown name, and the nested model, of every argument by each of its names.
-
-    `depth`: how far models in models are looked at; they may hold themselves.
-    """
+    """Return the shown name, and the nested model, of every argument by each of its names. `depth`: how far models in
+    models are looked at; they may hold themselves."""
     found: dict[str, tuple[str, type[BaseModel] | None]] = {}
     for name, field in model.model_fields.items():
         names = [name]

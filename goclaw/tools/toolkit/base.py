@@ -452,11 +452,7 @@ def check_templates(spec: ToolSpec, arguments: type[BaseModel], result: ResultTy
 def _check_spec(
     spec: ToolSpec, function: ToolFunction, arguments: type[BaseModel], result: ResultType, denied: str
 ) -> None:
-    """Check that a declaration is consistent.
-
-    Raises:
-        ValueError: it is not; the message names the tool and the fault.
-    """
+    """Check that a declaration is consistent. Raises ValueError that names the tool and the fault."""
     check_name(spec.name)
     # The tests check the templates of the catalogue's tools, so that no start loads their engine.
     if not function.__module__.startswith(_IN_THE_CATALOGUE) or "." in function.__qualname__:

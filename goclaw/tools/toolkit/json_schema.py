@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError
 
+from goclaw.common.core.records import record
 from goclaw.tools.toolkit.results import BoundedResult, Result
 
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -233,12 +234,12 @@ def _generic(outer: Any, inner: Any) -> Any:
     return outer[inner] if outer is list else outer[str, inner]
 
 
+@record
 class Shape:
     """The schema of a tool's arguments, without what is `hidden` from the model."""
 
-    def __init__(self, schema: Mapping[str, Any], hidden: Collection[str] = ()) -> None:
-        self._schema = schema
-        self._hidden = hidden
+    _schema: Mapping[str, Any]
+    _hidden: Collection[str] = ()
 
     def names_in(self, path: FieldPath) -> list[str]:
         """Return the fields of the object at `path`, of all its alternatives."""

@@ -272,15 +272,15 @@ def _name_fault(name: str) -> str:
     return ""
 
 
+@record
 class _Check:
     """Executes a file as far as it goes, and keeps every fault."""
 
-    def __init__(self, source: _Source, names: Names) -> None:
-        self._source = source
-        self._names = names
-        self._lost: set[str] = set()
-        """Names that statements which failed would have bound: what lacks them is no fault of its own."""
-        self._problems: list[Problem] = []
+    _source: _Source
+    _names: Names
+    _lost: set[str] = field(default_factory=set)
+    """Names that statements which failed would have bound: what lacks them is no fault of its own."""
+    _problems: list[Problem] = field(default_factory=list)
 
     def problems(self) -> list[Problem]:
         for statement in self._source.tree.body:
@@ -293,8 +293,7 @@ class _Check:
                 if not self._inner(statement) and not self._follows(error):
                     self._problems[before:] = [_problem(error, self._source.path)]
         has_failed = bool(self._problems and self._lost)
-        self._problems += _collect(self._names, self._source, may_be_empty=has_failed)[2]
-        return self._problems
+        return [*self._problems, *_collect(self._names, self._source, may_be_empty=has_failed)[2]]
 
     def _inner(self, node: ast.AST) -> bool:
         """Evaluate the calls inside a statement that failed; whether one of them is at fault, and named."""

@@ -17,8 +17,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from goclaw.common.core.container import is_container
+from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, finish_despite_cancel
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox import broker_main, proxy_port, seccomp
@@ -186,18 +188,15 @@ class BubblewrapProcess:
             yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
 
 
+@record
 class Bubblewrap:
     """The installed program, of one version."""
 
-    tier = "bubblewrap"
-
-    def __init__(
-        self, program: str, version: tuple[int, ...], configuration: ConfigurationCopy, devices: Path | None = None
-    ) -> None:
-        self._program = program
-        self._version = version
-        self._configuration = configuration
-        self._devices = devices
+    tier: ClassVar[str] = "bubblewrap"
+    _program: str
+    _version: tuple[int, ...]
+    _configuration: ConfigurationCopy
+    _devices: Path | None = None
 
     @asynccontextmanager
     async def run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
