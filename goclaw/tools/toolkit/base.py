@@ -400,7 +400,7 @@ def tool(
     def declare(function: ToolFunction) -> Tool:
         arguments, takes, injected = arguments_of(function)
         result, kinds = ResultType(get_type_hints(function).get("return", str)), artifacts or {}
-        hints = annotations or _annotations(side_effect, idempotent)
+        hints, risk_of = annotations or _annotations(side_effect, idempotent), None if isinstance(risk, Risk) else risk
         spec = ToolSpec(
             name=name or function.__name__,
             description=inspect.getdoc(function) or "",
@@ -423,8 +423,7 @@ def tool(
             artifacts={kind: without_titles(model.model_json_schema()) for kind, model in kinds.items()},
         )
         _check_spec(spec, function, arguments, result, denied)
-        of_call = None if isinstance(risk, Risk) else risk
-        own = (own_timeout, of_call, grounds, denied, access, result, takes, kinds, runs_steps)
+        own = (own_timeout, risk_of, grounds, denied, access, result, takes, kinds, runs_steps)
         return Tool(spec, arguments, function, *own)
 
     return declare
