@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from sqlalchemy import text
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.config.schema import Config
-from goclaw.common.core.clock import Clock
+from goclaw.common.config.tools import TasksSettings
+from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.events import Actor
 from goclaw.common.core.messages import Message, ToolResult
 from goclaw.common.net.pages.base import NoWeb, Web
@@ -30,7 +31,8 @@ from goclaw.llm.base import ChatModel, Looking
 from goclaw.llm.served import ServedModels
 from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.tools.execution.sandbox.base import Policy, Process, Sandbox, SandboxCommand
-from goclaw.tools.execution.tasks.base import NoTasks, Tasks
+from goclaw.tools.execution.tasks.base import Tasks
+from goclaw.tools.execution.tasks.room import NoRecord, TaskRoom
 from goclaw.tools.toolkit.base import Tool, ToolContext, tool
 
 Watch = Callable[[str, int], None]
@@ -146,6 +148,12 @@ class NoSandbox:
         raise SandboxUnavailable("this test runs no command")
 
 
+def no_tasks() -> TaskRoom:
+    """Background tasks for tools that start none."""
+    refusal = "nothing can run in the background here"
+    return TaskRoom(cast(Blobs, None), RealClock(), TasksSettings(), NoRecord(), refusal)
+
+
 @dataclass(frozen=True)
 class Environment:
     """What tools stand on. Implements `toolkit.base.ToolEnvironment`."""
@@ -156,7 +164,7 @@ class Environment:
     the_workspace: Workspace
     sandbox: Sandbox = field(default_factory=NoSandbox)
     memory: MemoryPort = field(default_factory=NoMemory)
-    tasks: Tasks = field(default_factory=NoTasks)
+    tasks: Tasks = field(default_factory=no_tasks)
     web: Web = field(default_factory=NoWeb)
     audited: list[AuditEntry] = field(default_factory=list)
     approved_files: ApprovedFiles = field(default_factory=ApprovedFiles)

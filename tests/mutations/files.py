@@ -419,7 +419,7 @@ BUGS: list[Bug] = [
         "a restored database misses lines of an audit log that this machine never had",
         "GoClaw in the making: an alarm that rings for nothing is heard no more",
         "goclaw/program/ops/backup/settle.py",
-        "        _run(connection, _FORGET_AUDIT())\n",
+        "        run(connection, _FORGET_AUDIT())\n",
         "",
         "tests/program/ops/backup/test_settle.py",
     ),

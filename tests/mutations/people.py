@@ -30,10 +30,10 @@ BUGS: list[Bug] = [
     bug(
         "a role stays when its person cannot be written",
         "issue 25: nothing half-written",
-        "goclaw/program/cli/presets.py",
+        "goclaw/program/cli/rights.py",
         "        if before is None:\n            file.unlink(missing_ok=True)\n",
         "        if before is None:\n            pass\n",
-        "tests/program/cli/test_presets.py::test_a_role_is_taken_back_when_the_entry_cannot_be_written",
+        "tests/program/cli/test_rights_presets.py::test_a_role_is_taken_back_when_the_entry_cannot_be_written",
     ),
     bug(
         "a child's workspace shows the shared one",
@@ -41,6 +41,6 @@ BUGS: list[Bug] = [
         "goclaw/common/auth/presets.py",
         '        entry["workspace"] = private_workspace(config, key)\n',
         '        entry["workspace"] = "own"\n',
-        "tests/program/cli/test_presets.py::test_a_child_has_files_of_its_own_alone_and_no_commands",
+        "tests/program/cli/test_rights_presets.py::test_a_child_has_files_of_its_own_alone_and_no_commands",
     ),
 ]

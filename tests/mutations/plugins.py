@@ -20,8 +20,8 @@ BUGS: list[Bug] = [
         "a plugin file in a person's own workspace is executed",
         "class permission: the agent writes code of the daemon",
         _LOADING,
-        "yield from {place.root for place",
-        "yield from {config.workspace_path for place",
+        "workspaces += [place.root for place",
+        "workspaces += [config.workspace_path for place",
         "tests/tools/toolkit/test_plugin_loading.py::test_a_file_that_the_agent_may_change_is_refused",
     ),
     bug(

@@ -344,10 +344,10 @@ BUGS: list[Bug] = [
     bug(
         "the doctor passes over a schedule that was stopped",
         "a person who misses a message weeks later",
-        "goclaw/program/ops/doctor/schedules.py",
+        "goclaw/program/ops/doctor/state.py",
         '    if row["state"] == "stopped":',
         "    if False:",
-        "tests/program/ops/doctor/test_schedules.py::test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy",
+        "tests/program/ops/doctor/test_state_schedules.py::test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy",
     ),
     bug(
         "runs of schedules are kept for ever",

@@ -253,7 +253,7 @@ BUGS: list[Bug] = [
         "a number that is written with .0 is no integer",
         "class tools: a call that every JSON Schema takes is refused",
         _ARGUMENTS,
-        'if detail["type"] == "int_type" and _is_whole(detail["input"]):',
+        'if detail["type"] == "int_type" and is_whole:',
         "if False:",
         "tests/tools/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
     ),

@@ -86,8 +86,8 @@ BUGS: list[Bug] = [
         "systemd starts a daemon that was stopped after a failure",
         "`stop` in the seconds before a restart",
         "goclaw/program/cli/lifecycle.py",
-        "    if pid is None and (manager := restarting_manager(loaded)):",
-        "    if pid is not None and (manager := restarting_manager(loaded)):",
+        "    manager = manager_for(loaded) if pid is None else None",
+        "    manager = manager_for(loaded) if pid is not None else None",
         "tests/program/cli/test_service.py::test_a_stop_between_a_failure_and_the_next_start_ends_the_service",
     ),
 ]

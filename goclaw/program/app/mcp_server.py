@@ -29,6 +29,7 @@ from goclaw.common.core.events import (
     TurnStarted,
 )
 from goclaw.common.core.plugins import load
+from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.durable.store.schema import MATERIAL_KEY
@@ -120,53 +121,40 @@ def _standing(app: App) -> object:
     )
 
 
+@record
 class DaemonConversations:
     """Implements `Conversations` on the running daemon."""
 
-    def __init__(
-        self,
-        bus: Bus,
-        gateway: Gateway,
-        transcripts: Transcripts,
-        clock: Clock,
-        standing: Callable[[], object],
-        feed: TranscriptFeed | None = None,
-    ) -> None:
-        """Make it of the daemon's parts.
-
-        Args:
-            bus, gateway, transcripts, clock: the daemon's.
-            standing: returns the part of the status that changes without events; compared with its earlier value.
-            feed: has the rows that other processes store, without events; None: there are no others.
-        """
-        self._bus = bus
-        self._gateway = gateway
-        self._transcripts = transcripts
-        self._clock = clock
-        self._standing = standing
-        self._feed = feed
+    bus: Bus
+    gateway: Gateway
+    transcripts: Transcripts
+    clock: Clock
+    standing: Callable[[], object]
+    """Returns the part of the status that changes without events; compared with its earlier value."""
+    feed: TranscriptFeed | None = None
+    """Has the rows that other processes store, without events; None: there are no others."""
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        return [info for info in await self._transcripts.sessions() if AGENT_MARK not in info.key]
+        return [info for info in await self.transcripts.sessions() if AGENT_MARK not in info.key]
 
     async def outline(self, session: str, last: int) -> Outline:
-        return await self._gateway.outline(session, last)
+        return await self.gateway.outline(session, last)
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        return await self._gateway.transcript(session, after)
+        return await self.gateway.transcript(session, after)
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
-        session = self._gateway.session_for(actor, own_session(actor.key))
-        return {"running": True, **await self._gateway.status(session, actor)}
+        session = self.gateway.session_for(actor, own_session(actor.key))
+        return {"running": True, **await self.gateway.status(session, actor)}
 
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
-        standing = self._standing()  # before the first wait: what begins meanwhile is a change
-        seen = _Seen({info.key: 0 for info in await self._transcripts.sessions()})
+        standing = self.standing()  # before the first wait: what begins meanwhile is a change
+        seen = _Seen({info.key: 0 for info in await self.transcripts.sessions()})
         async with AsyncExitStack() as stack:
-            events = await stack.enter_async_context(self._bus.subscribe(None))
-            if self._feed is not None:
-                elsewhere = self._follow_elsewhere(self._feed, await self._feed.end(), seen, wanted)
+            events = await stack.enter_async_context(self.bus.subscribe(None))
+            if self.feed is not None:
+                elsewhere = self._follow_elsewhere(self.feed, await self.feed.end(), seen, wanted)
                 await stack.enter_async_context(background(elsewhere, "conversations elsewhere for MCP clients"))
             await stack.enter_async_context(background(seen.follow(events), "conversations for MCP clients"))
             await stack.enter_async_context(background(self._poll(seen, standing), "status for MCP clients"))
@@ -176,21 +164,21 @@ class DaemonConversations:
         self, feed: TranscriptFeed, after: int, seen: "_Seen", wanted: Callable[[], bool]
     ) -> None:
         """Queue the transcripts that other processes add rows to, after row `after`; until cancelled."""
-        looked_at = self._clock.monotonic()
+        looked_at = self.clock.monotonic()
         while True:
-            await self._clock.sleep(LOOK_ELSEWHERE_SECONDS)
+            await self.clock.sleep(LOOK_ELSEWHERE_SECONDS)
             try:
                 if wanted():
                     after = await seen.read(feed, after)
-                elif self._clock.monotonic() - looked_at >= LOOK_SECONDS:
-                    after, looked_at = await feed.end(), self._clock.monotonic()
+                elif self.clock.monotonic() - looked_at >= LOOK_SECONDS:
+                    after, looked_at = await feed.end(), self.clock.monotonic()
             except StateError as error:
                 log.debug("what others store cannot be read: %s", error)
 
     async def _poll(self, seen: "_Seen", before: object) -> None:
         while True:
-            await self._clock.sleep(LOOK_SECONDS)
-            now = self._standing()
+            await self.clock.sleep(LOOK_SECONDS)
+            now = self.standing()
             if now != before:
                 seen.queue.put_nowait(Changed(STATUS, "updated"))
             before = now

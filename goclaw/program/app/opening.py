@@ -38,8 +38,7 @@ from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
-from goclaw.program.app.parts import App, Foundation, ProcessFacts, Storage, open_environment
-from goclaw.program.app.quickstart import Quickstart
+from goclaw.program.app.parts import App, Foundation, ProcessFacts, Quickstart, Storage, open_environment
 from goclaw.program.app.running import start
 from goclaw.program.app.sessions import build_sessions
 from goclaw.tools.execution.tasks.room import TasksOnDisk
@@ -156,10 +155,7 @@ async def _open_ground(
 
 
 async def _open_engine(
-    stack: AsyncExitStack,
-    foundation: Foundation,
-    channels: Mapping[str, Channel],
-    config_file: Path,
+    stack: AsyncExitStack, foundation: Foundation, channels: Mapping[str, Channel], config_file: Path
 ) -> App:
     config, clock, storage = foundation.config, foundation.clock, foundation.storage
     ownership = storage.owned.ownership
@@ -187,7 +183,11 @@ async def _open_engine(
         users=foundation.users,
         config_file=config_file,
     )
-    probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
+
+    def health() -> Mapping[str, str]:
+        return {name: channel.health() for name, channel in channels.items()}
+
+    probe = Probe(lambda: settings.learn("written", clock.now()), health, clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
     return App(foundation, channels, models, sessions, engine, outbox, outage, probe, stuck)
 
@@ -199,10 +199,6 @@ def _watch(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     if salvaged := foundation.storage.database.salvaged:
         foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says what to do next")
     return outage
-
-
-def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
-    return {name: channel.health() for name, channel in channels.items()}
 
 
 def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:

@@ -6,12 +6,14 @@ The environment is enough for `goclaw tool run`, and a part of the daemon.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from structlog.contextvars import bound_contextvars
 
 from goclaw.channels.base import Channel, Routes
 from goclaw.common.auth.access import Access
@@ -54,7 +56,7 @@ from goclaw.durable.engine.sessions import OwnedSessions
 from goclaw.durable.store.blobs import Blobs, open_blobs
 from goclaw.durable.store.database import Database
 from goclaw.durable.store.file_writer import file_writer
-from goclaw.errors import StateError
+from goclaw.errors import StateError, ToolError
 from goclaw.gateway.intake.alerts import AlertDesk
 from goclaw.llm.base import ModelPorts
 from goclaw.memory.base import MemoryPort
@@ -65,7 +67,8 @@ from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.select import open_sandbox
 from goclaw.tools.execution.tasks.base import TaskRecord
 from goclaw.tools.execution.tasks.room import TaskRoom, open_tasks
-from goclaw.tools.toolkit.tool_docs import ToolListing
+from goclaw.tools.toolkit.sources import BUILT_IN
+from goclaw.tools.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 
 if TYPE_CHECKING:
     from goclaw.durable.store.shared_files import SharedFiles
@@ -73,10 +76,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOVED_NOTHING = "people now have their own workspaces in %s; older files stay in %s, which everybody sees as %s/"
-
-
-async def _furnish_with_nothing(workspace: Workspace) -> None:
-    """Put nothing into a workspace."""
 
 
 Furnish = Callable[[Workspace], Awaitable[None]]
@@ -92,7 +91,7 @@ class Workspaces:
     stack: AsyncExitStack
     writer: Writer
     """Changes files of the state folder."""
-    furnish: Furnish
+    furnish: Furnish | None
     _opened: dict[WorkspacePlace, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -131,7 +130,8 @@ class Workspaces:
         workspace = await self.stack.enter_async_context(
             Workspace(root, denied, state / LOCKS, state / NOTES, place.shared, spared, note_writer)
         )
-        await self.furnish(workspace)
+        if self.furnish:
+            await self.furnish(workspace)
         self._opened[place] = workspace
 
 
@@ -169,7 +169,7 @@ async def open_environment(
     feed: TranscriptSource | None = None,
     facts: Facts | None = None,
     shared: "SharedFiles | None" = None,
-    furnish: Furnish = _furnish_with_nothing,
+    furnish: Furnish | None = None,
 ) -> AsyncIterator[Environment]:
     """Yield the parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
@@ -186,7 +186,7 @@ async def open_environment(
         blobs = await stack.enter_async_context(
             open_blobs(config.state_dir / "blobs", clock, shared.media if shared else None)
         )
-        environment = Environment(
+        yield Environment(
             clock=clock,
             blobs=blobs,
             memory=await stack.enter_async_context(
@@ -204,7 +204,6 @@ async def open_environment(
             approved_files=approved_files(config, users, clock, writer),
             workspaces=Workspaces(config, users, stack, writer, furnish),
         )
-        yield environment
 
 
 async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> bool:
@@ -260,6 +259,44 @@ def _make_workspace(root: Path) -> None:
     if not root.exists():
         root.mkdir(parents=True, mode=0o700)
         write_templates(root)
+
+
+_OWNER = Actor("", "quickstart", owner=True)
+
+
+@record
+class Quickstart:
+    """Writes the quickstart: a description of the tools, into a workspace when that is first used."""
+
+    config: Config
+    users: Users
+    access: Access
+    listing: ToolListing
+
+    async def write_missing(self, workspace: Workspace) -> None:
+        """Write it into a workspace that is used for the first time since the start."""
+        if not self.config.agents.quickstart:
+            return
+        try:
+            if await write_quickstart(workspace, self._tools(workspace.root)):
+                with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
+                    log.info("wrote %s into %s", QUICKSTART, workspace.root)
+        except ToolError as error:
+            log.warning("%s is not written into %s: %s", QUICKSTART, workspace.root, error)
+
+    def _tools(self, root: Path) -> Sequence[ListedTool]:
+        """Return the tools for the quickstart: GoClaw's own, and others that every user of the workspace may use.
+
+        A tool of the operator's own must stay unknown to a person who may not use it.
+        """
+        people = [user.key for user in self.users.all() if place_of(self.config, user).root == root]
+        actors = [Actor(key, "quickstart") for key in people]
+        return [
+            shown
+            for shown in self.listing.of(_OWNER)
+            if shown.origin == BUILT_IN
+            or all(self.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
+        ]
 
 
 @dataclass(slots=True)

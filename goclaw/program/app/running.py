@@ -46,15 +46,14 @@ from goclaw.durable.store.file_writer import file_writer
 from goclaw.durable.store.media import NeededMedia
 from goclaw.durable.store.tasks import TaskRows
 from goclaw.errors import DiskError, StateError, ToolError
-from goclaw.gateway.intake.commands.base import Command, CommandContext, CommandPorts, Reply
+from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.gateway.intake.gateway import Gateway, OwnersPart
 from goclaw.gateway.servers.socket_file import open_socket
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.program.app.mcp_server import serve_mcp
 from goclaw.program.app.parts import App
 from goclaw.program.app.registries import publish_forever, sync_registries
-from goclaw.program.app.session_memory import DaemonMemory
-from goclaw.program.app.shared_folders import prune_audits
+from goclaw.program.app.shared_store import DaemonMemory, prune_audits
 from goclaw.program.app.status import details, watch_faults
 from goclaw.program.app.web import cookies_of, open_logins, page_address, page_link, taking_samples
 from goclaw.tools.execution.tasks.base import Job, TaskInfo, TaskWork
@@ -152,9 +151,9 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await supervise("written summaries", sessions.summary_retries.follow)
     await supervise("old audit logs", partial(prune_audits, app))
     await supervise("checkpoints", sessions.maintenance.run)
-    if app.foundation.tools.sources.files:
-        foundation.users.looks.append(app.foundation.tools.sources.files.glance)
-        await supervise("loading plugin files", app.foundation.tools.sources.files.run)
+    if files := foundation.tools.sources.files:
+        foundation.users.looks.append(files.glance)
+        await supervise("loading plugin files", files.run)
     await supervise("looking for stuck turns", app.stuck.run)
     await supervise("looking at the clock", ClockChange(foundation.storage.database, clock, schedules.scheduler).run)
     await supervise("looking for faults", partial(watch_faults, app))
@@ -168,11 +167,7 @@ async def _together(parts: Mapping[str, Callable[[], Awaitable[None]]], clock: C
 
 
 async def _listen(
-    stack: AsyncExitStack,
-    app: App,
-    gateway: Gateway,
-    schedules: Schedules,
-    logins: WebLogins | None,
+    stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, logins: WebLogins | None
 ) -> None:
     """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
     foundation, config = app.foundation, app.foundation.config
@@ -183,7 +178,13 @@ async def _listen(
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
         samples = await stack.enter_async_context(taking_samples(app)) if config.http.web else None
         if names := list(route_parts(config)):
-            await _add_routes(app, names, await _route_ports(app, gateway, admission, schedules, logins, samples))
+            from goclaw.gateway.servers.routes import RoutePart
+
+            ports = await _route_ports(app, gateway, admission, schedules, logins, samples)
+            for name in names:
+                part = await asyncio.to_thread(load_large, catalog.ROUTES[name], RoutePart)
+                foundation.routes.added.extend(part.routes(ports))
+                foundation.routes.rules.extend(part.rules)
         http = await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if logins:
             logins.address = page_address(config, http.port)
@@ -253,8 +254,11 @@ def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "Re
     from goclaw.gateway.servers.terminals import RemoteTerminals
 
     foundation = app.foundation
-    # What is missing here, and what would mend it, is for the owner and not for guests.
-    model = partial(_first_line, app)
+
+    def model() -> str:
+        # What is missing here, and what would mend it, is for the owner and not for guests.
+        return app.models.sentence.partition("\n")[0]
+
     remote_terminals = RemoteTerminals(gateway, admission, foundation.clock, foundation.environment.audit, model)
     foundation.routes.add("GET", CLIENTS, remote_terminals.receive)
     return remote_terminals
@@ -268,7 +272,6 @@ async def _route_ports(
     logins: WebLogins | None,
     samples: Samples | None,
 ) -> "RoutePorts":
-    """Return the services that all parts of the listener use."""
     from goclaw.gateway.servers.routes import Gauges, RoutePorts, WebSignIn
 
     foundation = app.foundation
@@ -297,21 +300,6 @@ async def _route_ports(
     )
 
 
-async def _add_routes(app: App, names: Sequence[str], ports: "RoutePorts") -> None:
-    """Add the routes of these parts of the catalogue to the listener; their libraries are loaded in a thread."""
-    from goclaw.gateway.servers.routes import RoutePart
-
-    routes = app.foundation.routes
-    for name in names:
-        part = await asyncio.to_thread(load_large, catalog.ROUTES[name], RoutePart)
-        routes.added.extend(part.routes(ports))
-        routes.rules.extend(part.rules)
-
-
-def _first_line(app: App) -> str:
-    return app.models.sentence.partition("\n")[0]
-
-
 def _gateway(app: App, logins: WebLogins | None) -> Gateway:
     completion = PathCompleter(app.foundation.clock)
 
@@ -322,8 +310,16 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
     commands = {**ours, **load_third_party("commands", Command, app.foundation.tools.sources.report)}
     environment = foundation.environment
+    ports = sessions.command_ports(
+        details=partial(details, app),
+        engine=app.engine,
+        logins=logins,
+        pairing=_pairing(app),
+        rights=partial(_rights, app),
+        tools=foundation.tools,
+    )
     return Gateway(
-        _command_ports(app, logins),
+        ports,
         known=LiveCommands(commands, app.foundation.tools.sources),
         database=foundation.storage.database,
         completion=files,
@@ -335,17 +331,6 @@ def _gateway(app: App, logins: WebLogins | None) -> Gateway:
         with_owners=partial(
             load(catalog.OWNERS[foundation.storage.database.kind], OwnersPart).open, foundation.storage.owned
         ),
-    )
-
-
-def _command_ports(app: App, logins: WebLogins | None) -> CommandPorts:
-    return app.sessions.command_ports(
-        details=partial(details, app),
-        engine=app.engine,
-        logins=logins,
-        pairing=_pairing(app),
-        rights=partial(_rights, app),
-        tools=app.foundation.tools,
     )
 
 

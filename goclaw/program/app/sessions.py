@@ -20,6 +20,11 @@ from goclaw.conversation.compaction.summaries import CompactionPorts
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
+from goclaw.conversation.schedules.heartbeat import Heartbeat
+from goclaw.conversation.schedules.quiet_hours import QuietHours
+from goclaw.conversation.schedules.requests import Schedules
+from goclaw.conversation.schedules.rows import ScheduleRows
+from goclaw.conversation.schedules.scheduler import Scheduler
 from goclaw.conversation.sessions.forgetting import Codes, Forgetter
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.modes import Modes
@@ -27,7 +32,6 @@ from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
-from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.agents import Agents
@@ -61,7 +65,6 @@ from goclaw.durable.store.forgetting import Forgetting
 from goclaw.durable.store.spending import reservations_of
 from goclaw.gateway.intake.commands.base import CommandPorts, Entrances, Reports
 from goclaw.llm.transcription import Transcriber
-from goclaw.program.app.schedules import build_schedules
 from goclaw.tools.approval.rules import StandingApprovals
 from goclaw.tools.hooks.base import Hooks
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -109,9 +112,7 @@ class SessionParts:
         self.agents_for = AgentSelector(
             Kinds(config), access=self.access, contexts=self.contexts, models=ports.models, stored=settings
         )
-        self.schedules = build_schedules(
-            ports, self.agents_for, database, access=self.access, users=users, engine=engine
-        )
+        self.schedules = self._build_schedules(database, users, engine)
         self._build_turns(engine, transcriber)
         self.forgetter = self._forgetter(database, blank_audit)
 
@@ -140,6 +141,28 @@ class SessionParts:
             entrances=Entrances(pairing, logins),
         )
 
+    def _build_schedules(self, database: Database, users: Users, engine: Engine) -> Schedules:
+        """Bind them to what they start: turns through the engine, messages through the outbox."""
+        ports, config, clock = self.ports, self.ports.config, self.ports.clock
+        rows = ScheduleRows(database)
+        quiet = QuietHours(database, users, config.quiet_hours, ports.outbox, clock)
+        heartbeat = Heartbeat(
+            config.heartbeat, rows, users, ports.environment, engine.queue, engine.submit, quiet, clock
+        )
+        scheduler = Scheduler(rows, self.access, engine.submit, quiet, clock, heartbeat.prepare)
+        return Schedules(
+            rows,
+            scheduler,
+            self.access,
+            users,
+            config,
+            clock,
+            ports.models,
+            lambda actor: [kind.name for kind in self.agents_for.list_for(actor)],
+            ports.store.settings,
+            heartbeat,
+        )
+
     def _maintenance(self, compaction: CompactionPorts, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
         ports, checkpoints = self.ports, Checkpoints(self.ports.config.checkpoint, self.compactor)
         flush = Flush(ports.store.settings, self.access, ports.environment, self.compactor, is_alone)
@@ -147,7 +170,9 @@ class SessionParts:
 
     def _build_turns(self, engine: Engine, transcriber: Transcriber | None) -> None:
         ports = self.ports
-        self.agents = Agents(ports, self.agents_for, self.contexts, self.pauses, self._services)
+        self.agents = Agents(
+            ports, self.agents_for, self.contexts, self.pauses, lambda run: AgentServices(self._context, run)
+        )
         self.teams = Teams(ports, self.agents)
         attachments = Attachments(
             ports.environment,
@@ -179,9 +204,6 @@ class SessionParts:
     def turns(self, commands: CommandPort) -> Sessions:
         """Return what does turns. `commands`: the gateway, which needs all these parts itself."""
         return Sessions(self._context, self.maintenance, self.pauses, self._shortage, commands)
-
-    def _services(self, agent_run: AgentRun) -> AgentServices:
-        return AgentServices(self._context, agent_run)
 
     def _forgetter(self, database: Database, blank_audit: BlankAudit) -> Forgetter:
         ports = self.ports

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,9 @@ async def details(app: App, session: str) -> Details:
     if tasks := foundation.environment.tasks.count():
         lines["Tasks"] = f"{foundation.environment.tasks.count(session)} running here in the background, {tasks} in all"
     lines |= _of_the_database(app)
-    use = await _use(app)
+    use = None
+    with suppress(StateError):  # what cannot be asked now is not shown
+        use = await foundation.storage.database.use()
     lines |= _of_the_gateways(use)
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
@@ -129,14 +132,6 @@ def _of_the_gateways(use: "StoreUse | None") -> dict[str, str]:
     if use is None:
         return {}
     return {"Gateways": f"{sum(each.lives for each in use.replicas)}: {', '.join(map(str, use.replicas))}"}
-
-
-async def _use(app: App) -> "StoreUse | None":
-    """Return which gateways use the store; None where it is one alone, or cannot be asked now."""
-    try:
-        return await app.foundation.storage.database.use()
-    except StateError:
-        return None
 
 
 async def watch_faults(app: App) -> None:

@@ -15,28 +15,13 @@ from goclaw.common.config.values import CONTAINER_SECRETS
 from goclaw.common.core.clock import RealClock
 from goclaw.common.health.resources import amount
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load, options
-from goclaw.program.ops.backup.archive import (
-    CONFIG,
-    DATABASE,
-    MEDIA,
-    NOTES,
-    REGISTRIES,
-    SECRETS,
-    USERS,
-    WORKSPACE,
-    WORKSPACES,
-    ArchiveMember,
-    Manifest,
-)
+from goclaw.program.cli.options import load, options
+from goclaw.program.ops.backup import archive
 from goclaw.program.ops.backup.collect import back_up
 from goclaw.program.ops.backup.restore import Restored, RestoreSelection, restore
 from goclaw.program.ops.backup.settle import moment
 
-backup_app = command_group()
 
-
-@backup_app.command()
 def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The archive to create, such as goclaw-2026-11-21.tar.gz.")],
@@ -66,29 +51,26 @@ def backup(
     show(f"  not included: {', '.join(left_out)}")
 
 
-def _parts(manifest: Manifest) -> Iterator[str]:
-    pictures = manifest.within(MEDIA)
-    yield f"  conversations: {amount(manifest.members[DATABASE].size)}"
-    if notes := manifest.within(NOTES):
+def _parts(manifest: archive.Manifest) -> Iterator[str]:
+    pictures = manifest.within(archive.MEDIA)
+    yield f"  conversations: {amount(manifest.members[archive.DATABASE].size)}"
+    if notes := manifest.within(archive.NOTES):
         yield f"  private notes: {len(notes):,}, {_size(notes)}"
     yield f"  pictures: {len(pictures) // 2:,}, {_size(pictures)}"
-    if registries := manifest.members.get(REGISTRIES):
+    if registries := manifest.members.get(archive.REGISTRIES):
         yield f"  registries: {amount(registries.size)}"
-    yield f"  settings: {', '.join(name for name in (CONFIG, USERS) if name in manifest.members) or 'none'}"
-    if files := [*manifest.within(WORKSPACE), *manifest.within(WORKSPACES)]:
+    settings = [name for name in (archive.CONFIG, archive.USERS) if name in manifest.members]
+    yield f"  settings: {', '.join(settings) or 'none'}"
+    if files := [*manifest.within(archive.WORKSPACE), *manifest.within(archive.WORKSPACES)]:
         yield f"  workspace: {len(files):,} {'file' if len(files) == 1 else 'files'}, {_size(files)}"
-    if secrets := manifest.within(SECRETS):
+    if secrets := manifest.within(archive.SECRETS):
         yield f"  secrets: {len(secrets)}"
 
 
-def _size(members: list[ArchiveMember]) -> str:
+def _size(members: list[archive.ArchiveMember]) -> str:
     return amount(sum(member.size for member in members))
 
 
-restore_app = command_group()
-
-
-@restore_app.command("restore")
 def restore_(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="An archive made by `goclaw backup`.")],
@@ -119,7 +101,8 @@ def restore_(
     done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
     for note in done.notes:
         print_message(f"note: {note}")
-    show("\n".join([*_restored_lines(done), f"Start it with `{_start_command(state_dir)}`."]))
+    start = f"GOCLAW_STATE_DIR={state_dir} goclaw" if state_dir else "goclaw"
+    show("\n".join([*_restored_lines(done), f"Start it with `{start}`."]))
 
 
 def _restored_lines(done: Restored) -> list[str]:
@@ -137,7 +120,3 @@ def _restored_lines(done: Restored) -> list[str]:
     if done.kept:
         lines.append(f"  the previous data are kept: *{done.mark} in {', '.join(map(str, done.kept))}")
     return lines
-
-
-def _start_command(state_dir: Path | None) -> str:
-    return f"GOCLAW_STATE_DIR={state_dir} goclaw" if state_dir else "goclaw"

@@ -90,10 +90,6 @@ def _section(title: str, lines: Iterable[str]) -> None:
         print(f"  {line}")
 
 
-doctor_app = command_group()
-
-
-@doctor_app.command()
 def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -6,7 +6,7 @@ Only light modules are imported here; a command's module comes with its first ca
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any
@@ -18,20 +18,20 @@ from goclaw import __version__
 from goclaw.program.cli.base import COMPLETING, FAILED, Options, print_message
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "gateway": ("goclaw.program.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
-    "tui": ("goclaw.program.cli.tui:tui_app", "Talk to the agent in this terminal."),
-    "web": ("goclaw.program.cli.web:app", "Open the web page, signed in by a one-time link."),
-    "send": ("goclaw.program.cli.send:app", "Send one message and print the answer."),
-    "status": ("goclaw.program.cli.lifecycle:status_app", "Print the state of the running daemon."),
-    "start": ("goclaw.program.cli.lifecycle:start_app", "Start the daemon in the background."),
-    "stop": ("goclaw.program.cli.lifecycle:stop_app", "Stop the daemon; unfinished work resumes at the next start."),
-    "restart": ("goclaw.program.cli.lifecycle:restart_app", "Restart the daemon."),
-    "logs": ("goclaw.program.cli.logs:logs_app", "Show the daemon's log."),
+    "gateway": ("goclaw.program.cli.lifecycle:gateway", "Run the daemon here, until Ctrl-C or SIGTERM."),
+    "tui": ("goclaw.program.cli.tui:tui", "Talk to the agent in this terminal."),
+    "web": ("goclaw.program.cli.web:open_page", "Open the web page, signed in by a one-time link."),
+    "send": ("goclaw.program.cli.send:send", "Send one message and print the answer."),
+    "status": ("goclaw.program.cli.lifecycle:status", "Print the state of the running daemon."),
+    "start": ("goclaw.program.cli.lifecycle:start", "Start the daemon in the background."),
+    "stop": ("goclaw.program.cli.lifecycle:stop", "Stop the daemon; unfinished work resumes at the next start."),
+    "restart": ("goclaw.program.cli.lifecycle:restart", "Restart the daemon."),
+    "logs": ("goclaw.program.cli.logs:logs", "Show the daemon's log."),
     "audit": ("goclaw.program.cli.logs:audit_app", "Show the audit log: who did what, by which rule and result."),
     "service": ("goclaw.program.cli.service:app", "Let systemd start the daemon and keep it running."),
-    "setup": ("goclaw.program.cli.setup:app", "Connect a model, Telegram and yourself in a few questions."),
-    "model": ("goclaw.program.cli.model:model_app", "Show which model answers, or choose another one."),
-    "doctor": ("goclaw.program.cli.config:doctor_app", "Check every part and say how to fix problems."),
+    "setup": ("goclaw.program.cli.setup:setup", "Connect a model, Telegram and yourself in a few questions."),
+    "model": ("goclaw.program.cli.model:model", "Show which model answers, or choose another one."),
+    "doctor": ("goclaw.program.cli.config:doctor", "Check every part and say how to fix problems."),
     "config": ("goclaw.program.cli.config:config_app", "Check, show and explain the configuration."),
     "users": ("goclaw.program.cli.users:users_app", "Check, list, add and edit the people in users.json."),
     "token": ("goclaw.program.cli.access:token_app", "Create, list and revoke tokens for terminals and programs."),
@@ -42,27 +42,21 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tool": ("goclaw.program.cli.tool:app", "List, describe and run tools."),
     "agents": ("goclaw.program.cli.model:agents_app", "List and describe agents."),
     "plugin": ("goclaw.program.cli.plugin:app", "Add, list, update and remove plugins."),
-    "declare": ("goclaw.program.cli.declare:app", "Check a one-file plugin without a daemon."),
+    "declare": ("goclaw.program.cli.plugin:declare_app", "Check a one-file plugin without a daemon."),
     "prompt-files": ("goclaw.program.cli.prompt_files:app", "Show and approve changes to AGENTS.md and the like."),
     "mcp": ("goclaw.program.cli.mcp:app", "Serve tools to MCP clients, and inspect MCP servers."),
-    "registry": (
-        "goclaw.extensions.registries.cli.registry:app",
-        "Browse, sync, publish to and serve registries.",
-    ),
+    "registry": ("goclaw.extensions.registries.cli.registry:app", "Browse, sync, publish to and serve registries."),
     "webhook": ("goclaw.program.cli.webhook:app", "List the configured webhooks, or test one."),
-    "backup": ("goclaw.program.cli.backup:backup_app", "Save everything in one new file, even while the daemon runs."),
-    "restore": ("goclaw.program.cli.backup:restore_app", "Restore everything from a backup."),
-    "store": (
-        "goclaw.program.cli.store:app",
-        "Copy the database to Postgres or back; edit notes.",
-    ),
-    "upgrade": ("goclaw.program.cli.upgrade:app", "Upgrade to a newer version, or keep the old one on failure."),
-    "uninstall": ("goclaw.program.cli.uninstall:app", "Remove GoClaw and, on request, its data."),
-    "version": ("goclaw.program.cli.frame:version_app", "Print the version."),
+    "backup": ("goclaw.program.cli.backup:backup", "Save everything in one new file, even while the daemon runs."),
+    "restore": ("goclaw.program.cli.backup:restore_", "Restore everything from a backup."),
+    "store": ("goclaw.program.cli.store:app", "Copy the database to Postgres or back; edit notes."),
+    "upgrade": ("goclaw.program.cli.upgrade:upgrade_", "Upgrade to a newer version, or keep the old one on failure."),
+    "uninstall": ("goclaw.program.cli.uninstall:uninstall", "Remove GoClaw and, on request, its data."),
+    "version": ("goclaw.program.cli.frame:version", "Print the version."),
 }
-"""Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
+"""Every command: where its function is, or the `typer.Typer` of a group, and its line in `goclaw --help`."""
 
-START = "goclaw.program.cli.tui:home_app"
+START = "goclaw.program.cli.tui:home"
 """The target of `goclaw` without a command: start the daemon if none runs, then the terminal client."""
 
 
@@ -84,7 +78,12 @@ def load_command(path: str) -> Any:
     # Nothing that is made meanwhile becomes garbage; looking for some, then and ever after, costs a tenth of it.
     gc.disable()
     try:
-        return typer.main.get_command(resolve_name(path))
+        found = resolve_name(path)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command()(found)
+            found = alone
+        return typer.main.get_command(found)
     finally:
         gc.freeze()
         gc.enable()
@@ -112,7 +111,13 @@ def root(
     if show_version:
         version()
         raise typer.Exit
-    context.obj = Options(config, dict(_overrides(set_ or [])), debug)
+    overrides = {}
+    for setting in set_ or []:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("should be KEY=VALUE, like http.port=8000", param_hint="--set")
+        overrides[name.strip()] = value.strip()
+    context.obj = Options(config, overrides, debug)
     if context.invoked_subcommand is None:
         command = load_command(START)
         with command.make_context("home", [], parent=context) as inner:
@@ -124,28 +129,16 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         result = typer.main.get_command(app).main(_hoist(arguments), "goclaw", standalone_mode=False)
     except typer.TyperException as error:
-        return _usage(error)
+        text = error.format_message()
+        if "\n" in text:
+            # The help of a group that was called without a command.
+            print(text, file=sys.stderr)
+        else:
+            print_message(f"{text} See `goclaw --help`.")
+        return error.exit_code
     except typer.Abort:
         return FAILED
     return result if isinstance(result, int) else 0
-
-
-def _usage(error: typer.TyperException) -> int:
-    text = error.format_message()
-    if "\n" in text:
-        # The help of a group that was called without a command.
-        print(text, file=sys.stderr)
-    else:
-        print_message(f"{text} See `goclaw --help`.")
-    return error.exit_code
-
-
-def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter("should be KEY=VALUE, like http.port=8000", param_hint="--set")
-        yield name.strip(), value.strip()
 
 
 def _hoist(arguments: Sequence[str]) -> list[str]:
@@ -166,10 +159,6 @@ def _hoist(arguments: Sequence[str]) -> list[str]:
     return [*front, *rest]
 
 
-version_app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-@version_app.command()
 def version() -> None:
     """Print the version."""
     print(f"goclaw {__version__}")

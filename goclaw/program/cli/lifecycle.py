@@ -21,23 +21,16 @@ from goclaw.program.cli import process
 from goclaw.program.cli.base import Options, print_message, show
 from goclaw.program.cli.gateway import run_gateway
 from goclaw.program.cli.loading import restore_plugins
-from goclaw.program.cli.options import command_group, load, options
-from goclaw.program.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background
-from goclaw.program.cli.systemd import UNIT_NAME, Manager, manager_for, manager_of
-
-gateway_app = command_group()
+from goclaw.program.cli.options import load, options
+from goclaw.program.cli.process import listens, recall, secret_overrides, start_in_background
+from goclaw.program.cli.systemd import UNIT_NAME, manager_for, manager_of
 
 
-@gateway_app.command()
 def gateway(context: typer.Context) -> None:
     """Run the daemon here, until Ctrl-C or SIGTERM."""
     run_gateway(options(context))
 
 
-start_app = command_group()
-
-
-@start_app.command()
 def start(context: typer.Context) -> None:
     """Start the daemon in the background.
 
@@ -49,8 +42,14 @@ def start(context: typer.Context) -> None:
     else:
         bring_up(loaded, options(context))
         print_message(f"running in the background (pid {running_pid(loaded.config)})")
-    for line in what_stays(loaded.config):
-        print_message(line)
+    if manager_of(running_pid(loaded.config)):
+        print_message("systemd runs it, even after you close this terminal. `goclaw service status` shows more.")
+    else:
+        end = f"until {daemon_command('stop')} or a shutdown of the machine."
+        print_message(f"It keeps running after you close this terminal, {end}")
+    print_message("Talk to it with `goclaw`, or `goclaw send TEXT`. Check it with `goclaw status`.")
+    log = loaded.config.state_dir / "logs" / "goclaw.log"
+    print_message(f"It logs to {log}; follow the log with `goclaw logs -f`.")
 
 
 def bring_up(loaded: Loaded, given: Options) -> None:
@@ -61,7 +60,8 @@ def bring_up(loaded: Loaded, given: Options) -> None:
     """
     refuse_secrets(loaded)
     restore_plugins(loaded.config)  # here, where it can be seen
-    if manager := serving_manager(loaded, given):
+    manager = None if given.overrides else manager_for(loaded)  # else it would be another daemon
+    if manager and manager.answers():
         manager.control("start", UNIT_NAME)
     else:
         asyncio.run(start_in_background(loaded.config, given))
@@ -76,32 +76,6 @@ def refuse_secrets(loaded: Loaded) -> None:
         )
 
 
-def serving_manager(loaded: Loaded, given: Options) -> Manager | None:
-    """Return the systemd that would start the very same daemon; None where none would."""
-    manager = None if given.overrides else manager_for(loaded)
-    return manager if manager and manager.answers() else None
-
-
-def what_stays(config: Config) -> list[str]:
-    """Return lines about a daemon that stays in the background."""
-    if manager_of(running_pid(config)):
-        end = "systemd runs it, even after you close this terminal. `goclaw service status` shows more."
-    else:
-        end = (
-            f"It keeps running after you close this terminal, until {daemon_command('stop')} or a shutdown of the "
-            "machine."
-        )
-    return [
-        end,
-        "Talk to it with `goclaw`, or `goclaw send TEXT`. Check it with `goclaw status`.",
-        f"It logs to {config.state_dir / 'logs' / 'goclaw.log'}; follow the log with `goclaw logs -f`.",
-    ]
-
-
-stop_app = command_group()
-
-
-@stop_app.command()
 def stop(context: typer.Context) -> None:
     """Stop the daemon; unfinished work resumes at the next start."""
     loaded = load(context, packages=False)
@@ -109,23 +83,15 @@ def stop(context: typer.Context) -> None:
     if running and is_main_program(running):
         raise StateError(f"this container ends with its daemon; run {daemon_command('stop')} outside of it")
     pid = asyncio.run(process.stop(loaded.config))
-    if pid is None and (manager := restarting_manager(loaded)):
+    manager = manager_for(loaded) if pid is None else None
+    # After a failure it starts the daemon again in a moment.
+    if manager and manager.properties("ActiveState")["ActiveState"] == "activating":
         manager.control("stop", UNIT_NAME)
         print_message("systemd was about to restart it; stopped")
     else:
         print_message(f"stopped (pid {pid})" if pid else "not running")
 
 
-def restarting_manager(loaded: Loaded) -> Manager | None:
-    """Return the systemd that starts this daemon again in a moment, after a failure; None where none does."""
-    manager = manager_for(loaded)
-    return manager if manager and manager.properties("ActiveState")["ActiveState"] == "activating" else None
-
-
-restart_app = command_group()
-
-
-@restart_app.command()
 def restart(context: typer.Context) -> None:
     """Restart the daemon.
 
@@ -138,30 +104,22 @@ def restart(context: typer.Context) -> None:
     if pid and is_main_program(pid):
         raise StateError(f"this container ends with its daemon; run {daemon_command('restart')} outside of it")
     if manager := manager_of(pid):
-        _restart_service(manager, loaded, given)
+        if given.overrides or (given.config and manager.installed_unit() != manager.unit_text(loaded)):
+            raise StateError(
+                "systemd starts the daemon with the options in its unit; change them with `goclaw service install`"
+            )
+        restore_plugins(config)
+        manager.control("restart", UNIT_NAME)
     else:
-        _restart_in_background(config, given)
+        loaded, given = as_before(config, given)
+        restore_plugins(config)  # before the end of the one that runs, which goes on with what it has
+        asyncio.run(process.stop(config))
+        bring_up(loaded, given)
     print_message(f"{'' if pid else 'it was not running; now '}running in the background (pid {running_pid(config)})")
 
 
-def _restart_service(manager: Manager, loaded: Loaded, given: Options) -> None:
-    if given.overrides or (given.config and manager.installed_unit() != manager.unit_text(loaded)):
-        raise StateError(
-            "systemd starts the daemon with the options in its unit; change them with `goclaw service install`"
-        )
-    restore_plugins(loaded.config)
-    manager.control("restart", UNIT_NAME)
-
-
-def _restart_in_background(config: Config, given: Options) -> None:
-    loaded, again = as_before(config, given)
-    restore_plugins(config)  # before the end of the one that runs, which goes on with what it has
-    asyncio.run(process.stop(config))
-    bring_up(loaded, again)
-
-
 def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
-    """Return the configuration and the options for restarting the running daemon.
+    """Return the configuration and the options for restarting the running daemon: these, and for the rest its own.
 
     Says which variables it had and would not have.
 
@@ -169,8 +127,11 @@ def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
         ConfigError: the configuration cannot be used.
         StateError: it names another state folder by now, or the options hold a secret.
     """
-    before = recall(config)
-    again = _merged_options(config, before, given) if before else given
+    before, again = recall(config), given
+    if before:
+        named = given.config or os.environ.get(LOCATION) or before.config == config.state_dir / "config.yaml"
+        file = given.config if named else before.config
+        again = Options(file, {**before.overrides, **given.overrides}, given.debug)
     loaded = load_config(again.config, overrides=again.overrides)
     refuse_secrets(loaded)
     if loaded.config.state_dir != config.state_dir:
@@ -187,16 +148,6 @@ def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
     return loaded, again
 
 
-def _merged_options(config: Config, before: LaunchRecord, given: Options) -> Options:
-    """Return the options of this command, and for the rest those of the daemon."""
-    named = given.config or os.environ.get(LOCATION) or before.config == config.state_dir / "config.yaml"
-    return Options(given.config if named else before.config, {**before.overrides, **given.overrides}, given.debug)
-
-
-status_app = command_group()
-
-
-@status_app.command()
 def status(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -27,16 +27,13 @@ from goclaw.common.core.clock import RealClock
 from goclaw.common.health.log_reading import LogLevel, Wanted, last_lines, line_filter, record_of
 from goclaw.durable.store.open import postgres, stored_fact
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
-
-logs_app = command_group()
+from goclaw.program.cli.options import load
 
 LOOK_SECONDS = 0.3
 MAX_FINDINGS = 50
 """Maximum places listed; with more, somebody has rewritten a file."""
 
 
-@logs_app.command()
 def logs(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log as lines arrive.")] = False,
@@ -67,10 +64,16 @@ def show_log(config: Config, wanted: Wanted, lines: int, *, follow: bool) -> Non
     with closing(_Log(path)) as log:
         found = last_lines(path, log.new(), lines, wanted)
         _print(found)
-        if follow:
-            _follow(log, wanted)
-        elif not found and lines:
-            print_message(f"no matching lines in {path}")
+        if not follow:
+            if not found and lines:
+                print_message(f"no matching lines in {path}")
+            return
+        look_again = Event()
+        try:
+            while not look_again.wait(LOOK_SECONDS):
+                _print(list(filter(wanted, log.new())))
+        except KeyboardInterrupt:
+            print()
 
 
 class _Log:
@@ -84,7 +87,7 @@ class _Log:
     def new(self) -> list[bytes]:
         """Return whole lines since the last call; a rotated file is followed into its successor."""
         data = self._file.read()
-        if not data and self._is_stale():
+        if not data and self._path.exists() and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino:
             self._file.close()
             self._file = self._path.open("rb")
             data = self._file.read()
@@ -92,11 +95,7 @@ class _Log:
         return lines
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
-
-    def _is_stale(self) -> bool:
-        return self._path.exists() and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
 
 
 def _print(lines: list[bytes]) -> None:
@@ -109,29 +108,16 @@ def _print(lines: list[bytes]) -> None:
 
 def _log_line(record: dict[str, Any]) -> str:
     line = format_record(record)
-    parts = (_day(record.get("timestamp")), line.time, f"{line.level:<8}", line.text, f" {line.details}")
+    try:
+        day = f"{datetime.fromisoformat(str(record.get('timestamp'))).astimezone():%Y-%m-%d}"
+    except ValueError:
+        day = ""
+    parts = (day, line.time, f"{line.level:<8}", line.text, f" {line.details}")
     text = " ".join(parts).rstrip()
     return "\n    ".join([text, *line.trace.splitlines()])
 
 
-def _day(timestamp: Any) -> str:
-    try:
-        return datetime.fromisoformat(str(timestamp)).astimezone().strftime("%Y-%m-%d")
-    except ValueError:
-        return ""
-
-
-def _follow(log: _Log, wanted: Wanted) -> None:
-    """Print what comes, until Ctrl-C."""
-    look_again = Event()
-    try:
-        while not look_again.wait(LOOK_SECONDS):
-            _print(list(filter(wanted, log.new())))
-    except KeyboardInterrupt:
-        print()
-
-
-audit_app = command_group()
+audit_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @audit_app.callback(invoke_without_command=True)

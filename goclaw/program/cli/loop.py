@@ -7,8 +7,8 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from goclaw.common.health.stuck_tasks import thread_stacks
@@ -34,8 +34,12 @@ def run_daemon(work: Coroutine[Any, Any, None]) -> None:
         code = 0
     finally:
         # A tool's thread that hangs cannot be ended; Python would wait for it forever.
-        with _gone_after(THREAD_SECONDS, code, "threads are still running"):
+        last = last_resort(THREAD_SECONDS, code, "threads are still running")
+        last.start()
+        try:
             runner.close()
+        finally:
+            last.cancel()
 
 
 def _share_heap() -> None:
@@ -63,17 +67,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
-
-
-@contextmanager
-def _gone_after(seconds: float, code: int, reason: str) -> Iterator[None]:
-    """End the process if the block takes longer."""
-    last = last_resort(seconds, code, reason)
-    last.start()
-    try:
-        yield
-    finally:
-        last.cancel()
 
 
 def last_resort(seconds: float, code: int, reason: str) -> threading.Timer:

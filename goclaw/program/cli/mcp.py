@@ -23,13 +23,14 @@ from goclaw.common.config.schema import Config
 from goclaw.common.config.state import running_pid
 from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.events import AGENT_MARK, Actor, Outline, SessionInfo, TranscriptRow
+from goclaw.common.core.records import record
 from goclaw.errors import ConfigError, GoclawError, ToolError
 from goclaw.gateway.servers.mcp.backend import ENTRY, Changed, McpBackend
 from goclaw.gateway.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.process import listens
-from goclaw.program.cli.tool import open_toolbox
+from goclaw.program.cli.tool import User, open_toolbox
 from goclaw.program.cli.transcripts import open_source
 from goclaw.tools.mcp.approved_tools import FILE
 from goclaw.tools.mcp.base import Definition, LinkEnvironment, Listing
@@ -64,11 +65,25 @@ class _Looked:
         return [(definition, changes) for definition, changes in found if changes]
 
 
+app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
+
+
+@app.command()
+def serve(context: typer.Context, user: User = None) -> None:
+    """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
+    asyncio.run(_serve(load(context), user))
+
+
+@app.command("list")
 def list_(context: typer.Context) -> None:
     """Connect to the MCP servers of the configuration and print what they offer."""
-    asyncio.run(_list(load(context).config))
+    config = load(context).config
+    if not config.mcp_servers:
+        print_message("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
+    asyncio.run(_probe(config, ()))
 
 
+@app.command()
 def approve(
     context: typer.Context,
     server: Annotated[str, typer.Argument(help="The server's name in the configuration.")],
@@ -112,12 +127,6 @@ def _show_tools(name: str, looked: _Looked) -> None:
         show(f"  {listing.cut}")
 
 
-async def _list(config: Config) -> None:
-    if not config.mcp_servers:
-        print_message("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
-    await _probe(config, ())
-
-
 async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bool) -> None:
     looked = await _probe(config, (server,))
     if server not in looked.seen:
@@ -145,30 +154,6 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
     print_message(f"approved {len(changed)} definition(s) of {server}; a running daemon notices at its next check")
 
 
-app = command_group("Serve tools to MCP clients, and inspect MCP servers.")
-
-
-@app.callback()
-def group() -> None:
-    """Serve tools to MCP clients, and inspect MCP servers."""
-
-
-@app.command()
-def serve(
-    context: typer.Context,
-    user: Annotated[
-        str | None,
-        typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder."),
-    ] = None,
-) -> None:
-    """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
-    asyncio.run(_serve(load(context), user))
-
-
-app.command("list")(list_)
-app.command()(approve)
-
-
 async def _serve(loaded: Loaded, user: str | None) -> None:
     config = loaded.config
     if user is not None and Users.read(config.users_path).get(user) is None:
@@ -178,7 +163,11 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
     from goclaw.gateway.servers.mcp.offer import serve_stdio
     from goclaw.tools.mcp.declared import together
 
-    async with open_toolbox(_without_servers(config), parts_of(loaded.packaged)) as box:
+    # The MCP servers are left out: if their list names this very command, it would start itself again and again.
+    # Nothing is lost by it: what speaks to us speaks to other servers by itself.
+    mcp, tools = config.mcp.model_copy(update={"servers": {}}), config.tools.model_copy(update={"from_registry": {}})
+    alone = config.model_copy(update={"mcp": mcp, "tools": tools})
+    async with open_toolbox(alone, parts_of(loaded.packaged)) as box:
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
         backend = McpBackend(
             environment=box.environment,
@@ -191,46 +180,37 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
         await serve_stdio(backend, actor)
 
 
-def _without_servers(config: Config) -> Config:
-    """Remove the MCP servers: if their list names this very command, it would start itself again and again.
-
-    Nothing is lost by it: what speaks to us speaks to other servers by itself.
-    """
-    mcp, tools = config.mcp.model_copy(update={"servers": {}}), config.tools.model_copy(update={"from_registry": {}})
-    return config.model_copy(update={"mcp": mcp, "tools": tools})
-
-
 POLL_SECONDS = 5.0
 """Seconds between two polls for changes: a process that is not attached gets no events."""
 
 
+@record
 class LocalConversations:
     """Implements `Conversations`."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
-        self._config = config
-        self._clock = clock
+    config: Config
+    clock: Clock
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        async with open_source(self._config) as source:
+        async with open_source(self.config) as source:
             return [info for info in await source.sessions() if AGENT_MARK not in info.key]
 
     async def outline(self, session: str, last: int) -> Outline:
-        async with open_source(self._config, session) as source:
+        async with open_source(self.config, session) as source:
             return await source.outline(last)
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        async with open_source(self._config, session) as source:
+        async with open_source(self.config, session) as source:
             return await source.page(after)
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
         """Return whether a daemon runs; its full status only to the owner, whom the socket admits."""
-        if not await asyncio.to_thread(listens, self._config):
+        if not await asyncio.to_thread(listens, self.config):
             return {"running": False}
         if not actor.owner:
             return {"running": True}
-        async with attach(self._config.socket_path, f"tui:{login_name()}", limit=0) as client:
-            return {"running": True, "pid": running_pid(self._config), **await client.status()}
+        async with attach(self.config.socket_path, f"tui:{login_name()}", limit=0) as client:
+            return {"running": True, "pid": running_pid(self.config), **await client.status()}
 
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
@@ -240,7 +220,7 @@ class LocalConversations:
         """Yield the differences between polls; while `wanted` is false nothing is polled."""
         before = None
         while True:
-            await self._clock.sleep(POLL_SECONDS)
+            await self.clock.sleep(POLL_SECONDS)
             now = await self._snapshot() if wanted() else None
             if before is None or now is None:
                 before = now
@@ -254,7 +234,7 @@ class LocalConversations:
 
     async def _snapshot(self) -> dict[str, object]:
         """Return a comparable state per URI. Without a daemon only its status can change."""
-        if not await asyncio.to_thread(listens, self._config):
+        if not await asyncio.to_thread(listens, self.config):
             return {STATUS: False}
         try:
             found = {transcript_uri(info.key): (info.messages, info.last_at) for info in await self.sessions()}

@@ -14,7 +14,7 @@ from goclaw.common.core.wire import AskMemory, MemoryFrame
 from goclaw.memory.dates import moment
 from goclaw.memory.memory_queries import quote_lines
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import AsJson, command_group, load
 from goclaw.program.cli.process import listens_soon
 
 app = command_group("Search memory, or rebuild its index.")
@@ -22,7 +22,6 @@ app = command_group("Search memory, or rebuild its index.")
 User = Annotated[
     str, typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()

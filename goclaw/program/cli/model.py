@@ -25,13 +25,13 @@ from goclaw.common.core.records import record
 from goclaw.common.net import open_client
 from goclaw.conversation.agent.kinds import Kinds, agent_as_json, agent_details, agent_line, all_agents
 from goclaw.errors import GoclawError
-from goclaw.llm.base import Loading, ModelPorts
+from goclaw.llm.base import Loading
 from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default, reads_text_calls
 from goclaw.llm.probes import LISTING, TRIAL_OUTPUT, TRIAL_SECONDS, all_names, try_call, usable_providers
 from goclaw.llm.served import CallStyle, style_words
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
-from goclaw.program.ops.call_styles import store_calls
+from goclaw.program.cli.options import AsJson, command_group, load
+from goclaw.program.ops.call_styles import store_calls, trial_ports
 
 MAX_SHOWN = 20
 """Names that an error lists."""
@@ -39,7 +39,6 @@ COMPLETION_SECONDS = 3.0
 """Time limit for shell completion: the person waits for the next key."""
 _UNCHECKED = "`--unchecked` accepts a full `provider:name` without checks"
 
-model_app = command_group()
 
 _INDENT = orjson.OPT_INDENT_2
 
@@ -70,14 +69,12 @@ async def _find_completions(typed: str, config: Config) -> list[str]:
     return [name for name in (*listed.specs, *(names if typed else ())) if name.startswith(typed)]
 
 
-@model_app.command()
 def model(
     context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
-            help="`provider:name`, or any part of it that matches only one model.",
-            autocompletion=completions,
+            help="`provider:name`, or any part of it that matches only one model.", autocompletion=completions
         ),
     ] = "",
     unchecked: Annotated[bool, typer.Option("--unchecked", help="Contact neither the provider nor the model.")] = False,
@@ -124,7 +121,7 @@ def _try(spec: str, loaded: Loaded, *, unchecked: bool) -> None:
 
 async def _trial(spec: str, loaded: Loaded) -> CallStyle:
     async with open_client() as http:
-        model = open_model(spec, loaded.config, _ports(http))
+        model = open_model(spec, loaded.config, trial_ports(http))
         if isinstance(model, Loading):
             # Completion of a name needs none of these.
             from goclaw.program.ops.doctor.providers import prepare
@@ -150,7 +147,7 @@ def _words(value: Sequence[str]) -> str:
 
 async def _show(config: Config) -> None:
     async with open_client() as http:
-        _, sentence = await pick_default(config, ollama_finder(config, _ports(http)))
+        _, sentence = await pick_default(config, ollama_finder(config, trial_ports(http)))
         listed = await _list_models(usable_providers(config), config, http)
     print(f"Model: {sentence}")
     if listed.specs:
@@ -167,7 +164,7 @@ async def _resolve(typed: str, config: Config, *, unchecked: bool) -> str:
             listed = await _list_models(_providers_for(typed, config), config, http)
             is_strange = bool(colon) and provider not in LISTING and not _fitting(typed, listed.specs)
             typed = typed if is_strange else _complete(typed, listed)
-        open_model(typed, config, _ports(http))
+        open_model(typed, config, trial_ports(http))
     return typed
 
 
@@ -205,17 +202,7 @@ def _complete(typed: str, listed: ListedModels) -> str:
             raise GoclawError("\n".join([f"{typed!r} matches several models:", *several[:MAX_SHOWN], *more]))
 
 
-def _ports(http: aiohttp.ClientSession) -> ModelPorts:
-    return ModelPorts(http, _no_image, RealClock())
-
-
-async def _no_image(key: str) -> bytes:
-    raise AssertionError(f"no picture is asked for here: {key}")
-
-
 agents_app = command_group("List and describe agents.")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @agents_app.command("list")

@@ -5,7 +5,7 @@ A module of its own: with a daemon none of it is needed.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import Users, login_name, open_users
@@ -21,9 +21,6 @@ from goclaw.errors import AccessDenied
 from goclaw.gateway.servers.terminals import owner_key
 from goclaw.memory.memory_queries import MemoryQueries, MemoryQuery
 
-if TYPE_CHECKING:
-    from goclaw.program.app.parts import Environment
-
 
 class StoredConversation:
     """Implements `transcripts.ConversationSource` on the database. Made by `open_stored`."""
@@ -34,7 +31,9 @@ class StoredConversation:
         self._access = access
         self._actor = Actor(owner_key(session), "cli", owner=True, name=login_name())
         self._session = access.session_for(self._actor, session)
-        self._demand(self._session)
+        decision = access.authorize(self._actor, "session.read", self._session)
+        if not decision.allowed:
+            raise AccessDenied(f"denied: {decision.rule}")
 
     async def sessions(self) -> Sequence[SessionInfo]:
         found = await self._transcripts.sessions()
@@ -45,11 +44,6 @@ class StoredConversation:
 
     async def page(self, after: int) -> Sequence[TranscriptRow]:
         return await self._reader.page(self._session, after)
-
-    def _demand(self, session: str) -> None:
-        decision = self._access.authorize(self._actor, "session.read", session)
-        if not decision.allowed:
-            raise AccessDenied(f"denied: {decision.rule}")
 
 
 @asynccontextmanager
@@ -85,14 +79,10 @@ async def answer(config: Config, asked: AskMemory) -> dict[str, Any]:
         environment = await stack.enter_async_context(open_environment(config, users, clock, feed=feed))
         actor = Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
         if asked.order == "reindex" and config.memory.enabled:
-            await _use_all_workspaces(environment, users, actor)
+            # Every workspace that exists is one of those that have their files indexed.
+            for each in (actor, *(Actor(user.key, "cli") for user in users.all())):
+                if environment.workspaces.place(each.key).root.is_dir():
+                    await environment.memory.files(await environment.workspace(each), each.key)
         queries = MemoryQueries(environment.memory, Access(users, config), environment.workspace, config.memory)
         question = MemoryQuery(asked.order, asked.query, asked.user, asked.everybody, asked.limit, asked.wanted)
         return await queries.answer(actor, question)
-
-
-async def _use_all_workspaces(environment: "Environment", users: Users, owner: Actor) -> None:
-    """Add every existing workspace to those that have their files indexed."""
-    for actor in (owner, *(Actor(user.key, "cli") for user in users.all())):
-        if environment.workspaces.place(actor.key).root.is_dir():
-            await environment.memory.files(await environment.workspace(actor), actor.key)

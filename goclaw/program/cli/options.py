@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from goclaw.clients.tui.client import RemoteDaemon
 
 
-def command_group(text: str = "") -> typer.Typer:
-    """Return an empty group of commands; one with a help text shows it when no command is given."""
-    if not text:
-        return typer.Typer(add_completion=False, rich_markup_mode=None)
+def command_group(text: str) -> typer.Typer:
+    """Return an empty group of commands, which shows its help when no command is given."""
     return typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=text)
 
 
@@ -47,10 +45,9 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     tools = {name: frozenset[str]() for name in (*catalog.TOOLS, *third_party("tools"))}
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
-    tools |= {tool.spec.name: tool.spec.tags for _, listed in parts_of(loaded.packaged).tools for tool in listed}
-    tools |= {
-        tool.spec.name: tool.spec.tags for file in parts_of(loaded.packaged).of_files.values() for tool in file.tools
-    }
+    parts = parts_of(loaded.packaged)
+    tools |= {tool.spec.name: tool.spec.tags for _, listed in parts.tools for tool in listed}
+    tools |= {tool.spec.name: tool.spec.tags for file in parts.of_files.values() for tool in file.tools}
     built_in = {tool.spec.name: tool for tool in BuiltIn(catalog.GATED_TOOLS).tools()}
     tools |= {name: tool.spec.tags for name, tool in built_in.items()}
 
@@ -61,9 +58,9 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")}, faults, third_party("agents"))
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Url = Annotated[
-    str,
-    typer.Option(help="A daemon reached over TCP: http://127.0.0.1:8137, https://host. Needs an access token."),
+    str, typer.Option(help="A daemon reached over TCP: http://127.0.0.1:8137, https://host. Needs an access token.")
 ]
 TokenFile = Annotated[Path | None, typer.Option(help="The file with the token; default: the variable GOCLAW_TOKEN.")]
 Insecure = Annotated[

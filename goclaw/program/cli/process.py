@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -57,7 +57,8 @@ async def start_in_background(config: Config, given: Options, seconds: float = S
     """
     output = output_path(config)
     make_private(config.state_dir, output.parent.name)
-    process = _spawn([*_program(given), "gateway"], output)
+    # -P: the current folder may be the agent's, and holds no module of ours.
+    process = _spawn([sys.executable, "-P", "-m", "goclaw", *option_words(given), "gateway"], output)
     deadline = time.monotonic() + seconds
     while not listens(config):
         # Another process that was started at the same moment may have been first: then wait for its daemon.
@@ -67,22 +68,13 @@ async def start_in_background(config: Config, given: Options, seconds: float = S
             raise StateError("\n".join(["the daemon did not start:", *last]))
         await asyncio.sleep(LOOK_SECONDS)
     if running_pid(config) != process.pid:
-        await _end_second(process)
-
-
-async def _end_second(process: "subprocess.Popen[bytes]") -> None:
-    # Left alone, it would take the folder as soon as the daemon that holds it is stopped.
-    process.terminate()
-    try:
-        await asyncio.to_thread(process.wait, STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        await asyncio.to_thread(process.wait)
-
-
-def _program(given: Options) -> list[str]:
-    # -P: the current folder may be the agent's, and holds no module of ours.
-    return [sys.executable, "-P", "-m", "goclaw", *option_words(given)]
+        # Left alone, it would take the folder as soon as the daemon that holds it is stopped.
+        process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            await asyncio.to_thread(process.wait)
 
 
 def option_words(given: Options) -> list[str]:
@@ -218,19 +210,14 @@ def variables(loaded: Loaded, environ: Mapping[str, str]) -> list[str]:
 
     A variable is not among them if a file or a secret sets its key, too: the daemon finds that without it.
     """
-    return sorted({*_variables_of_settings(loaded), *_other_variables(environ)})
-
-
-def _variables_of_settings(loaded: Loaded) -> Iterator[str]:
     environment = next(source for source in loaded.sources if isinstance(source, EnvironmentSource))
     below = loaded.sources[loaded.sources.index(environment) + 1 :]
-    for loc, place in environment.places.items():
-        variable = place.partition(" ")[2]
-        if not any(loc in source.places for source in below) and variable != STATE_DIR_VARIABLE:
-            yield variable
-
-
-def _other_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    found = {
+        place.partition(" ")[2]
+        for loc, place in environment.places.items()
+        if not any(loc in source.places for source in below)
+    }
     for name, value in environ.items():
         if value and (name.lower() in CONNECTION or (name.endswith(KEY_SUFFIX) and name not in COMMON_VARIABLES)):
-            yield name
+            found.add(name)
+    return sorted(found - {STATE_DIR_VARIABLE})

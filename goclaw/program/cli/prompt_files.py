@@ -29,11 +29,6 @@ from goclaw.program.cli.options import command_group, load
 app = command_group("Show and approve changes to AGENTS.md and the like.")
 
 
-@app.callback()
-def group() -> None:
-    """Show and approve changes to AGENTS.md and the like."""
-
-
 @app.command("list")
 def list_(context: typer.Context) -> None:
     """Print each changed file that is not approved, with the change."""

@@ -14,7 +14,7 @@ import typer
 from goclaw.common.auth.users import login_name
 from goclaw.errors import StateError
 from goclaw.program.cli.base import show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import AsJson, command_group, load
 
 app = command_group("Add, list, pause and run scheduled messages and tasks.")
 
@@ -25,7 +25,6 @@ Name = Annotated[str, typer.Argument(help="The name, as in `goclaw schedule list
 User = Annotated[
     str, typer.Option(help="The user to act for, a key of users.json; default: the owner of the state folder.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class CatchUp(StrEnum):

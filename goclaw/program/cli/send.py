@@ -43,7 +43,7 @@ from goclaw.common.core.wire import (
 )
 from goclaw.errors import StateError, StoreInUse
 from goclaw.program.cli.base import print_message
-from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, reach
+from goclaw.program.cli.options import Insecure, TokenFile, Url, load, reach
 from goclaw.program.cli.process import listens_soon
 
 LOST = (
@@ -203,7 +203,6 @@ class _Sending:
         self._patience.end()
 
     async def on_frame(self, received: Received) -> None:
-        """Handle a frame."""
         match received:
             case Accepted():
                 if ended := self._pending.on_acceptance(received, self._link.taken):
@@ -277,10 +276,6 @@ async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]
             yield
 
 
-app = command_group()
-
-
-@app.command()
 def send(
     context: typer.Context,
     words: Annotated[

@@ -58,7 +58,8 @@ def install(context: typer.Context, system: System = False) -> None:
     print_message(f"{path}: {'unchanged' if before == text else 'written'}")
     if works:
         _start(manager, changed=before not in (None, text))
-        print_message(f"systemd runs the daemon (pid {manager.main_pid()}) and starts it {_start_time(manager)}")
+        moment = "the machine starts" if manager is Manager.SYSTEM or systemd.lingers() else "you log in"
+        print_message(f"systemd runs the daemon (pid {manager.main_pid()}) and starts it when {moment}")
     else:
         for line in _lines_without_systemd(manager):
             print_message(line)
@@ -95,7 +96,10 @@ def remove_unit(manager: Manager) -> None:
         # Otherwise a daemon that ended badly is listed as failed forever.
         manager.forget()
     else:
-        _remove_enable_link(manager)
+        # The link made by `systemctl enable`, which systemctl cannot remove now.
+        link = path.parent / f"{manager.target}.wants" / UNIT_NAME
+        if link.is_symlink() and link.readlink() in (path, Path("..") / UNIT_NAME):
+            link.unlink()
         print_message(f"systemd cannot be reached from here; a running daemon continues until {daemon_command('stop')}")
     print_message(f"{path}: removed. Conversations and configuration are unchanged")
 
@@ -162,11 +166,6 @@ def _has_entries(command: tuple[str, ...]) -> bool:
 def _manager(*, system: bool) -> Manager:
     """Return the systemd that is meant: the user's unless only the machine's has a unit of ours."""
     return Manager.SYSTEM if system or systemd.list_managers() == [Manager.SYSTEM] else Manager.USER
-
-
-def _start_time(manager: Manager) -> str:
-    at_boot = manager is Manager.SYSTEM or systemd.lingers()
-    return "when the machine starts" if at_boot else "when you log in"
 
 
 def _linger_hint() -> str:
@@ -268,11 +267,3 @@ def _start(manager: Manager, *, changed: bool) -> None:
             f"{error}\nthe unit is installed and systemd keeps trying; `goclaw service logs` says why it fails, "
             "`goclaw service remove` removes it"
         ) from error
-
-
-def _remove_enable_link(manager: Manager) -> None:
-    """Remove the link made by `systemctl enable`, where systemctl cannot."""
-    path = manager.unit_path
-    link = path.parent / f"{manager.target}.wants" / UNIT_NAME
-    if link.is_symlink() and link.readlink() in (path, Path("..") / UNIT_NAME):
-        link.unlink()

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -45,26 +45,15 @@ class Signals:
 
 async def serve_with(loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object]) -> None:
     """Run the gateway; see `daemon.serve`. `begun`: things the channels have begun, under the state folder's lock."""
-    config = loaded.config
-    # Signals first: a log that is open is opened anew at SIGHUP.
-    async with open_signals() as signals:
-        with open_logs(config, None if is_in_background(config) else sys.stderr) as reopen_log:
-            await _serve(loaded, launch, begun, signals, reopen_log)
-
-
-async def _serve(
-    loaded: Loaded,
-    launch: LaunchRecord | None,
-    begun: Mapping[str, object],
-    signals: Signals,
-    reopen_log: Callable[[], None],
-) -> None:
     config, clock = loaded.config, RealClock()
-    if launch:  # before anything listens: a command that finds the daemon finds its record
-        await asyncio.to_thread(remember, config, launch)
-    async with (
-        open_vitals(clock) as vitals,
-        open_app(
+    async with AsyncExitStack() as stack:
+        # Signals first: a log that is open is opened anew at SIGHUP.
+        signals = await stack.enter_async_context(open_signals())
+        reopen_log = stack.enter_context(open_logs(config, None if is_in_background(config) else sys.stderr))
+        if launch:  # before anything listens: a command that finds the daemon finds its record
+            await asyncio.to_thread(remember, config, launch)
+        vitals = await stack.enter_async_context(open_vitals(clock))
+        opened = open_app(
             config,
             clock,
             vitals=vitals.lines,
@@ -72,8 +61,8 @@ async def _serve(
             config_file=launch.config if launch else None,
             parts=parts_of(loaded.packaged),
             begun=begun,
-        ) as app,
-    ):
+        )
+        app = await stack.enter_async_context(opened)
         _print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.")
         with suppress(ConfigError):
             await app.models.agent()

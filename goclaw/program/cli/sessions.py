@@ -3,20 +3,20 @@
 import asyncio
 import os
 import sys
-from codecs import getwriter
-from collections.abc import Iterator
+from codecs import StreamWriter, getwriter
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, TextIO
 
 import orjson
 import typer
 
 from goclaw.common.auth.users import Users
 from goclaw.common.config.schema import Config
-from goclaw.common.core.events import Outline, SessionInfo
+from goclaw.common.core.events import SessionInfo
 from goclaw.common.core.files import create_file
 from goclaw.common.core.redact import mask
 from goclaw.durable.store.blobs import has_media
@@ -24,19 +24,13 @@ from goclaw.errors import StateError
 from goclaw.program.cli.base import show as show_text
 from goclaw.program.cli.options import command_group, load
 from goclaw.program.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, mask_json, when
-from goclaw.program.cli.transcripts import Entry, Kept, entries, find_outline, open_source
+from goclaw.program.cli.transcripts import Kept, entries, find_outline, open_source
 
 STDOUT = "-"
 
 
-class OutputFile(Protocol):
-    """The type of `open` for writing text."""
-
-    def write(self, text: str, /) -> object: ...
-
-
 @contextmanager
-def open_target(name: str) -> Iterator[OutputFile]:
+def open_target(name: str) -> Iterator[TextIO | StreamWriter]:
     """Open the new file `name` (mode 0600: it holds a conversation), or standard output for `-`.
 
     Raises:
@@ -73,16 +67,8 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-class Form(Protocol):
-    """A writer of transcripts."""
-
-    def head(self, outline: Outline) -> str:
-        """Return the text before the first entry."""
-        ...
-
-    def entry(self, entry: Entry) -> str:
-        """Return the text of one entry, with its line ends."""
-        ...
+Form = PlainWriter | MarkdownWriter | JsonLinesWriter
+"""A writer of transcripts: the text before the first entry, and that of each entry, with its line ends."""
 
 
 @app.command("list")
@@ -113,7 +99,7 @@ def show(
     config = load(context).config
     form = JsonLinesWriter() if as_json else PlainWriter(_media_check(config))
     with _enough_is_enough():
-        asyncio.run(_write(config, key, form, _Terminal(), full=full, last=limit))
+        asyncio.run(_write(config, key, form, _show_piece, full=full, last=limit))
 
 
 @app.command()
@@ -129,11 +115,10 @@ def export(
     config = load(context).config
     form: Form = JsonLinesWriter()
     if format_ is Format.MARKDOWN:
-        form = MarkdownWriter(
-            {user.key: user.name for user in Users.read(config.users_path).all()}, _media_check(config)
-        )
+        names = {user.key: user.name for user in Users.read(config.users_path).all()}
+        form = MarkdownWriter(names, _media_check(config))
     with _enough_is_enough(), open_target(file) as target:
-        asyncio.run(_write(config, key, form, target, full=True))
+        asyncio.run(_write(config, key, form, target.write, full=True))
 
 
 def _media_check(config: Config) -> Kept:
@@ -152,13 +137,9 @@ def _enough_is_enough() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-class _Terminal:
-    """Standard output, a piece at a time; a terminal obeys nothing in it."""
-
-    def write(self, text: str) -> int:
-        if text:
-            show_text(text.removesuffix("\n"))
-        return len(text)
+def _show_piece(text: str) -> None:
+    if text:
+        show_text(text.removesuffix("\n"))
 
 
 async def _sessions(config: Config) -> list[SessionInfo]:
@@ -166,10 +147,12 @@ async def _sessions(config: Config) -> list[SessionInfo]:
         return list(await source.sessions())
 
 
-async def _write(config: Config, key: str, form: Form, target: OutputFile, *, full: bool, last: int = 0) -> None:
+async def _write(
+    config: Config, key: str, form: Form, write: Callable[[str], object], *, full: bool, last: int = 0
+) -> None:
     async with open_source(config, key) as source:
         outline = await find_outline(source, key, last)
-        target.write(form.head(outline))
+        write(form.head(outline))
         async with aclosing(entries(source, outline, full=full)) as written:
             async for entry in written:
-                target.write(form.entry(entry))
+                write(form.entry(entry))

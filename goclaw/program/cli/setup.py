@@ -30,10 +30,9 @@ from goclaw.durable.store.file_writer import file_writer
 from goclaw.errors import ConfigError, StateError
 from goclaw.program.cli import setup_steps
 from goclaw.program.cli.base import Options, print_message
-from goclaw.program.cli.options import command_group, options
-from goclaw.program.cli.presets import Wanted, plan_people
+from goclaw.program.cli.options import options
+from goclaw.program.cli.rights import Wanted, plan_people
 from goclaw.program.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
-from goclaw.program.cli.setup_people import choose_people, person_of
 from goclaw.program.ops.call_styles import store_calls
 
 AGENT = ("models", "agent")
@@ -99,13 +98,16 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
     new_owner = answers.owner is not None and Users.read(place.users).get(answers.owner.key) is None
     owner = [Wanted(answers.owner.key, PRESETS["owner"], answers.owner.name)] if answers.owner and new_owner else []
     plans = plan_people(loaded.config, [*owner, *answers.people])
-    _make_private(place.state)
+    if place.state.exists():
+        make_private(place.state)  # it may have been made by hand, open to other users
     with new_files(fresh):
         if plans.people:
             put_users(place.users, plans.entries, plans.before, file_writer(loaded.config))
     report.written += [shown_path(path) for path in fresh]
     for path in files.keys() - fresh.keys() - {place.config}:
-        report.left += _existing_secret(path, files[path])
+        if not path.is_file() or path.read_text(errors="replace").strip() != files[path].strip():
+            remedy = f"For the new one: `rm {shown_path(path)}`, then `goclaw setup` again."
+            report.left.append(f"{shown_path(path)} exists and stays as it is. {remedy}")
     if place.config in files.keys() - fresh.keys():
         report.left += additions(answers, loaded, place)
     if answers.owner and new_owner:
@@ -200,7 +202,9 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
     with ExitStack() as undo:
         for path, text in files.items():
             try:
-                _make_folders(path.parent, undo)
+                for missing in [each for each in reversed(path.parents) if not each.exists()]:
+                    missing.mkdir(mode=0o700)
+                    undo.callback(missing.rmdir)
                 with create_file(path) as file:
                     file.write(text.encode())
                 undo.callback(path.unlink)
@@ -209,19 +213,6 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
                 raise StateError(f"{shown_path(path)}: cannot be written: {why}; nothing was changed") from None
         yield
         undo.pop_all()
-
-
-def _make_folders(folder: Path, undo: ExitStack) -> None:
-    """Make the missing folders, private."""
-    for missing in [each for each in (*reversed(folder.parents), folder) if not each.exists()]:
-        missing.mkdir(mode=0o700)
-        undo.callback(missing.rmdir)
-
-
-def _make_private(state: Path) -> None:
-    """Close a state folder made by hand to other users, as the daemon does."""
-    if state.exists():
-        make_private(state)
 
 
 def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str]]:
@@ -235,13 +226,6 @@ def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str
         yield place.secrets / secret_name(TOKEN), f"{answers.bot.token}\n"
 
 
-def _existing_secret(path: Path, text: str) -> Sequence[str]:
-    if path.is_file() and path.read_text(errors="replace").strip() == text.strip():
-        return []
-    shown = shown_path(path)
-    return [f"{shown} exists and stays as it is. For the new one: `rm {shown}`, then `goclaw setup` again."]
-
-
 def _existing_user(key: str, place: SetupPaths) -> Sequence[str]:
     user = Users.read(place.users).get(key)
     if user and ADMIN in user.roles:
@@ -252,8 +236,6 @@ def _existing_user(key: str, place: SetupPaths) -> Sequence[str]:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
-
-app = command_group()
 
 
 @record
@@ -267,7 +249,6 @@ class Given:
     people: Sequence[Wanted] = ()
 
 
-@app.command()
 def setup(
     context: typer.Context,
     spec: Annotated[str, typer.Option("--model", metavar="PROVIDER:NAME", help="The model that should answer.")] = "",
@@ -294,7 +275,7 @@ def setup(
             read_secret(key_file) if key_file else "",
             read_secret(telegram_token_file) if telegram_token_file else "",
             setup_steps.owner_of(owner_id) if owner_id else None,
-            [person_of(text) for text in person or ()],
+            [setup_steps.person_of(text) for text in person or ()],
         )
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
@@ -308,7 +289,7 @@ def setup(
 
 async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     loaded = _load(said)
-    place = SetupPaths.of(loaded, said.config or _find_location())
+    place = SetupPaths.of(loaded, said.config or (Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None))
     check_places(place, loaded)
     Users.read(place.users)
     is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
@@ -320,9 +301,11 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     report = write_answers(answers, place, loaded)
     if answers.model:
         await store_calls(loaded.config, answers.model.spec, answers.model.calls)
-    dialogue.print(
-        "\n".join(_last_lines(report, [*caveats(answers, place, _load(said))], _next_command(said, loaded, report)))
-    )
+    lines = _last_lines(report, [*caveats(answers, place, _load(said))])
+    following = f"goclaw --config {said.config}" if said.config else "goclaw"
+    if (report.written or report.left) and running_pid(loaded.config):
+        following += " restart"
+    dialogue.print("\n".join([*lines, "", f"Next: `{following}`"]))
 
 
 async def _ask(scene: Scene, given: Given, *, adds_roles: bool) -> SetupAnswers:
@@ -333,7 +316,7 @@ async def _ask(scene: Scene, given: Given, *, adds_roles: bool) -> SetupAnswers:
     has_admin = owner or (bot and setup_steps.has_admin(scene.loaded.config))
     people: Sequence[Wanted] = ()
     if given.people or has_admin:
-        people = await choose_people(scene, owner, given.people, adds_roles=adds_roles)
+        people = await setup_steps.choose_people(scene, owner, given.people, adds_roles=adds_roles)
     return SetupAnswers(chosen, bot, owner, people, await setup_steps.find_ollama(scene))
 
 
@@ -341,25 +324,11 @@ def _load(said: Options) -> Loaded:
     return load_config(said.config, overrides=said.overrides, may_be_missing=True)
 
 
-def _find_location() -> Path | None:
-    return Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None
-
-
-def _last_lines(report: SetupReport, caveats: Sequence[str], following: str) -> list[str]:
-    """Return the last lines."""
-    lines = [
-        "",
-        *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing to change."]),
-    ]
+def _last_lines(report: SetupReport, caveats: Sequence[str]) -> list[str]:
+    written = ["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing to change."]
+    lines = ["", *written]
     if report.left:
         lines += ["", *report.left]
     if caveats:
         lines += ["", *(f"Note: {line}." for line in caveats)]
-    return [*lines, "", f"Next: `{following}`"]
-
-
-def _next_command(said: Options, loaded: Loaded, report: SetupReport) -> str:
-    """Return the command that puts the answers into force."""
-    config = f" --config {said.config}" if said.config else ""
-    has_news = bool(report.written or report.left)
-    return f"goclaw{config} restart" if has_news and running_pid(loaded.config) else f"goclaw{config}"
+    return lines

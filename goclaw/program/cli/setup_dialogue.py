@@ -7,8 +7,7 @@ awaited together with another event.
 import asyncio
 import os
 import termios
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +22,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, printable, remember
 from goclaw.errors import ConfigError
 from goclaw.llm.served import CallStyle
-from goclaw.program.cli.presets import Wanted
+from goclaw.program.cli.rights import Wanted
 
 STDIN = 0
 CHUNK = 4096
@@ -50,12 +49,28 @@ class Dialogue:
         if self._ended:
             return ""
         self.print(f"{question} ", end="")
-        return await self._answer()
+        while b"\n" not in self._read and len(self._read) < MAX_ANSWER and not self._ended:
+            await readable(self._source)
+            more = os.read(self._source, CHUNK)
+            self._ended = not more
+            self._read += more
+        line, _, self._read = self._read.partition(b"\n")
+        if not os.isatty(self._source):
+            self.print()  # no Enter of a person ended the line of the question
+        return line.decode(errors="replace").strip()
 
     async def ask_hidden(self, question: str) -> str:
-        """Read a secret: a terminal does not show it."""
-        with self._unseen():
+        """Read a secret: a terminal does not show it. Its echo is switched on again in any case."""
+        if self._ended or not os.isatty(self._source):
             return await self.ask(question)
+        before = termios.tcgetattr(self._source)
+        unseen = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+        termios.tcsetattr(self._source, termios.TCSADRAIN, unseen)
+        try:
+            return await self.ask(question)
+        finally:
+            termios.tcsetattr(self._source, termios.TCSADRAIN, before)
+            print(flush=True)  # the Enter was not shown either
 
     async def ask_beside(self, question: str, event: Coroutine[Any, Any, EventT]) -> EventT | str:
         """Return the result of `event`, or the answer if that comes first; the other one is cancelled.
@@ -75,36 +90,6 @@ class Dialogue:
             for task in (happening, answering):
                 task.cancel()
             await asyncio.wait([happening, answering])
-
-    async def _answer(self) -> str:
-        line = await self._line()
-        if not os.isatty(self._source):
-            self.print()  # no Enter of a person ended the line of the question
-        return line.decode(errors="replace").strip()
-
-    async def _line(self) -> bytes:
-        while b"\n" not in self._read and len(self._read) < MAX_ANSWER and not self._ended:
-            await readable(self._source)
-            more = os.read(self._source, CHUNK)
-            self._ended = not more
-            self._read += more
-        line, _, self._read = self._read.partition(b"\n")
-        return line
-
-    @contextmanager
-    def _unseen(self) -> Iterator[None]:
-        """Switch the terminal's echo off, and on again in any case."""
-        if self._ended or not os.isatty(self._source):
-            yield
-            return
-        before = termios.tcgetattr(self._source)
-        unseen = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
-        termios.tcsetattr(self._source, termios.TCSADRAIN, unseen)
-        try:
-            yield
-        finally:
-            termios.tcsetattr(self._source, termios.TCSADRAIN, before)
-            print(flush=True)  # the Enter was not shown either
 
 
 async def readable(source: int) -> None:

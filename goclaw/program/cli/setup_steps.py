@@ -1,7 +1,9 @@
-"""Steps of `goclaw setup`: the model that answers, the Telegram bot, and its owner.
+"""Steps of `goclaw setup`: the model that answers, the Telegram bot, its owner, and other people.
 
 A model is chosen, given its key, and asked for one tool call over GoClaw's own wires; a bot is tried out with getMe;
-its owner sends it a code that this terminal shows.
+its owner sends it a code that this terminal shows. Others get a preset each, shown as a table before anything is
+written: entries of users.json, and the roles that they need in a configuration file that is new. A file that exists is
+not changed here: for a role that it lacks, the command to add it is shown.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from goclaw.channels.base import Account, AccountPart
+from goclaw.common.auth.presets import PRESETS, find_preset
 from goclaw.common.auth.users import User, Users, key_problem
 from goclaw.common.config.policies import ADMIN
 from goclaw.common.config.schema import Config, ProviderSettings
@@ -22,7 +25,6 @@ from goclaw.common.core.plugins import load
 from goclaw.common.net.local_servers import PLACES
 from goclaw.common.net.ollama import ollama_url
 from goclaw.errors import ChannelError, ConfigError, GoclawError, ModelError, ModelErrorKind
-from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import (
     BEST_BY_PROVIDER,
     FoundModels,
@@ -37,7 +39,9 @@ from goclaw.llm.open import (
 )
 from goclaw.llm.probes import TRIAL_OUTPUT, TRIAL_SECONDS, try_call
 from goclaw.llm.served import CallStyle, style_words
+from goclaw.program.cli.rights import Wanted, plan_people, table
 from goclaw.program.cli.setup_dialogue import AdminAnswer, BotChoice, ModelChoice, Scene, ask_secret
+from goclaw.program.ops.call_styles import trial_ports
 from goclaw.program.ops.doctor.providers import prepare
 from goclaw.program.ops.doctor.tools import open_tools
 
@@ -104,7 +108,7 @@ async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) ->
 async def _find_models(scene: Scene) -> FoundModels:
     """Find models that could answer, and print them."""
     config = scene.loaded.config
-    ports = _ports(scene)
+    ports = trial_ports(scene.http, scene.clock)
     found = await find_models(config, ollama_finder(config, ports), find_servers=server_finder(config, ports))
     for number, each in enumerate(menu_of(found), 1):
         scene.dialogue.print(f"   {number}  {each.spec} ({each.reason})")
@@ -145,7 +149,7 @@ async def find_ollama(scene: Scene) -> str:
     url = ollama_url(config.providers.get("ollama", ProviderSettings()))
     if url == ollama_url(ProviderSettings(), {}):
         return ""
-    found = await ollama_finder(config, _ports(scene))()
+    found = await ollama_finder(config, trial_ports(scene.http, scene.clock))()
     return found.base_url if found else ""
 
 
@@ -153,7 +157,7 @@ async def _try(scene: Scene, choice: ModelChoice) -> ModelChoice:
     """Ask the model for one tool call and print its action. Raises GoclawError when no answer comes."""
     scene.dialogue.print(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)
-    model = open_model(choice.spec, config, _ports(scene))
+    model = open_model(choice.spec, config, trial_ports(scene.http, scene.clock))
     found = await prepare(config, model, (await open_tools(scene.loaded)).usable)
     trial = await try_call(model, max_output=TRIAL_OUTPUT, seconds=TRIAL_SECONDS)
     scene.dialogue.print(f"   ✓ {choice.spec} answers{f': {trial.said}' if trial.said else ''}")
@@ -173,14 +177,6 @@ def with_key(config: Config, choice: ModelChoice) -> Config:
     settings = config.providers.get(choice.provider, ProviderSettings())
     settings = settings.model_copy(update={"api_key": SecretStr(choice.key)})
     return config.model_copy(update={"providers": {**config.providers, choice.provider: settings}})
-
-
-def _ports(scene: Scene) -> ModelPorts:
-    return ModelPorts(scene.http, _no_image, scene.clock)
-
-
-async def _no_image(key: str) -> bytes:
-    raise AssertionError(f"no picture is asked for here: {key}")
 
 
 CODE_DIGITS = 8
@@ -214,12 +210,20 @@ async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
             return await _try_bot(scene, typed)
         except GoclawError as error:
             scene.dialogue.print(f"   ✗ {error}")
-    return await _known_bot(scene) if known else None
+    if known:
+        try:
+            return await _try_bot(scene, "")
+        except GoclawError as error:
+            scene.dialogue.print(f"   ✗ {error}")
+    return None
 
 
 async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> AdminAnswer | None:
     """Return the person who sends the bot this terminal's code, or the one with the typed id; None when skipped."""
-    if scene.dialogue.silent or bot is None or _has_admin(scene):
+    if scene.dialogue.silent or bot is None:
+        return None
+    if user := has_admin(scene.loaded.config):
+        scene.dialogue.print(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
         return None
     scene.dialogue.print("\n3. You")
     pid = running_pid(scene.loaded.config)
@@ -285,15 +289,6 @@ async def _typed_owner(scene: Scene) -> AdminAnswer | None:
     return None
 
 
-async def _known_bot(scene: Scene) -> BotChoice | None:
-    """Return the bot of the token that is configured; None when it does not answer."""
-    try:
-        return await _try_bot(scene, "")
-    except GoclawError as error:
-        scene.dialogue.print(f"   ✗ {error}")
-        return None
-
-
 async def _try_bot(scene: Scene, token: str) -> BotChoice:
     """Return the bot of `token`, or of the configured one. Raises GoclawError when Telegram knows none."""
     name = await _account(scene, token).name()
@@ -302,25 +297,85 @@ async def _try_bot(scene: Scene, token: str) -> BotChoice:
 
 
 def _account(scene: Scene, token: str) -> Account:
-    part = load(catalog.ACCOUNTS["telegram"], AccountPart)
     config = scene.loaded.config
-    return part.open(with_token(config, token) if token else config, scene.http, scene.clock)
-
-
-def with_token(config: Config, token: str) -> Config:
-    """Return the configuration as it will be with this token."""
-    telegram = config.telegram.model_copy(update={"token": SecretStr(token)})
-    return config.model_copy(update={"telegram": telegram})
-
-
-def _has_admin(scene: Scene) -> bool:
-    """Return whether a Telegram user has the role already, and print who."""
-    if user := has_admin(scene.loaded.config):
-        scene.dialogue.print(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
-    return user is not None
+    if token:
+        telegram = config.telegram.model_copy(update={"token": SecretStr(token)})
+        config = config.model_copy(update={"telegram": telegram})
+    return load(catalog.ACCOUNTS["telegram"], AccountPart).open(config, scene.http, scene.clock)
 
 
 def has_admin(config: Config) -> User | None:
     """Return the first Telegram user who is admin, or None."""
     users = Users.read(config.users_path).all()
     return next((user for user in users if user.key.startswith("telegram:") and ADMIN in user.roles), None)
+
+
+FORM = "KEY PRESET NAME, as in `telegram:234567 child Cem`"
+
+
+def person_of(text: str) -> Wanted:
+    """Return the person that a line names: key, preset and, where given, a name.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    key, _, rest = text.strip().partition(" ")
+    preset, _, name = rest.strip().partition(" ")
+    if problem := key_problem(key):
+        raise ConfigError(f"{key or 'nothing'}: {problem}")
+    if not preset:
+        raise ConfigError(f"{key}: choose a preset: {', '.join(PRESETS)}; {FORM}")
+    return Wanted(key, find_preset(preset), name.strip())
+
+
+async def choose_people(
+    scene: Scene, owner: AdminAnswer | None, given: Sequence[Wanted] = (), *, adds_roles: bool
+) -> Sequence[Wanted]:
+    """Return the people who are to be added, those of the command line included; empty where the step was skipped.
+
+    Args:
+        scene: the dependencies.
+        owner: the person who becomes admin now, if any.
+        given: people of the command line, for whom nothing is asked.
+        adds_roles: whether the configuration file is new, so that roles can be written into it.
+
+    Raises:
+        ConfigError: a person of the command line cannot be added.
+    """
+    found = {}
+    for person in given:
+        _check(scene, person, owner, adds_roles)
+        found[person.key] = person
+    if scene.dialogue.silent or given:
+        return tuple(found.values())
+    scene.dialogue.print("\n4. Other people")
+    for preset in PRESETS.values():
+        scene.dialogue.print(f"   {preset.name:7}{preset.about}")
+    while typed := await scene.dialogue.ask(f"   {FORM} [Enter: done]:"):
+        try:
+            person = person_of(typed)
+            _check(scene, person, owner, adds_roles)
+            found[person.key] = person
+        except ConfigError as error:
+            scene.dialogue.print(f"   ✗ {error}")
+    if not found:
+        return ()
+    people = tuple(found.values())
+    scene.dialogue.print()
+    for line in await table(scene.loaded, plan_people(scene.loaded.config, people)):
+        scene.dialogue.print(f"   {line}")
+    answer = await scene.dialogue.ask("   Add these people? [Enter: yes, n: nobody]:")
+    return () if answer.lower() in ("n", "no") else people
+
+
+def _check(scene: Scene, person: Wanted, owner: AdminAnswer | None, adds_roles: bool) -> None:
+    """Raise ConfigError where this step cannot add a person; the message says what can."""
+    config, preset = scene.loaded.config, person.preset
+    command = f"`goclaw users add {person.key} --preset {preset.name}`"
+    if owner and person.key == owner.key:
+        raise ConfigError(f"{person.key}: that is you, and you are the admin")
+    if Users.read(config.users_path).get(person.key):
+        raise ConfigError(f"{person.key}: is already listed; {command} shows what would change")
+    if preset.settings and preset.role not in config.roles and not adds_roles:
+        lacking = f"the configuration stays unchanged and lacks roles.{preset.role}"
+        raise ConfigError(f"{person.key}: {lacking}; {command} adds it")

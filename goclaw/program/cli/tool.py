@@ -9,7 +9,8 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, BinaryIO
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -38,7 +39,7 @@ from goclaw.memory.base import (
 from goclaw.memory.memory_queries import HEARD, TALKS, WANTED
 from goclaw.program.app import Environment, open_environment
 from goclaw.program.cli.base import show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import AsJson, command_group, load
 from goclaw.program.cli.process import listens
 from goclaw.tools.approval.requests import Approval, ApprovalRequest
 from goclaw.tools.hooks.open import open_hooks
@@ -56,9 +57,6 @@ app = command_group("List, describe and run tools.")
 User = Annotated[
     str | None, typer.Option(help="The user to act as, a key of users.json; default: the owner of the state folder.")
 ]
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -94,14 +92,11 @@ def describe(context: typer.Context, name: str, user: User = None, as_json: AsJs
 @app.command()
 def docs() -> None:
     """Print docs/tools.md, the page about the tools that come with GoClaw."""
-    gates = {name: gate for gate, gated in GATED_TOOLS.items() for name in gated}
-    tools = BuiltIn(GATED_TOOLS).tools()
-    listed = [ListedTool(tool, _origin(gates.get(tool.spec.name, ""))) for tool in tools]
+    origins = {
+        name: f"{BUILT_IN}, only with `tools.{gate}: true`" for gate, gated in GATED_TOOLS.items() for name in gated
+    }
+    listed = [ListedTool(tool, origins.get(tool.spec.name, BUILT_IN)) for tool in BuiltIn(GATED_TOOLS).tools()]
     print(tools_page(listed), end="")
-
-
-def _origin(gate: str) -> str:
-    return f"{BUILT_IN}, only with `tools.{gate}: true`" if gate else BUILT_IN
 
 
 @app.command()
@@ -145,8 +140,16 @@ async def _run_one(loaded: Loaded, name: str, given: str, user: str | None, *, a
 
 
 async def _run_jsonl(loaded: Loaded, user: str | None, *, approve: bool) -> None:
+    """Read a call per line and write an answer per line, in order, whatever the lines hold.
+
+    An empty line gets an answer, too, so that callers may count lines. Answers are ASCII, because a result may hold
+    characters that some readers take for the end of a line.
+    """
     async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
-        await run_lines(box, sys.stdin.buffer, user)
+        while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+            answer = orjson.loads(await _answer(box, line, user))
+            sys.stdout.write(f"{json.dumps(answer)}\n")
+            sys.stdout.flush()
 
 
 class CommandLineServices(TurnServices):
@@ -168,30 +171,21 @@ class OwnerServices(CommandLineServices):
         return Approval(wanted.digest, by=self._owner)
 
 
+@dataclass(slots=True)
 class Toolbox:
     """The dispatcher, for use at a command line. Made by `open_toolbox`."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        sources: Sources,
-        access: Access,
-        users: Users,
-        environment: Environment,
-        *,
-        approve: bool,
-    ) -> None:
-        self.dispatcher = dispatcher
-        self.access = access
-        self.users = users
-        self.environment = environment
-        self._listing = ToolListing(dispatcher.registry, sources)
-        self._approve = approve
-        self._calls = 0
+    dispatcher: Dispatcher
+    sources: Sources
+    access: Access
+    users: Users
+    environment: Environment
+    approve: bool
+    _calls: int = 0
 
     def tools(self, user: str | None) -> list[ListedTool]:
         """Return the tools that `user` (None: the owner of the state folder) may use."""
-        return self._listing.of(_actor(user))
+        return ToolListing(self.dispatcher.registry, self.sources).of(_actor(user))
 
     async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
         """Run one call; an error's content is `{"error": "…"}`."""
@@ -205,7 +199,7 @@ class Toolbox:
             actor=actor,
             session=actor.key,
             address=Address(LOCAL, actor.key),
-            services=OwnerServices(actor, agreed=self._approve) if actor.owner else CommandLineServices(),
+            services=OwnerServices(actor, agreed=self.approve) if actor.owner else CommandLineServices(),
             turn="cli",
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
@@ -239,19 +233,7 @@ async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = F
         await sources.settled(SETTLED_SECONDS)
         access = Access(users, config)
         dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
-        yield Toolbox(dispatcher, sources, access, users, environment, approve=approve)
-
-
-async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:
-    """Read a call per line and write an answer per line, in order, whatever the lines hold (`--jsonl`).
-
-    An empty line gets an answer, too, so that callers may count lines. Answers are ASCII, because a result may hold
-    characters that some readers take for the end of a line.
-    """
-    while line := await asyncio.to_thread(source.readline):
-        answer = orjson.loads(await _answer(box, line, user))
-        sys.stdout.write(f"{json.dumps(answer)}\n")
-        sys.stdout.flush()
+        yield Toolbox(dispatcher, sources, access, users, environment, approve)
 
 
 async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
@@ -265,17 +247,13 @@ async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
     # Without a user in the line it is the one of the command line, never more than that.
     acting = user if acting is None else acting
     if not isinstance(name, str):
-        return error_text(f'field "tool": expected string, got {_type_of(asked, "tool")}')
+        return error_text(f'field "tool": expected string, got {json_type(name) if "tool" in asked else "nothing"}')
     if acting is not None and not isinstance(acting, str):
         return error_text(f'field "user": expected string, got {json_type(acting)}')
     result = await box.run(name, asked.get("input", {}), acting)
     if result.is_error:
         return result.content
     return orjson.dumps({"ok": True, "content": result.content}).decode()
-
-
-def _type_of(asked: dict[str, Any], field: str) -> str:
-    return json_type(asked[field]) if field in asked else "nothing"
 
 
 class DaemonMemory:

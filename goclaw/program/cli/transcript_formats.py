@@ -53,15 +53,14 @@ class PlainWriter:
     def entry(self, entry: Entry) -> str:
         """Format one row, or a summary in the place of the rows before it."""
         if isinstance(entry, CompactionRecord):
-            return f"\n{when(entry.at)}  {_compaction(entry)}\n{_indent(entry.summary)}"
-        hidden = "\n(/clear hid the messages above from the model)\n" if self._crosses_clear(entry) else ""
-        return hidden + _row(entry, self._kept)
-
-    def _crosses_clear(self, row: TranscriptRow) -> bool:
-        crossed = bool(self._cleared_to) and row.row > self._cleared_to
-        if crossed:
-            self._cleared_to = 0
-        return crossed
+            sizes = f"{entry.tokens_before:,} to {entry.tokens_after:,} tokens"
+            words = f"summary of the messages above (source: {entry.source}, {sizes})"
+            return f"\n{when(entry.at)}  {words}\n{_indent(entry.summary)}"
+        text = _row(entry, self._kept)
+        if not 0 < self._cleared_to < entry.row:
+            return text
+        self._cleared_to = 0
+        return f"\n(/clear hid the messages above from the model)\n{text}"
 
 
 def _row(row: TranscriptRow, kept: Kept) -> str:
@@ -83,11 +82,6 @@ def _row(row: TranscriptRow, kept: Kept) -> str:
 def when(at: float) -> str:
     """Format a moment in the reader's time zone."""
     return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M}"
-
-
-def _compaction(record: CompactionRecord) -> str:
-    sizes = f"{record.tokens_before:,} to {record.tokens_after:,} tokens"
-    return f"summary of the messages above (source: {record.source}, {sizes})"
 
 
 def _indent(text: str) -> str:

@@ -15,24 +15,23 @@ import typer
 from goclaw.clients.tui.client import RemoteDaemon
 from goclaw.clients.tui.plain import converse
 from goclaw.common.auth.users import login_name
-from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
 from goclaw.common.core.container import daemon_command
 from goclaw.errors import StateError
-from goclaw.program.cli.base import Options, print_message
+from goclaw.program.cli.base import print_message
 from goclaw.program.cli.lifecycle import bring_up
-from goclaw.program.cli.options import Insecure, TokenFile, Url, command_group, load, options, reach
+from goclaw.program.cli.options import Insecure, TokenFile, Url, load, options, reach
 from goclaw.program.cli.process import launch_record, listens
 
-home_app = command_group()
 
-
-@home_app.command()
 def home(context: typer.Context) -> None:
     """Start the daemon if none runs, then talk to the agent in this terminal."""
     loaded, given = load(context), options(context)
     if not sys.stdin.isatty():
-        _run_here(loaded, given)
+        from goclaw.program.cli.daemon import serve
+        from goclaw.program.cli.loop import run_daemon
+
+        run_daemon(serve(loaded, launch_record(loaded, given)))
         return
     if not listens(loaded.config):
         print_message("starting the daemon …")
@@ -57,7 +56,8 @@ def talk_here(
         StateError: no daemon answers, or it went away under a conversation in plain lines; or the session is not open
             to the person; or `pick` where plain lines are shown.
     """
-    in_lines = plain or not _is_terminal()
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+    in_lines = plain or not is_terminal
     if in_lines and pick:
         raise StateError("--pick needs the full client in a terminal; `goclaw sessions list` shows the sessions here")
     if in_lines:
@@ -88,11 +88,6 @@ def goodbye(session: str = "", *, runs: bool = True, remote: RemoteDaemon | None
     return "The daemon is not running. Start it and come back with `goclaw`; no accepted message is lost."
 
 
-def _is_terminal() -> bool:
-    """Whether the full client can be shown."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
-
-
 def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, remote: RemoteDaemon | None) -> None:
     # Nothing that is made until the first picture becomes garbage; looking for some costs a tenth of the start.
     gc.disable()
@@ -108,17 +103,6 @@ def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, rem
     print_message(goodbye("" if last == own_session() else last, runs=farewell.connected, remote=remote))
 
 
-def _run_here(loaded: Loaded, given: Options) -> None:
-    from goclaw.program.cli.daemon import serve
-    from goclaw.program.cli.loop import run_daemon
-
-    run_daemon(serve(loaded, launch_record(loaded, given)))
-
-
-tui_app = command_group()
-
-
-@tui_app.command()
 def tui(
     context: typer.Context,
     session: Annotated[str, typer.Option(help="The conversation; default: your own.")] = "",

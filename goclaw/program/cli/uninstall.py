@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +15,9 @@ from goclaw.common.health.resources import amount
 from goclaw.errors import StateError
 from goclaw.program.cli import process, service, systemd
 from goclaw.program.cli.base import print_message, show
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import load
 from goclaw.program.ops.backup.collect import back_up
+from goclaw.program.ops.backup.swap import stamp_of
 from goclaw.program.ops.uninstall import (
     Item,
     check_data,
@@ -27,7 +26,7 @@ from goclaw.program.ops.uninstall import (
     links,
     make_complete,
     remove_data,
-    remove_item,
+    remove_whole,
     size_of,
     startup_lines,
 )
@@ -35,10 +34,7 @@ from goclaw.program.ops.upgrade.installation import is_environment
 from goclaw.program.ops.upgrade.package import tool_of
 from goclaw.program.ops.upgrade.recognise import checkout_root, environment
 
-app = command_group()
 
-
-@app.command()
 def uninstall(
     context: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the installation without asking.")] = False,
@@ -57,19 +53,25 @@ def uninstall(
     items = _find_items(root)
     if data:
         check_data(config, [Path.home(), Path.cwd(), environment(), *([root] if root else [])])
-    show("\n".join([*_format_items(items), *_by_hand(root), *_data_lines(config, goes=data)]))
+    listed = [f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items]
+    installed = ["Installed:", *listed] if items else ["There is nothing to remove."]
+    show("\n".join([*installed, *_by_hand(root), *_data_lines(config, goes=data)]))
     if not yes and not typer.confirm("Remove it?" if items or data else "Stop the daemon?"):
         raise typer.Exit(1)
     if data and typer.prompt(f"Type the name of the folder ({config.state_dir.name}) to remove the data") != (
         config.state_dir.name
     ):
         raise StateError("that is a different name; nothing was removed")
-    _stop(config)
+    for manager in systemd.list_managers():
+        service.remove_unit(manager)
+    if running_pid(config):
+        print_message(f"stopped (pid {asyncio.run(process.stop(config))})")
     if data:
-        _remove_data(loaded, (backup or _backup_place(config)).expanduser().absolute())
+        default = config.state_dir.parent / f"goclaw-last-{stamp_of(RealClock().now())}.tar.gz"
+        _remove_data(loaded, (backup or default).expanduser().absolute())
     # The environment that this runs from goes last.
     for item in items:
-        remove_item(item)
+        remove_whole(item.path)
         print_message(f"{item.path}: removed")
     if not data and config.state_dir.is_dir():
         print_message(f"your data stay in {config.state_dir}; `goclaw uninstall --data` removes them")
@@ -87,12 +89,6 @@ def _find_items(root: Path | None) -> list[Item]:
         items += links([root / "scripts", *(each.path for each in environments)], os.environ, home)
         items += sorted(environments, key=lambda item: item.path == prefix)
     return items
-
-
-def _format_items(items: Sequence[Item]) -> list[str]:
-    if not items:
-        return ["There is nothing to remove."]
-    return ["Installed:", *(f"  {each.kind:<12} {each.path}  ({amount(each.size)})" for each in items)]
 
 
 def _by_hand(root: Path | None) -> list[str]:
@@ -120,14 +116,6 @@ def _data_lines(config: Config, *, goes: bool) -> list[str]:
     return lines
 
 
-def _stop(config: Config) -> None:
-    for manager in systemd.list_managers():
-        service.remove_unit(manager)
-    if running_pid(config):
-        pid = asyncio.run(process.stop(config))
-        print_message(f"stopped (pid {pid})")
-
-
 def _remove_data(loaded: Loaded, target: Path) -> None:
     config = loaded.config
     make_complete(config)
@@ -138,14 +126,8 @@ def _remove_data(loaded: Loaded, target: Path) -> None:
     for note in made.notes:
         print_message(f"warning: not in the backup: {note}")
     print_message(f"the last backup is {target} ({amount(made.size)}); it contains tokens and keys, so keep it safe")
-    left = remove_data(config)
-    if left:
+    if left := remove_data(config):
         names = ", ".join(path.name for path in left)
         print_message(f"{config.state_dir}: emptied, except for files that GoClaw did not create: {names}")
     else:
         print_message(f"{config.state_dir}: removed")
-
-
-def _backup_place(config: Config) -> Path:
-    stamp = datetime.fromtimestamp(RealClock().now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-    return config.state_dir.parent / f"goclaw-last-{stamp}.tar.gz"

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -24,9 +23,10 @@ from goclaw.errors import StateError
 from goclaw.program.cli import process
 from goclaw.program.cli.base import Options, print_message, show
 from goclaw.program.cli.lifecycle import as_before
-from goclaw.program.cli.options import command_group, load, options
+from goclaw.program.cli.options import load, options
 from goclaw.program.cli.process import listens, start_in_background
 from goclaw.program.cli.systemd import UNIT_NAME, manager_of
+from goclaw.program.ops.backup.swap import stamp_of
 from goclaw.program.ops.upgrade import journal
 from goclaw.program.ops.upgrade.changes import Source, between, changes, schema_of
 from goclaw.program.ops.upgrade.engine import Order, upgrade, way_back
@@ -46,10 +46,7 @@ BESIDE_POSTGRES = (
     "schema one after the other: the others keep running, even after the first has migrated the schema"
 )
 
-app = command_group()
 
-
-@app.command("upgrade")
 def upgrade_(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="Show what would change; change nothing.")] = False,
@@ -81,30 +78,18 @@ def upgrade_(
     daemon = RunningDaemon(loaded, given, installation.home)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda signal_number, _: sys.exit(128 + signal_number))
+    file = loaded.config.state_dir.parent / f"goclaw-{__version__}-{stamp_of(RealClock().now())}.tar.gz"
+    target = (backup or file).expanduser().absolute()
     order = Order(
-        daemon.loaded,
-        installation,
-        release,
-        daemon,
-        daemon.words,
-        (backup or _backup_place(loaded.config)).expanduser().absolute(),
-        workspace,
-        RealClock(),
-        print_message,
+        daemon.loaded, installation, release, daemon, daemon.words, target, workspace, RealClock(), print_message
     )
-    done = upgrade(order)
-    if done.warning:
-        print_message(f"warning: {done.warning}")
+    if warning := upgrade(order):
+        print_message(f"warning: {warning}")
     start = daemon_command("start")
     how = f"runs (pid {running_pid(loaded.config)})" if daemon.ran else f"is installed; {start} starts it"
     print_message(f"upgraded: GoClaw {release.version} {how}")
     if order.backup.exists():
         print_message(f"to go back to {__version__} and the current data: {way_back(order)}")
-
-
-def _backup_place(config: Config) -> Path:
-    stamp = datetime.fromtimestamp(RealClock().now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-    return config.state_dir.parent / f"goclaw-{__version__}-{stamp}.tar.gz"
 
 
 def _differences(config: Config, release: Release, source: Source) -> list[str]:
@@ -160,9 +145,6 @@ class RunningDaemon:
     def words(self) -> Sequence[str]:
         """The options with which it finds its configuration."""
         return process.option_words(self._given)
-
-    def runs(self) -> bool:
-        return self.ran
 
     def drain(self) -> None:
         if self._manager:

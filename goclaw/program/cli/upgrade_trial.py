@@ -69,7 +69,9 @@ async def _try_out(given: Options, folder: Path) -> int:
     quiet = {"models.agent": "demo", "memory.embedder": "none"}
     loaded = load_config(given.config, overrides={**given.overrides, **places, **quiet})
     _import_all(loaded.config)
-    config = loaded.config.model_copy(update=_without_others())
+    # Nothing outside is reached.
+    alone: dict[str, Any] = {"mcp": McpSettings(), "registries": {}, "schedules": {}, "hooks": ()}
+    config = loaded.config.model_copy(update=alone)
     await asyncio.to_thread(_close_what_is_open, config)
     async with asyncio.timeout(SECONDS):
         async with open_app(config, with_channels=False, parts=parts_of(loaded.packaged)):
@@ -94,11 +96,6 @@ def _import_all(config: Config) -> None:
         load(catalog.ROUTES[name], RoutePart)
     for name in ("goclaw.program.cli.daemon", "goclaw.program.cli.serving"):
         import_module(name)
-
-
-def _without_others() -> dict[str, Any]:
-    """Return settings under which nothing outside is reached."""
-    return {"mcp": McpSettings(), "registries": {}, "schedules": {}, "hooks": ()}
 
 
 def _close_what_is_open(config: Config) -> None:

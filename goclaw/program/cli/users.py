@@ -14,8 +14,7 @@ from goclaw.common.core.files import shown_path
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.program.cli.base import print_message, show
 from goclaw.program.cli.options import command_group, load, spelling
-from goclaw.program.cli.presets import Wanted, plan_people, table, write
-from goclaw.program.cli.rights import person_lines, rights_of
+from goclaw.program.cli.rights import Wanted, person_lines, plan_people, rights_of, table, write
 from goclaw.program.cli.state_files import FromFile, ToFile, bring_up_to_date, edit_file, export_file, import_file
 
 users_app = command_group("Check, list, add and edit the people in users.json.")
@@ -61,8 +60,7 @@ def add_person(
         list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
     ] = None,
     workspace: Annotated[
-        str,
-        typer.Option(help="`own`, `shared`, or a folder; default: as `workspaces` and roles say."),
+        str, typer.Option(help="`own`, `shared`, or a folder; default: as `workspaces` and roles say.")
     ] = "",
     preset: Annotated[
         str, typer.Option(help="`owner`, `adult`, `child` or `guest`: a role with all its settings.")
@@ -84,15 +82,7 @@ def add_person(
     if yes or dry_run:
         raise typer.BadParameter("needs --preset", param_hint="--yes" if yes else "--dry-run")
     path, writer = loaded.config.users_path, file_writer(loaded.config)
-    add_user(
-        path,
-        key,
-        name=name,
-        roles=role or ["user"],
-        allowed_tools=tool,
-        workspace=workspace,
-        writer=writer,
-    )
+    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool, workspace=workspace, writer=writer)
     added = Users.read(path).get(key)
     if added:
         for warning in spelling(loaded, [added]):

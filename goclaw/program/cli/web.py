@@ -20,17 +20,14 @@ from goclaw.common.core.files import replace_file, shown_path
 from goclaw.common.core.wire import LINK_PATH
 from goclaw.errors import StateError
 from goclaw.program.cli.base import print_message
-from goclaw.program.cli.options import command_group, load
+from goclaw.program.cli.options import load
 
 SECONDS = 30.0
 """Time for the daemon's answer."""
 LEADS_FILE = "web-link.html"
 """File of the state folder that leads the browser to the page."""
 
-app = command_group()
 
-
-@app.command()
 def open_page(
     context: typer.Context,
     user: Annotated[str, typer.Option(help="Sign in as this user of users.json; default: as the owner.")] = "",
@@ -49,7 +46,9 @@ def open_page(
     print(url)
     who = f"as {user}" if user else "with all rights of the owner"
     print_message(f"the link signs in one browser {who}, within {LINK_SECONDS:g} s; do not share it")
-    if not no_open and has_browser():
+    # One with a window: one in text would take the terminal.
+    has_browser = sys.platform == "darwin" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
+    if not no_open and has_browser:
         try:
             webbrowser.open(_lead(config.state_dir / LEADS_FILE, url).as_uri())
         except (OSError, webbrowser.Error) as error:
@@ -71,13 +70,6 @@ async def _link(config: Config, user: str) -> str:
         known = response.status in (HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN)
         raise StateError(said if known else f"the daemon is older than this command; {daemon_command('restart')}")
     return said
-
-
-def has_browser() -> bool:
-    """Whether a browser with a window can be opened here: one in text would take the terminal."""
-    if os.environ.get("BROWSER") or sys.platform == "darwin":
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _lead(path: Path, url: str) -> Path:

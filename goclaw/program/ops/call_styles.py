@@ -1,30 +1,38 @@
-"""Keeps how a model calls tools, as a trial has shown: the daemon reads text calls of a model that writes them."""
+"""Trials of a model: what one is opened with, and how it calls tools, which is kept.
+
+The daemon reads text calls of a model that writes them.
+"""
+
+from contextlib import suppress
+
+import aiohttp
 
 from goclaw.common.config.schema import Config
 from goclaw.common.config.state import open_state
+from goclaw.common.core.clock import Clock, RealClock
 from goclaw.durable.store.open import open_database
 from goclaw.durable.store.settings import Settings
 from goclaw.errors import GoclawError
+from goclaw.llm.base import ModelPorts
 from goclaw.llm.served import TEXT_CALLS, CallStyle
 
 
-async def store_calls(config: Config, spec: str, calls: CallStyle) -> bool:
-    """Keep the result of a trial in the database, and make the database if it is missing.
+def trial_ports(http: aiohttp.ClientSession, clock: Clock | None = None) -> ModelPorts:
+    """Return what a model is opened with that gets no picture."""
+    return ModelPorts(http, _no_image, clock or RealClock())
 
-    Args:
-        config: the configuration.
-        spec: the model.
-        calls: the result; UNTRIED leaves an earlier one.
 
-    Returns:
-        False where it is not kept: nothing was found out, or a daemon works on the state folder.
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")
+
+
+async def store_calls(config: Config, spec: str, calls: CallStyle) -> None:
+    """Keep the result of a trial of the model `spec` in the database, and make the database if it is missing.
+
+    UNTRIED leaves an earlier result. Nothing is kept while a daemon works on the state folder.
     """
     if calls is CallStyle.UNTRIED:
-        return False
-    try:
-        with open_state(config):
-            async with open_database(config.store_place) as database:
-                await Settings(database).learn(f"{TEXT_CALLS}:{spec}", calls)
-    except GoclawError:
-        return False
-    return True
+        return
+    with suppress(GoclawError), open_state(config):
+        async with open_database(config.store_place) as database:
+            await Settings(database).learn(f"{TEXT_CALLS}:{spec}", calls)

@@ -75,8 +75,9 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
         raise StateError(f"{describe(source)} is both the source and the target of the copy")
     with open_state(config), _workplace(config.state_dir) as folder:
         files, chain = 0, ""
-        if isinstance(target, Path) and not replace:
-            _refuse_rows(target)  # before files of the state folder are changed
+        # Before files of the state folder are changed.
+        if isinstance(target, Path) and not replace and target.exists() and (found := rows_of_file(target)):
+            raise StateError(in_use(str(target), found))
         async with AsyncExitStack() as stack:
             if isinstance(source, PostgresPlace):
                 if not await asyncio.to_thread(postgres().exists, source):
@@ -175,11 +176,6 @@ def _put_rows(copy: Path, target: PostgresPlace, kept: Path, *, replace: bool) -
     except BaseException:
         kept.unlink(missing_ok=True)
         raise
-
-
-def _refuse_rows(target: Path) -> None:
-    if target.exists() and (found := rows_of_file(target)):
-        raise StateError(in_use(str(target), found))
 
 
 def _put_file(config: Config, copy: Path, target: Path, staged: StagedRestore) -> Path | None:

@@ -6,6 +6,7 @@ first line, a link by where it leads, a completion by the variable in it. No lin
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -95,22 +96,20 @@ def size_of(path: Path) -> int:
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            try:
+            with suppress(FileNotFoundError):  # removed meanwhile
                 total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118  # a hundred thousand files
-            except FileNotFoundError:
-                continue  # removed meanwhile
     return total
 
 
-def remove_item(item: Item) -> None:
-    """Remove something that was installed.
+def remove_whole(path: Path) -> None:
+    """Remove a file or a folder.
 
     Raises:
         StateError: it cannot be removed whole.
     """
-    remove(item.path)
-    if os.path.lexists(item.path):
-        raise StateError(f"{item.path}: cannot be removed completely; does it contain files of another user?")
+    remove(path)
+    if os.path.lexists(path):
+        raise StateError(f"{path}: cannot be removed completely; does it contain files of another user?")
 
 
 def check_data(config: Config, here: Sequence[Path]) -> None:
@@ -160,9 +159,7 @@ def remove_data(config: Config) -> list[Path]:
         entries = sorted(folder.iterdir())
         # The lock last: whoever else wants the folder is kept out until all else is gone.
         for path in (each for each in entries if is_ours(each.name) and each.name != LOCK):
-            remove(path)
-            if os.path.lexists(path):
-                raise StateError(f"{path}: cannot be removed completely; does it contain files of another user?")
+            remove_whole(path)
         left = [path for path in folder.iterdir() if path.name != LOCK]
         (folder / LOCK).unlink()
     if not left:

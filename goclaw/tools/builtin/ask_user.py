@@ -1,8 +1,8 @@
 """The `ask_user` tool."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from goclaw.common.core.events import Question
 from goclaw.common.specs import Example, SideEffect
@@ -15,10 +15,8 @@ MAX_OPTIONS = 6
 NO_ANSWER = "no answer"
 
 
-class AskedQuestion(BaseModel):
+class AskedQuestion(BaseModel, extra="forbid", strict=True):
     """One question of a call."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     question: Annotated[str, Field(description="The question", min_length=1, max_length=2_000)]
     title: Annotated[str, Field(description="A short label for it", max_length=80)] = ""
@@ -49,17 +47,13 @@ class Answers(Result):
         )
 
 
-def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(orders=("the user's answers",))
-
-
 @tool(
     side_effect=SideEffect.READ_ONLY,
     own_timeout=True,
     foreign=False,
     title="Question to the user",
     tags=("conversation",),
-    access=_access,
+    access=lambda arguments, ctx: ResourceUse(orders=("the user's answers",)),
     call_hint="Asking: {{ questions[0].question | truncate(120) }}",
     result_hint=(
         "{{ args.questions[0].question | truncate(60) }} {{ answers[0].answer or 'no answer' }}{{ ' …' if "
@@ -94,18 +88,15 @@ async def ask_user(
     """
     answers = []
     for asked in questions:  # one after the other: a later one often rests on what was said before
-        answers.append(Answered(question=asked.question, answer=await ctx.ask(_as_event(asked))))
+        question = Question(
+            id="",
+            kind="question",
+            asker="",
+            title=asked.title or "A question",
+            text="\n\n".join(part for part in (asked.summary, asked.question) if part),
+            options=tuple(asked.options),
+            free_text=asked.allow_free_text or not asked.options,
+            required=asked.required,
+        )
+        answers.append(Answered(question=asked.question, answer=await ctx.ask(question)))
     return Answers(answers=tuple(answers))
-
-
-def _as_event(asked: AskedQuestion) -> Question:
-    return Question(
-        id="",
-        kind="question",
-        asker="",
-        title=asked.title or "A question",
-        text="\n\n".join(part for part in (asked.summary, asked.question) if part),
-        options=tuple(asked.options),
-        free_text=asked.allow_free_text or not asked.options,
-        required=asked.required,
-    )

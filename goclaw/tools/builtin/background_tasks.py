@@ -174,7 +174,6 @@ class TaskInput(Result):
     closed: bool
 
     def text(self) -> str:
-        """Return one line."""
         closed = "; its standard input is closed" if self.closed else ""
         return f"{self.task} took {self.size:,} bytes{closed}"
 
@@ -220,7 +219,6 @@ class TaskList(BoundedResult):
     tasks: list[TaskResult]
 
     def text(self) -> str:
-        """Return one line for each task."""
         lines = [f"{task.task} {task.end}, {task.seconds:,} s: {task.command}" for task in self.tasks]
         if self.truncated:
             lines.append(f"[{self.returned} of {self.total}; {self.refinement_hint}]")
@@ -259,7 +257,6 @@ class StoppedTask(TaskResult):
     """How a task ended."""
 
     def text(self) -> str:
-        """Return one line."""
         return f"{self.task} {self.end} after {self.seconds:,} s; all that it said is kept as {self.output}"
 
 

@@ -17,13 +17,7 @@ from goclaw.common.specs import Annotations, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.approval.requests import Grounds
 from goclaw.tools.builtin.command_approval import command_risk, configured_risk, grounds_of_line
-from goclaw.tools.builtin.exec_run import (
-    MAX_COMMAND,
-    Ran,
-    environment,
-    run_command,
-    shorten_words,
-)
+from goclaw.tools.builtin.exec_run import MAX_COMMAND, Ran, environment, run_command, shorten_words
 from goclaw.tools.builtin.text import encode
 from goclaw.tools.execution.sandbox.layout import find_program
 from goclaw.tools.execution.sandbox.rules import Rules

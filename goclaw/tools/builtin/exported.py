@@ -13,7 +13,6 @@ import orjson
 from pydantic import BaseModel
 
 from goclaw.common.config.exports import ExportedToolSettings, Exports, ExportSettings, PassthroughSettings
-from goclaw.common.core.messages import ToolResult
 from goclaw.common.core.records import record
 from goclaw.common.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
@@ -106,7 +105,9 @@ def _asking(offer: ExportedTool, takes: type[BaseModel], gives: type[Result] | N
         except ValueError as error:
             raise ToolError(f"the task could not be worded: {error}") from None
         if gives is not None:
-            text = f"{text}\n\n{_describe_result(gives)}"
+            schema = json.dumps(without_titles(gives.model_json_schema()), ensure_ascii=False)
+            form = "Answer with one JSON object and nothing else, without a fence around it."
+            text = f"{text}\n\n{form} Its JSON Schema: {schema}"
         report = await ctx.spawn(
             AgentTask(
                 text,
@@ -132,27 +133,23 @@ def _forwarding(
 
     async def run(ctx: ToolContext, arguments: BaseModel, /) -> Any:
         try:
-            handed = _fill(given, arguments.model_dump()) if given is not None else _values_of(arguments)
+            values = arguments.model_dump()
+            # Without a template the given and default values go on; missing ones are left for the other tool.
+            handed = (
+                {name: value for name, value in values.items() if value is not None}
+                if given is None
+                else _fill(given, values)
+            )
         except ValueError as error:
             raise ToolError(f"the call of {target} could not be worded: {error}") from None
         done = await ctx.forward(Forward(target, handed, offer.agent, offer.export.own_tools))
-        _raise(done)
+        if done.is_error:
+            raise ToolError(str(orjson.loads(done.content)["error"]))
+        if done.denied:
+            raise ToolError(f"{done.name} was denied by a person: do not try the same in another way")
         return done.content if gives is None else _parse_result(gives, done.content, target)
 
     return run
-
-
-def _values_of(arguments: BaseModel) -> dict[str, Any]:
-    """Return the given and default values; missing ones are left for the other tool."""
-    return {name: value for name, value in arguments.model_dump().items() if value is not None}
-
-
-def _raise(done: ToolResult) -> None:
-    """Raise ToolError with the text of a failed call."""
-    if done.is_error:
-        raise ToolError(str(orjson.loads(done.content)["error"]))
-    if done.denied:
-        raise ToolError(f"{done.name} was denied by a person: do not try the same in another way")
 
 
 def _fill(node: Any, values: Mapping[str, Any]) -> Any:
@@ -181,11 +178,6 @@ def _usual(offer: ExportedTool, values: Mapping[str, Any]) -> str:
     """Return the default task: the tool's description and the arguments."""
     given = json.dumps({name: value for name, value in values.items() if value is not None}, ensure_ascii=False)
     return f"{offer.settings.description.strip()}\n\nWhat was given: {given}"
-
-
-def _describe_result(gives: type[Result]) -> str:
-    schema = json.dumps(without_titles(gives.model_json_schema()), ensure_ascii=False)
-    return f"Answer with one JSON object and nothing else, without a fence around it. Its JSON Schema: {schema}"
 
 
 def _fault(gives: type[Result], answer: str) -> str:

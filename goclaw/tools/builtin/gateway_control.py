@@ -43,10 +43,6 @@ def _setting_risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.MEDIUM if arguments.setting.startswith(SESSION) else Risk.HIGH
 
 
-def _setting_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(orders=("settings",))
-
-
 async def _setting_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     """Return the change from one value to another; a change that cannot be made raises first."""
     name = arguments.setting
@@ -70,7 +66,7 @@ async def _setting_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     tags=("conversation",),
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
     foreign=False,
-    access=_setting_access,
+    access=lambda arguments, ctx: ResourceUse(orders=("settings",)),
     call_hint="Settings{% if setting %}: {{ setting }}{% endif %}{% if value is not none %} = {{ value }}{% endif %}",
     result_hint="{{ 'Changed' if changed else 'Read' }} {{ setting or 'all settings' }}",
     examples=(
@@ -94,7 +90,10 @@ async def config(
     be changed are written to its file when a person has agreed, and count after a restart; only for admins.
     """
     if not setting:
-        return Setting(setting="", shown=await _overview(ctx))
+        session = [f"{name}: {value}" for name, value in (await ctx.settings.of_session()).items()]
+        keys = [format_value(ctx.config, key) for key in CHANGEABLE]
+        others = "other keys can only be read: name a key or a section (agents, tools.exec …)"
+        return Setting(setting="", shown="\n".join([*session, *keys, others]))
     if setting.startswith(SESSION):
         return await _of_session(ctx, setting, value)
     if value is None:
@@ -111,12 +110,6 @@ def _file_to_change(ctx: ToolContext, setting: str) -> Path:
     if ctx.settings.file is None:
         raise ToolError("nothing was changed: the daemon runs without a configuration file that could be changed")
     return ctx.settings.file
-
-
-async def _overview(ctx: ToolContext) -> str:
-    session = [f"{name}: {value}" for name, value in (await ctx.settings.of_session()).items()]
-    keys = [format_value(ctx.config, key) for key in CHANGEABLE]
-    return "\n".join([*session, *keys, "other keys can only be read: name a key or a section (agents, tools.exec …)"])
 
 
 async def _of_session(ctx: ToolContext, setting: str, value: Any) -> Setting:
@@ -158,10 +151,6 @@ def _command_sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     return None if is_reading else Sink(Route.LASTING, f"the command {arguments.command} is given")
 
 
-def _command_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(orders=("commands",))
-
-
 @guarded(_command_sink)
 @tool(
     side_effect=SideEffect.READ_ONLY,
@@ -169,7 +158,7 @@ def _command_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     title="Slash command",
     tags=("conversation",),
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
-    access=_command_access,
+    access=lambda arguments, ctx: ResourceUse(orders=("commands",)),
     call_hint="Giving the command {{ command | truncate(100) }}",
     result_hint="{{ args.command | truncate(40) }}: {{ answer | truncate(90) }}",
     examples=(Example("Whom the gateway takes the person for", {"command": "/whoami"}, "You are "),),

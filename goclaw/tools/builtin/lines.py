@@ -140,9 +140,7 @@ def _count(file: BinaryIO, bound: int, end: int) -> tuple[int, bool]:
 
 def _lines(file: BinaryIO, longest: int, left: int, *, first: bool) -> Iterator[tuple[str, bool]]:
     """Yield the lines without their ends, and whether each is Latin-1; one over `longest` bytes is marked as cut.
-
-    `first`: they begin with the first line of the file.
-    """
+    `first`: they begin with the first line of the file."""
     while left > 0 and (raw := file.readline(longest)):
         cut, left = 0, left - len(raw)
         while left > 0 and not raw.endswith(b"\n") and (more := file.readline(MAX_LINE)):

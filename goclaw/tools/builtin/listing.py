@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileQuery, Pattern, patterns
@@ -32,10 +32,8 @@ _MAX_GLOBBED = 100_000
 """Files of one search: each costs memory."""
 
 
-class Globbed(BaseModel):
+class Globbed(BaseModel, frozen=True, strict=True):
     """One file."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     path: str
     size: int
@@ -50,9 +48,7 @@ class GlobResult(BoundedResult):
 
     def text(self) -> str:
         """Return one path per line."""
-        lines = [file.path if file.path.isprintable() else repr(file.path) for file in self.files]
-        if not lines:
-            lines = [f"no file matches {self.pattern}"]
+        lines = [format_name(file.path) for file in self.files] or [f"no file matches {self.pattern}"]
         if self.truncated:
             of = f"{self.returned} of {self.total}" if self.total is not None else f"{self.returned}, there are more"
             lines.append(f"[{of}; {self.refinement_hint}]")
@@ -117,10 +113,8 @@ _MAX_ENTRIES = 10_000
 """Entries of a folder that are looked at."""
 
 
-class Listed(BaseModel):
+class Listed(BaseModel, frozen=True, strict=True):
     """One name in the folder."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     name: str
     kind: Literal["file", "folder"]
@@ -138,13 +132,12 @@ class ListResult(BoundedResult):
         if not self.entries:
             return f"{self.path} is empty"
         lines = [
-            f"{_format_name(each.name)}/"
-            if each.kind == "folder"
-            else f"{_format_name(each.name)}  {each.size:,} bytes"
+            format_name(each.name) + ("/" if each.kind == "folder" else f"  {each.size:,} bytes")
             for each in self.entries
         ]
-        rest = [f"[{self.returned} of {self.total} entries; {self.refinement_hint}]"] if self.truncated else []
-        return "\n".join([*lines, *rest])
+        if self.truncated:
+            lines.append(f"[{self.returned} of {self.total} entries; {self.refinement_hint}]")
+        return "\n".join(lines)
 
 
 @tool(
@@ -185,8 +178,8 @@ async def list_(
     )
 
 
-def _format_name(name: str) -> str:
-    """Return the name without control characters: it may be hostile, and a model reads it."""
+def format_name(name: str) -> str:
+    """Return the name of a file without control characters: it may be hostile, and a model reads it."""
     return name if name.isprintable() else repr(name)
 
 

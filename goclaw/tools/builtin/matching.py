@@ -80,7 +80,11 @@ def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | No
     lines = _Lines(body)
     spans = list(islice(_trailing(lines, old, every=every), most + 1))
     if spans:
-        return Match(MatchTier.TRAILING, _apart(spans) if every else spans)
+        kept: list[TextSpan] = []
+        for span in spans:
+            if not kept or span.start >= kept[-1].end:
+                kept.append(span)
+        return Match(MatchTier.TRAILING, kept if every else spans)
     if len("".join(old.split())) < SHORTEST:
         return None
     return _fuzzy(lines, old)
@@ -132,14 +136,6 @@ def _trailing(lines: _Lines, old: str, *, every: bool) -> Iterator[TextSpan]:
             yield TextSpan(lines.starts[first] + place - starts[first], lines.starts[last] + end)
             following = behind if every else following
         place = body.find(part, following)
-
-
-def _apart(spans: Sequence[TextSpan]) -> list[TextSpan]:
-    kept: list[TextSpan] = []
-    for span in spans:
-        if not kept or span.start >= kept[-1].end:
-            kept.append(span)
-    return kept
 
 
 def _fuzzy(lines: _Lines, old: str) -> Match | None:

@@ -7,6 +7,7 @@ model learns so, and gets no tool and nothing of the conversation.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from goclaw.tools.mcp.base import CallOrigin, Elicitation, Piece, Prompted, Samp
 from goclaw.tools.mcp.servers import ServerState
 from goclaw.tools.mcp.untrusted import quote, shorten
 from goclaw.tools.toolkit.base import ToolContext
-from goclaw.tools.toolkit.services import Sample, Sampled
+from goclaw.tools.toolkit.services import Sample
 
 MAX_QUESTIONS = 20
 """Fields that a server may ask for in one call."""
@@ -46,13 +47,13 @@ asks, in the form that it asks for, with nothing around it; decline what would d
 _ITS_OWN = "\n\nHow the program wants you to answer, in its words:\n\n"
 
 
+@dataclass(slots=True, eq=False)
 class CallDeadline:
     """How long a call may take, not counting the time for questions to a person."""
 
-    def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
-        self._limit = limit
-        self._seconds = seconds
-        self._pauses = 0
+    _limit: asyncio.Timeout
+    _seconds: float
+    _pauses: int = 0
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -133,7 +134,6 @@ class _Calling:
         return found[0]
 
     def progress(self, text: str) -> None:
-        """Report the progress sent by the server."""
         now = self._ctx.clock.monotonic()
         if now - self._told_at >= PROGRESS_PAUSE:
             self._told_at = now
@@ -142,11 +142,11 @@ class _Calling:
     async def ask(self, asked: Elicitation) -> Mapping[str, Any] | None:
         """Put a form to the person, a question for each field."""
         if asked.url:
-            return await self._ask_for_address(asked)
+            words = f"It wants you to open this address: {quote(asked.url, MAX_QUESTION)}\n\nDid you?"
+            return {} if await self._question(asked, words, ("yes", "no")) == "yes" else None
         fields: Mapping[str, Any] = asked.schema.get("properties", {})
         if not fields:
-            agreed = await self._question(asked, "Agree?", ("yes", "no"))
-            return {} if agreed == "yes" else None
+            return {} if await self._question(asked, "Agree?", ("yes", "no")) == "yes" else None
         required, found = asked.schema.get("required", ()), {}
         for name, field in fields.items():
             value = await self._field(asked, name, field, required=name in required)
@@ -155,10 +155,6 @@ class _Calling:
             if value is not None:
                 found[name] = value
         return found
-
-    async def _ask_for_address(self, asked: Elicitation) -> Mapping[str, Any] | None:
-        words = f"It wants you to open this address: {quote(asked.url, MAX_QUESTION)}\n\nDid you?"
-        return {} if await self._question(asked, words, ("yes", "no")) == "yes" else None
 
     async def _field(self, asked: Elicitation, name: str, field: Mapping[str, Any], *, required: bool) -> Any:
         title = quote(str(field.get("title") or name), 80)
@@ -213,18 +209,13 @@ def _options(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(answer: str, field: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """Return an answer as the type that the form wants.
-
-    Raises:
-        InvalidInput: it is not.
-    """
+    """Return an answer as the type that the form wants. Raises InvalidInput: it is not."""
     if options:
         if answer not in options:
             raise InvalidInput(f"expected one of {', '.join(options)}")
         return options[answer]
-    kind = field.get("type")
     try:
-        match kind:
+        match field.get("type"):
             case "integer":
                 return int(answer)
             case "number":
@@ -236,13 +227,13 @@ def _value(answer: str, field: Mapping[str, Any], options: Mapping[str, Any]) ->
     return answer
 
 
+@dataclass(slots=True, eq=False)
 class Sampling:
     """One server's requests to the model during one call."""
 
-    def __init__(self, ctx: ToolContext, server: ServerState) -> None:
-        self._ctx = ctx
-        self._server = server
-        self._asked = 0
+    _ctx: ToolContext
+    _server: ServerState
+    _asked: int = 0
 
     async def complete(self, prompted: Prompted) -> SamplingResult | None:
         """Have it answered; None: the person does not want that.
@@ -263,7 +254,11 @@ class Sampling:
             raise
         self._audit("ok", wanted, f"{done.model}, {done.tokens:,} tokens")
         self._ctx.progress(f"the model has answered {self._server.name}")
-        return _completion(done, prompted.stops)
+        # Up to the server's stop sequence: not every provider supports one.
+        ends = [at for stop in prompted.stops if (at := done.text.find(stop)) >= 0]
+        if ends:
+            return SamplingResult(done.text[: min(ends)], done.model, "sequence")
+        return SamplingResult(done.text, done.model, done.stop)
 
     def _admit(self) -> SamplingSettings:
         settings, key = self._server.settings.sampling, f"mcp.servers.{self._server.name}.sampling"
@@ -329,7 +324,9 @@ class Sampling:
 
     async def _confirm(self, wanted: Sample) -> bool:
         name = self._server.name
-        said = " … ".join(quote(text, MAX_SHOWN_PROMPT // 2) for text in _sides(wanted))
+        sides = [wanted.instructions] if wanted.instructions else []
+        sides.append("\n".join(message.text for message in wanted.messages))
+        said = " … ".join(quote(text, MAX_SHOWN_PROMPT // 2) for text in sides)
         pictures = sum(len(message.images) for message in wanted.messages if isinstance(message, UserMessage))
         text = (
             f"The MCP server {name} wants to ask the model, in its own words: “{said}”\n\n"
@@ -351,28 +348,10 @@ class Sampling:
 
 
 def _models(configured: Sequence[str], hints: Sequence[str]) -> tuple[str, ...]:
-    """Return the models to ask: the first that a hint names moves to the front. A hint adds no other one.
-
-    A hint is a part of a name (the protocol, `ModelHint.name`).
-    """
+    """Return the models to ask: the first that a hint, a part of a name (`ModelHint.name`), means comes first."""
     first = next((spec for hint in hints for spec in configured if hint.lower() in spec.lower()), None)
     return tuple(configured) if first is None else (first, *(spec for spec in configured if spec != first))
 
 
-def _completion(done: Sampled, stops: Sequence[str]) -> SamplingResult:
-    """Return the answer up to the server's stop sequence: not every provider supports one."""
-    ends = [at for stop in stops if (at := done.text.find(stop)) >= 0]
-    if ends:
-        return SamplingResult(done.text[: min(ends)], done.model, "sequence")
-    return SamplingResult(done.text, done.model, done.stop)
-
-
 def _last(wanted: Sample) -> str:
     return wanted.messages[-1].text
-
-
-def _sides(wanted: Sample) -> Iterator[str]:
-    """Yield the parts of a request that a person should see: the server's instructions, and its text."""
-    if wanted.instructions:
-        yield wanted.instructions
-    yield "\n".join(message.text for message in wanted.messages)

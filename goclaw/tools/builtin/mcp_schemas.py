@@ -93,15 +93,11 @@ _steps = _Steps()
 @cache
 def _limit(kind: Any) -> Any:
     """Return the dialect without the keywords that are not checked, and with a bound on its steps."""
-    keywords: dict[str, Any] = {name: _anything for name in _NOT_CHECKED if name in kind.VALIDATORS}
+    keywords: dict[str, Any] = {name: lambda *given: () for name in _NOT_CHECKED if name in kind.VALIDATORS}
     keywords |= {
         name: _count_steps(kind.VALIDATORS[name]) for name in ("$ref", "$dynamicRef") if name in kind.VALIDATORS
     }
     return _library.validators.extend(kind, keywords)
-
-
-def _anything(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[SchemaMismatch]:
-    yield from ()
 
 
 def _count_steps(follow: Callable[..., Any]) -> Callable[..., Iterator[SchemaMismatch]]:

@@ -5,15 +5,15 @@ away stay: a call fails with the reason, and the part of a request that provider
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 from goclaw.common.config.mcp import pin_tag, pins_of
 from goclaw.common.core import catalog
 from goclaw.common.core.plugins import load_large
+from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.durable.store.file_writer import file_writer
 from goclaw.tools.mcp.approved_tools import ApprovedTools
@@ -27,29 +27,16 @@ MAX_FAULTS = 10
 """Maximum unoffered tools of one server that are reported one by one."""
 
 
-class Workshop(Protocol):
-    """Makes tools and prompts out of the offers; see `tools.mcp_tools`."""
+@record
+class Workshop:
+    """The line of the catalogue: makes tools and prompts out of the offers (`tools.mcp_tools`)."""
 
-    def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
-        """Make the tool; raises ValueError where it cannot be made."""
-        ...
-
-    def own(self, servers: McpServers) -> tuple[Tool, ...]:
-        """Return the tools that exist for every server."""
-        ...
-
-    def prompts(
-        self, server: ServerState, entry: Sequence[PromptDefinition]
-    ) -> tuple[tuple[LivePrompt, ...], Mapping[str, str]]:
-        """Return the offered prompts, and the faults of the others by name."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class WorkshopPart:
-    """The line of the catalogue."""
-
-    workshop: Workshop
+    make: Callable[[OfferedTool, ServerState, ApprovedTools], Tool]
+    """Makes the tool; raises ValueError where it cannot be made."""
+    own: Callable[[McpServers], tuple[Tool, ...]]
+    """Returns the tools that exist for every server."""
+    prompts: Callable[[ServerState, Sequence[PromptDefinition]], tuple[tuple[LivePrompt, ...], Mapping[str, str]]]
+    """Returns the offered prompts, and the faults of the others by name."""
 
 
 @dataclass(slots=True)
@@ -87,12 +74,11 @@ class McpSource:
 
     async def run(self) -> None:
         """Keep the servers connected until the task ends."""
-        part = await asyncio.to_thread(load_large, catalog.MCP["workshop"], WorkshopPart)
-        self._own = self._tools = part.workshop.own(self.servers)
-        await self.servers.run(partial(self._update, part.workshop))
+        workshop = await asyncio.to_thread(load_large, catalog.MCP["workshop"], Workshop)
+        self._own = self._tools = workshop.own(self.servers)
+        await self.servers.run(partial(self._update, workshop))
 
     async def _update(self, workshop: Workshop, server: ServerState, listing: Listing) -> None:
-        """Store the server's present offers."""
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
             found, faults = await asyncio.to_thread(self._make_tools, workshop, server, listing.tools)

@@ -7,15 +7,7 @@ from pydantic import BaseModel, Field
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput
 from goclaw.memory.dates import moment
-from goclaw.memory.user_memory import (
-    MAX_MEMENTO_BYTES,
-    MAX_MEMENTO_NAME,
-    Memento,
-    Mementos,
-    checked_name,
-    mementos_of,
-    place_of,
-)
+from goclaw.memory.user_memory import MAX_MEMENTO_BYTES, MAX_MEMENTO_NAME, Mementos, checked_name, mementos_of, place_of
 from goclaw.tools.approval.guard import Sink
 from goclaw.tools.builtin.memory_values import Shared, needs_memory, place, shared_sink
 from goclaw.tools.builtin.text import encode
@@ -136,7 +128,11 @@ async def memento(
     kept = Mementos(place(ctx, shared=shared))
     if action == "list":
         found = await mementos_of(ctx.home, ctx.actor.key, own=not shared)
-        return MementoResult(action=action, mementos=tuple(_line(each) for each in found))
+        lines = (
+            Line(name=each.name, summary=each.summary, size=each.size, modified=each.modified, shared=each.shared)
+            for each in found
+        )
+        return MementoResult(action=action, mementos=tuple(lines))
     if name is None:
         raise InvalidInput(f'field "name": expected string for {action}, got nothing')
     plain = checked_name(name)
@@ -150,7 +146,3 @@ async def memento(
     encode(content, "content")
     size, created = await kept.write(plain, content, add=action == "append")
     return MementoResult(action=action, name=plain, size=size, created=created)
-
-
-def _line(each: Memento) -> Line:
-    return Line(name=each.name, summary=each.summary, size=each.size, modified=each.modified, shared=each.shared)

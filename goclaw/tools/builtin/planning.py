@@ -1,8 +1,8 @@
 """The tools for the agent's plans: the to-do list (`todo_write`), and the end of plan mode (`exit_plan_mode`)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from goclaw.common.config.values import Mode
 from goclaw.common.core.events import Question, Todo
@@ -16,10 +16,8 @@ MAX_TODOS = 50
 """A longer plan belongs in a file, not in a list next to a conversation."""
 
 
-class TodoLine(BaseModel):
+class TodoLine(BaseModel, extra="forbid", strict=True):
     """One line of the list."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     content: Annotated[str, Field(description="What is to be done, in a few words", min_length=1, max_length=300)]
     status: Annotated[Literal["pending", "in_progress", "completed"], Field(description="How far it is")] = "pending"
@@ -35,15 +33,11 @@ class KeptTodos(Result):
         return f"{self.done} of {self.total} done" if self.total else "the list is empty"
 
 
-def _todo_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(orders=("todos",))  # the last list counts
-
-
 @tool(
     side_effect=SideEffect.NONE,
     title="To-do list",
     tags=("conversation",),
-    access=_todo_access,
+    access=lambda arguments, ctx: ResourceUse(orders=("todos",)),  # the last list counts
     call_hint="Noting what is to be done: {{ todos | count }}",
     result_hint="To-do list: {{ done }} of {{ total }} done",
     examples=(
@@ -90,10 +84,6 @@ class PlanResult(Result):
         return f"the person did not approve the plan{wish}\nplan mode goes on: change the plan, or ask what is missing"
 
 
-def _plan_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(alone=True)  # calls after it in the same answer were written before the approval
-
-
 @offered(only_in="plan")
 @tool(
     side_effect=SideEffect.READ_ONLY,
@@ -102,7 +92,7 @@ def _plan_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     title="Plan for approval",
     tags=("conversation",),
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
-    access=_plan_access,
+    access=lambda arguments, ctx: ResourceUse(alone=True),  # calls after it were written before the approval
     call_hint="Asking for approval of the plan",
     result_hint=(
         "{% if approved %}Plan approved{% elif was_planning %}Plan not approved{% else %}No plan mode{% endif %}"
@@ -127,15 +117,7 @@ async def exit_plan_mode(
     encode(plan, "plan")
     if (mode := ctx.mode()) != "plan":
         return PlanResult(approved=False, mode=mode, was_planning=False)
-    answer = await ctx.ask(_question(plan))
-    if answer != APPROVE:
-        return PlanResult(approved=False, mode=ctx.mode(), said="" if answer in (None, KEEP) else answer or "")
-    await ctx.leave_plan(_afterwards(ctx.config.policy.mode))
-    return PlanResult(approved=True, mode=ctx.mode())
-
-
-def _question(plan: str) -> Question:
-    return Question(
+    question = Question(
         id="",
         kind="question",
         asker="",
@@ -145,8 +127,9 @@ def _question(plan: str) -> Question:
         free_text=True,
         required=False,
     )
-
-
-def _afterwards(configured: Mode) -> Mode:
-    """Return the mode after an approved plan; never one without approvals."""
-    return configured if configured == "accept-edits" else "default"
+    answer = await ctx.ask(question)
+    if answer != APPROVE:
+        return PlanResult(approved=False, mode=ctx.mode(), said="" if answer in (None, KEEP) else answer or "")
+    # Never a mode without approvals.
+    await ctx.leave_plan("accept-edits" if ctx.config.policy.mode == "accept-edits" else "default")
+    return PlanResult(approved=True, mode=ctx.mode())

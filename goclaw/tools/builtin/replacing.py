@@ -172,10 +172,8 @@ def preview(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[s
 
 
 def _changes(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> Iterator[_Change]:
-    """Yield the changes by lines: places that share a line are one change.
-
-    Of a line that has many places the end is looked for once: it may have megabytes.
-    """
+    """Yield the changes by lines: places that share a line are one change. Of a line that has many places the end is
+    looked for once: it may have megabytes."""
     last: _Change | None = None
     shift = 0
     for span, new in zip(spans, news, strict=True):
@@ -204,15 +202,12 @@ def _side_by_side(changes: Sequence[_Change]) -> list[_Change]:
     groups: list[_Change] = []
     for change in changes:
         if groups and change.old.start == groups[-1].old.end:
-            change = _merge(groups.pop(), change)
+            before = groups.pop()
+            old = TextSpan(before.old.start, change.old.end)
+            new = TextSpan(before.new.start, change.new.end)
+            change = _Change(old, new, before.places + change.places)
         groups.append(change)
     return groups
-
-
-def _merge(one: _Change, other: _Change) -> _Change:
-    return _Change(
-        TextSpan(one.old.start, other.old.end), TextSpan(one.new.start, other.new.end), one.places + other.places
-    )
 
 
 def _preview_lines(before: str, after: str, changes: Sequence[_Change], until: int) -> Iterator[str]:

@@ -138,7 +138,8 @@ async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
     program, root = _program(), await workspace.folder(".")
     folder, began = query.wanted.folder, time.monotonic()
     if not can_confine() or _is_within(folder, USERS):
-        return await _search_texts_of(query, workspace, await _find_files(query, workspace))
+        found_files = await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
+        return await _search_texts_of(query, workspace, found_files)
     shared = workspace.shared
     if shared and (inside := part_of_shared(folder)) is not None:
         return await _search_shared_folder(query, program, shared, inside)
@@ -193,24 +194,11 @@ async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
 
 async def search_text(query: Query, data: bytes, path: str) -> LineMatches:
     """Every matching line of one text in UTF-8. Raises ToolError, as `search_folder` does."""
-    return await _search_texts(query, _only(path, data), query.seconds, f"--max-count={MAX_IN_FILE}")
 
+    async def only() -> AsyncIterator[tuple[str, bytes]]:
+        yield path, data
 
-async def _only(path: str, data: bytes) -> AsyncIterator[tuple[str, bytes]]:
-    yield path, data
-
-
-async def search_file(query: Query, descriptor: int, path: str) -> LineMatches:
-    """Every matching line of an open text, which ripgrep reads by itself. Raises ToolError, as `search_folder` does."""
-    argv = [_program(), *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
-    async with _running(argv, descriptor) as process:
-        answer, complete = await _receive(_sink(process), query.seconds)
-    found = await asyncio.to_thread(_parse_spots, answer)
-    return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
-
-
-async def _find_files(query: Query, workspace: Workspace) -> FoundFiles:
-    return await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
+    return await _search_texts(query, only(), query.seconds, f"--max-count={MAX_IN_FILE}")
 
 
 async def _search_notes(query: Query, workspace: Workspace) -> LineMatches | None:
@@ -229,12 +217,8 @@ def _together(one: LineMatches, other: LineMatches) -> LineMatches:
         first = await one.spots([path for path in paths if path not in other.counts])
         return {**first, **await other.spots([path for path in paths if path in other.counts])}
 
-    return LineMatches(
-        {**one.counts, **other.counts},
-        one.complete and other.complete,
-        [*one.oversized, *other.oversized],
-        where,
-    )
+    counts, oversized = {**one.counts, **other.counts}, [*one.oversized, *other.oversized]
+    return LineMatches(counts, one.complete and other.complete, oversized, where)
 
 
 async def _search_texts_of(query: Query, workspace: Workspace, found: FoundFiles) -> LineMatches:
@@ -300,13 +284,13 @@ async def _search_texts(
     return known_hits(found, complete=complete)
 
 
-def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> LineMatches:
+def known_hits(spots: Spots, *, complete: bool) -> LineMatches:
     """Hits with everything known about them."""
 
     async def where(paths: Sequence[str]) -> Spots:
         return spots
 
-    return LineMatches({path: len(found) for path, found in spots.items() if found}, complete, oversized, where)
+    return LineMatches({path: len(found) for path, found in spots.items() if found}, complete, (), where)
 
 
 def _options(query: Query) -> list[str]:
@@ -441,9 +425,14 @@ async def search_large(query: Query, workspace: Workspace, path: str) -> LineMat
     if descriptor is None:
         return known_hits({}, complete=True)
     try:
-        return await search_file(query, descriptor, path)
+        # ripgrep reads the open file by itself.
+        argv = [_program(), *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
+        async with _running(argv, descriptor) as process:
+            answer, complete = await _receive(_sink(process), query.seconds)
     finally:
         os.close(descriptor)
+    found = await asyncio.to_thread(_parse_spots, answer)
+    return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
 
 def _text_descriptor(path: str, opened: Opened, largest: int) -> int | None:

@@ -49,10 +49,6 @@ def _sink(arguments: Any, ctx: ToolContext) -> Sink | None:
     return Sink(Route.LASTING, f"{what} ({when})")
 
 
-def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(orders=("schedules",))
-
-
 @guarded(_sink)
 @tool(
     side_effect=SideEffect.MUTATING,
@@ -62,7 +58,7 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     tags=("conversation",),
     annotations=Annotations(read_only=False, destructive=False, idempotent=False, open_world=False),
     foreign=False,
-    access=_access,
+    access=lambda arguments, ctx: ResourceUse(orders=("schedules",)),
     call_hint="Schedules: {{ action }}{% if name %} {{ name }}{% endif %}",
     result_hint="{{ answer | truncate(120) }}",
     examples=(
@@ -100,15 +96,5 @@ async def schedule(
     `add` takes one of at, every and cron, and one of message and task. Tell the person the moment as the result has it:
     weekday, date, time and zone. The other actions take the name of one of the person's schedules; `list` needs none.
     """
-    request = ScheduleRequest(
-        at=at,
-        every=every,
-        cron=cron,
-        message=message,
-        task=task,
-        to=to,
-        ask=ask,
-        budget=budget,
-        time_limit=time_limit,
-    )
+    request = ScheduleRequest(at, every, cron, message, task, to, ask=ask, budget=budget, time_limit=time_limit)
     return Scheduled(answer=await ctx.schedule(ScheduleOrder(action, name, request)))

@@ -15,12 +15,12 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from goclaw.common.specs import Annotations, Example, SideEffect
 from goclaw.common.workspace import FileQuery, Opened, Stat
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools.builtin.listing import Folder, Ignored, globs
+from goclaw.tools.builtin.listing import Folder, Ignored, format_name, globs
 from goclaw.tools.builtin.ripgrep import (
     NO_RIPGREP,
     LineMatches,
@@ -56,10 +56,8 @@ _MAX_NAMED = 3
 _MAX_SKIPPED = 1_000
 
 
-class FoundLine(BaseModel):
+class FoundLine(BaseModel, frozen=True, strict=True):
     """One line."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     number: int
     text: str
@@ -67,10 +65,8 @@ class FoundLine(BaseModel):
     """False: it is shown because a neighbouring line matches."""
 
 
-class FoundFile(BaseModel):
+class FoundFile(BaseModel, frozen=True, strict=True):
     """A file with matching lines."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     path: str
     matches: Annotated[int, Field(description="Matching lines in it.")]
@@ -100,14 +96,13 @@ class SearchResult(BoundedResult):
 
 
 def _format_paths(paths: Sequence[str]) -> str:
-    named = ", ".join(path if path.isprintable() else repr(path) for path in paths[:_MAX_NAMED])
+    named = ", ".join(map(format_name, paths[:_MAX_NAMED]))
     more = f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else ""
     return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'} ({named}{more})"
 
 
 def _shown_file(file: FoundFile) -> Iterator[str]:
-    path = file.path if file.path.isprintable() else repr(file.path)
-    yield f"{path} ({file.matches} matching {'line' if file.matches == 1 else 'lines'})"
+    yield f"{format_name(file.path)} ({file.matches} matching {'line' if file.matches == 1 else 'lines'})"
     before = 0
     for line in file.lines:
         if before and line.number > before + 1:
@@ -300,11 +295,7 @@ def _lines(path: str, spots: Sequence[Spot], context: int, largest: int, opened:
     columns = dict(spots)
     wanted = sorted({number for line in columns for number in range(max(1, line - context), line + context + 1)})
     found = [
-        FoundLine(
-            number=number,
-            text=_part(line, columns.get(number, 1)),
-            matches=number in columns,
-        )
+        FoundLine(number=number, text=_part(line, columns.get(number, 1)), matches=number in columns)
         for number, line in _texts(path, wanted, largest, opened).items()
     ]
     if found and not found[-1].text and not found[-1].matches:
@@ -338,15 +329,17 @@ _MAX_PRIORITY_BYTES = 1 << 20
 def sort_paths(counts: Mapping[str, int], state: Path) -> list[str]:
     """Return the paths in display order, from the number of matches in each; blocks."""
     places = _tiers(state)
-    return sorted(counts, key=lambda path: (_rank_of(path, places), -counts[path], path))
+    unknown = max(places.values(), default=0) - 1  # before the last kind only
+
+    def rank(path: str) -> int:
+        return places.get(PurePosixPath(path).suffix.lstrip(".").lower(), unknown)
+
+    return sorted(counts, key=lambda path: (rank(path), -counts[path], path))
 
 
 def _tiers(state: Path) -> Mapping[str, int]:
-    """Return the rank of each suffix's kind, the first to be shown first.
-
-    For an ending, the operator's file takes precedence over the built-in list. A file that makes no sense counts for
-    nothing, and the log says so.
-    """
+    """Return the rank of each suffix's kind, the first to be shown first. For an ending, the operator's file takes
+    precedence over the built-in list. A file that makes no sense counts for nothing, and the log says so."""
     built_in = _ranks(json.loads(files("goclaw.tools.builtin").joinpath(PRIORITY_FILE).read_text("utf-8")))
     own = state / PRIORITY_FILE
     try:
@@ -365,9 +358,3 @@ def _ranks(kinds: Any) -> dict[str, int]:
     ):
         raise ValueError('expected {"kind": ["ending", …], …}, the kind to be shown first first')
     return {ending.lstrip(".").lower(): place for place, endings in enumerate(kinds.values()) for ending in endings}
-
-
-def _rank_of(path: str, places: Mapping[str, int]) -> int:
-    """Return the rank of a file; one of an unknown kind comes before the last kind only."""
-    ending = PurePosixPath(path).suffix.lstrip(".").lower()
-    return places.get(ending, max(places.values(), default=0) - 1)

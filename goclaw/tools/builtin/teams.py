@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
@@ -21,10 +21,8 @@ TeamName = Annotated[
 ]
 
 
-class Wanted(BaseModel):
+class Wanted(BaseModel, extra="forbid"):
     """A member of a team that is to be made."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Annotated[
         str,
@@ -60,13 +58,8 @@ class CreatedTeam(Result):
     def text(self) -> str:
         """Return the members, and how to reach them."""
         lines = [f"{member.name} ({member.kind}): {member.task}, {member.output}" for member in self.members]
-        return "\n".join(
-            [
-                f"the team {self.team} is at work:",
-                *lines,
-                "task_output of a member waits for what it says next; send_message gives it more to do.",
-            ]
-        )
+        hint = "task_output of a member waits for what it says next; send_message gives it more to do."
+        return "\n".join([f"the team {self.team} is at work:", *lines, hint])
 
 
 @tool(
@@ -123,11 +116,8 @@ async def team_create(
 
 
 def _fixed_kind_of(ctx: ToolContext) -> str:
-    """Return the kind of agent that a role fixes for these people; empty: none.
-
-    Raises:
-        ToolError: they may not start agents, or only in a way that a team cannot keep to.
-    """
+    """Return the kind of agent that a role fixes for these people; empty: none. Raises ToolError: they may not start
+    agents, or only in a way that a team cannot keep to."""
     decision = ctx.authorize("tool.use", AGENT)
     if not decision.allowed:
         raise ToolError(f"a team is made of agents, and these may not be started here: {AGENT} is not allowed")
@@ -150,7 +140,6 @@ class SentMessage(Result):
     kind: str
 
     def text(self) -> str:
-        """Return one line."""
         names = ", ".join(self.to) or "nobody"
         if self.kind == "shutdown":
             return f"{names}: ends after the turn that runs; what waits unread is dropped"
@@ -205,7 +194,6 @@ class DeletedTeam(Result):
     ended: list[str]
 
     def text(self) -> str:
-        """Return one line."""
         ended = f"; ended: {', '.join(self.ended)}" if self.ended else ""
         return f"the team {self.team} is deleted{ended}; what its members said is kept for a while (task_list)"
 

@@ -136,15 +136,11 @@ class ToolsFound(Result):
         return self.told
 
 
-def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse()
-
-
 @tool(
     side_effect=SideEffect.NONE,
     title="Search for tools",
     tags=("index",),
-    access=_access,
+    access=lambda arguments, ctx: ResourceUse(),
     call_hint="Looking for a tool: {{ query | truncate(80) }}",
     result_hint="{{ names | count }} tool(s) for {{ args.query | truncate(80) | quote }}",
     examples=(Example("A tool that finds files", {"query": "find files by name"}, "glob: Find files"),),
@@ -165,23 +161,21 @@ async def tool_search(
         others = [spec.name for spec in usable]
         instead = "exec may do it by a command; " if "exec" in others else ""
         return ToolsFound(names=names, told=f"no tool fits; {instead}there are: {', '.join(others)}")
-    told = [_describe(spec) for spec in found[:TOLD]]
+    told = []
+    for spec in found[:TOLD]:
+        schema = json.dumps(trimmed_schema(spec.schema), ensure_ascii=False, separators=(",", ":"))
+        told.append(f"{spec.name}: {spec.description}\narguments: {schema}")
     while len(told) > 1 and sum(map(len, told)) > ROOM:
         told.pop()
     more = [f"also: {', '.join(names[len(told) :])}"] if names[len(told) :] else []
     return ToolsFound(names=names, told="\n\n".join([*told, *more]))
 
 
-def _describe(spec: ToolSpec) -> str:
-    schema = json.dumps(trimmed_schema(spec.schema), ensure_ascii=False, separators=(",", ":"))
-    return f"{spec.name}: {spec.description}\narguments: {schema}"
-
-
 @tool(
     side_effect=SideEffect.NONE,
     title="Call a tool",
     tags=("index",),
-    access=_access,
+    access=lambda arguments, ctx: ResourceUse(),
     call_hint="Calling {{ name | truncate(64) }}",
     result_hint="{{ args.name | truncate(40) }}: {{ value | truncate(90) }}",
     examples=(Example("Notes, with a tool that is only found", _EXAMPLE, "tea.md", {"tea.md": "Green tea.\n"}),),

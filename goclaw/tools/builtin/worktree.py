@@ -85,7 +85,11 @@ class Worktree:
         try:
             changes = await self._changes(agent)
             if not changes:
-                await self._remove(agent)
+                home = self.ctx.home.root
+                # Not forced: git refuses where something came meanwhile.
+                await self._git(home, "worktree", "remove", str(self._folder(agent)))
+                await self._git(home, "branch", "-D", _branch(agent))
+                await self._git(home, "update-ref", "-d", _base(agent))
                 return None
         except (ToolError, SandboxUnavailable) as error:
             changes = f"(what changed there cannot be told: {error})"
@@ -168,13 +172,6 @@ class Worktree:
         count = await self._git(folder, "rev-list", "--count", f"{base}..HEAD")
         parts = (stat, f"not added to git: {untracked}" if new else "", f"new commits: {count}")
         return "\n".join(filter(None, parts))
-
-    async def _remove(self, agent: str) -> None:
-        home = self.ctx.home.root
-        # Not forced: git refuses where something came meanwhile.
-        await self._git(home, "worktree", "remove", str(self._folder(agent)))
-        await self._git(home, "branch", "-D", _branch(agent))
-        await self._git(home, "update-ref", "-d", _base(agent))
 
     async def _top(self, folder: Path) -> str:
         """Return the top of the working tree at a folder; empty if it has none."""

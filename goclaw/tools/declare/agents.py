@@ -58,10 +58,8 @@ class Export:
     """Whether the toolset holds the tools that methods do, and so is the agent's own."""
 
 
-class AgentOption(Option):
+class AgentOption(Option, forms=("agent",)):
     """Stands in `agent`."""
-
-    forms: ClassVar[tuple[str, ...]] = ("agent",)
 
 
 AgentWord = Use | Export | RunPolicySettings | AgentOption

@@ -43,10 +43,8 @@ class Subscribed:
     handle: Callable[[Actor, str], Awaitable[None]]
 
 
-class ServerOption(Option):
+class ServerOption(Option, forms=("mcp_server",)):
     """Stands in `mcp_server`."""
-
-    forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
 
 
 ServerWord = ServerOption | ToolDeclaration | Resource | DeclaredPrompt | Notification | Subscribed
@@ -109,7 +107,18 @@ def mcp_tool(name: str, description: str, method: Method, *, side_effect: SideEf
 
 def resource(name: str, uri: str, mime_type: str, read: Method, *, description: str = "") -> Resource:
     """A resource with the result of `read` (for the asker, if it takes an `Actor`); non-text values become JSON."""
-    return Resource(name, uri, mime_type, _reading(read), description)
+    wants_actor = len(inspect.signature(read).parameters) > 0
+
+    async def found(actor: Actor) -> str | bytes:
+        value = await (_call(read, actor) if wants_actor else _call(read))
+        match value:
+            case str() | bytes():
+                return value
+            case BaseModel():
+                return value.model_dump_json()
+        return json.dumps(_ANY.dump_python(value, mode="json"), ensure_ascii=False)
+
+    return Resource(name, uri, mime_type, found, description)
 
 
 def watchable_resource(
@@ -160,21 +169,6 @@ def _message(role: str, text: str) -> Message:
     if role not in ("user", "assistant", "system"):
         raise ValueError(f"a message is by the user, the assistant or the system, not by {role!r}")
     return Message(role, text)  # type: ignore[arg-type]  # it is one of the three
-
-
-def _reading(read: Method) -> Callable[[Actor], Awaitable[str | bytes]]:
-    wants_actor = len(inspect.signature(read).parameters) > 0
-
-    async def found(actor: Actor) -> str | bytes:
-        value = await (_call(read, actor) if wants_actor else _call(read))
-        match value:
-            case str() | bytes():
-                return value
-            case BaseModel():
-                return value.model_dump_json()
-        return json.dumps(_ANY.dump_python(value, mode="json"), ensure_ascii=False)
-
-    return found
 
 
 async def _call(method: Method, *given: Any, **named: Any) -> Any:

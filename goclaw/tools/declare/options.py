@@ -31,47 +31,36 @@ class Option:
     word: str
     value: Any
 
+    def __init_subclass__(cls, forms: tuple[str, ...]) -> None:
+        cls.forms = forms
 
-class ToolOption(Option):
+
+class ToolOption(Option, forms=("tool",)):
     """Stands in `tool`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("tool",)
 
-
-class ToolsetOption(Option):
+class ToolsetOption(Option, forms=("toolset",)):
     """Stands in `toolset`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("toolset",)
 
-
-class ExportOption(Option):
+class ExportOption(Option, forms=("export",)):
     """Stands in `export`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("export",)
 
-
-class RegistryOption(Option):
+class RegistryOption(Option, forms=("registry",)):
     """Stands in `registry`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("registry",)
 
-
-class PublishOption(ToolsetOption, ExportOption):
+class PublishOption(ToolsetOption, ExportOption, forms=("toolset", "export")):
     """An option of `toolset` and `export`: the settings for publishing to registries."""
 
-    forms: ClassVar[tuple[str, ...]] = ("toolset", "export")
 
-
-class LabelOption(ToolOption, ToolsetOption, ExportOption):
+class LabelOption(ToolOption, ToolsetOption, ExportOption, forms=("tool", "toolset", "export")):
     """Stands wherever tools are described."""
 
-    forms: ClassVar[tuple[str, ...]] = ("tool", "toolset", "export")
 
-
-class TextOption(ToolsetOption, ExportOption, RegistryOption):
+class TextOption(ToolsetOption, ExportOption, RegistryOption, forms=("toolset", "export", "registry")):
     """Stands where something has a description of its own."""
-
-    forms: ClassVar[tuple[str, ...]] = ("toolset", "export", "registry")
 
 
 SEVERAL = frozenset({"tags", "artifact", "publish_to"})

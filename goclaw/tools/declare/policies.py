@@ -1,7 +1,7 @@
 """Run policies in the words of the source document; they compile to an agent's `policy` of the configuration."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from goclaw.common.config.agents import MissingFields, RunPolicySettings
 from goclaw.tools.declare.options import Option, collect, refuse_leftovers
@@ -10,34 +10,24 @@ Time = str | float
 """`2m`, `45s`, `1h30m`, or seconds."""
 
 
-class PolicyOption(Option):
+class PolicyOption(Option, forms=("run_policy",)):
     """Stands in `run_policy`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("run_policy",)
 
-
-class CapOption(Option):
+class CapOption(Option, forms=("default_caps",)):
     """Stands in `default_caps`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("default_caps",)
 
-
-class TimingOption(Option):
+class TimingOption(Option, forms=("timing",)):
     """Stands in `timing`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("timing",)
 
-
-class HistoryOption(Option):
+class HistoryOption(Option, forms=("history",)):
     """Stands in `history`."""
 
-    forms: ClassVar[tuple[str, ...]] = ("history",)
 
-
-class CacheOption(Option):
+class CacheOption(Option, forms=("cache",)):
     """Stands in `cache`."""
-
-    forms: ClassVar[tuple[str, ...]] = ("cache",)
 
 
 def run_policy(*options: PolicyOption) -> RunPolicySettings:

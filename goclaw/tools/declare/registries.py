@@ -16,10 +16,8 @@ _NAME: TypeAdapter[str] = TypeAdapter(RegistryName)
 Time = str | float
 
 
-class FederationOption(Option):
+class FederationOption(Option, forms=("federation",)):
     """Stands in `federation`."""
-
-    forms: ClassVar[tuple[str, ...]] = ("federation",)
 
 
 @record

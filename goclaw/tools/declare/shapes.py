@@ -6,7 +6,6 @@ from dataclasses import field as item
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
-from pydantic.fields import FieldInfo
 
 from goclaw.common.config.exports import ARGUMENT
 from goclaw.common.core.records import record
@@ -165,10 +164,9 @@ def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> t
         return model
     fields: dict[str, Any] = {}
     for name, info in model.model_fields.items():
-        is_injected = name in names
-        fields[name] = (
-            (Annotated[info.annotation, Injected()], _default_of(info)) if is_injected else (info.annotation, info)
-        )
+        default = ... if info.is_required() else info.default
+        injected = (Annotated[info.annotation, Injected()], default)
+        fields[name] = injected if name in names else (info.annotation, info)
     return create_model(model.__name__, __config__=STRICT, **fields)
 
 
@@ -180,10 +178,6 @@ def schema_from(model: type[BaseModel]) -> dict[str, Any]:
         schema.pop(key, None)
     found: dict[str, Any] = _inline(schema, known)
     return {**found, "properties": found.get("properties", {})}
-
-
-def _default_of(info: FieldInfo) -> Any:
-    return ... if info.is_required() else info.default
 
 
 def _inline(node: Any, known: Mapping[str, Any]) -> Any:

@@ -99,14 +99,11 @@ class Screen:
                 self._move(move, finished)
             elif (final := token["csi"]) is not None:
                 self._control(final, token["given"])
-        self._flatten()
-        return "".join(finished).encode()
-
-    def _flatten(self) -> None:
-        """Keep plain bytes where nothing waits: the cursor is at the end, and the last character is whole."""
+        # Plain bytes where nothing waits: the cursor is at the end, and the last character is whole.
         at_the_end = self._row == len(self._rows) - 1 and self._column == len(self._rows[-1])
         if at_the_end and not self._pending and not self._decoder.getstate()[0]:
             self._plain, self._rows = self.rest(), []
+        return "".join(finished).encode()
 
     def _put(self, text: str, finished: list[str]) -> None:
         row = self._rows[self._row]

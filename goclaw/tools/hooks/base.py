@@ -147,7 +147,16 @@ class Hooks:
                 return HookAnswer()
             return HookAnswer(deny=f"the hook {each.name} failed, and what it guards does not run without it")
         self._alerts.clear(key)
-        return _mask(answer)
+        # Without secrets, except for injected values, which no model and no journal gets.
+        if not answer.wanted():
+            return answer
+        return replace(
+            answer,
+            deny=mask(answer.deny),
+            context=mask(answer.context),
+            text=None if answer.text is None else mask_known(answer.text),
+            input=None if answer.input is None else _masked_values(answer.input),
+        )
 
 
 def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
@@ -158,19 +167,6 @@ def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
         context="\n".join(filter(None, (one.context, other.context))),
         suppress=one.suppress or other.suppress,
         text=one.text if other.text is None else other.text,
-    )
-
-
-def _mask(answer: HookAnswer) -> HookAnswer:
-    """Return the answer without secrets, except for injected values, which no model and no journal gets."""
-    if not answer.wanted():
-        return answer
-    return replace(
-        answer,
-        deny=mask(answer.deny),
-        context=mask(answer.context),
-        text=None if answer.text is None else mask_known(answer.text),
-        input=None if answer.input is None else _masked_values(answer.input),
     )
 
 

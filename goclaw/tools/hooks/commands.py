@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.config.hooks import HookSettings
@@ -56,10 +56,8 @@ class HookEnvironment(Protocol):
     async def workspace(self, actor: Actor, session: str = "") -> Workspace: ...
 
 
-class _Answer(BaseModel):
+class _Answer(BaseModel, extra="forbid", strict=True):
     """The JSON object that a program may print."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     deny: str | None = Field(None, min_length=1)
     input: dict[str, Any] | None = None
@@ -92,7 +90,10 @@ class CommandHook:
         except GoclawError as error:
             raise HookFailed(str(error)) from error
         if code == FORBIDDEN:
-            return _refusal(event, said)
+            reason = said or "it gave no reason"
+            if "deny" not in MAY[event.point] and event.point != "before_compaction":
+                return HookAnswer(context=reason)
+            return HookAnswer(deny=reason)
         if code:
             raise HookFailed(f"exit code {code}: {said or 'it said nothing on standard error'}")
         return _answer(output)
@@ -140,7 +141,10 @@ class CommandHook:
             rule = "tools.network"
             self.environment.audit(AuditEntry("exec.connect", place, event.actor, event.session, reached, rule, why))
 
-        readable = _elsewhere(command.argv, workspace)
+        # The files among the words that a contained program could not read.
+        files = [path for path in map(Path, command.argv) if path.is_absolute() and path.is_file()]
+        places = (*layout.SYSTEM, workspace)
+        readable = tuple(path for path in files if not any(path.is_relative_to(place) for place in places))
         policy = await policy_for(config, workspace, explain, readable, shared=shared)
         return self.environment.sandbox.run(command, policy)
 
@@ -174,13 +178,6 @@ def _files_in(folder: Path, words: Sequence[str], workspace: Path) -> Iterator[s
             yield word
 
 
-def _elsewhere(argv: tuple[str, ...], workspace: Path) -> tuple[Path, ...]:
-    """Return the files among the words that a contained program could not read."""
-    paths = [Path(word) for word in argv if word.startswith("/")]
-    places = (*layout.SYSTEM, workspace)
-    return tuple(path for path in paths if path.is_file() and not any(path.is_relative_to(place) for place in places))
-
-
 def _encode(event: HookEvent) -> bytes:
     actor = event.actor
     return json.dumps(
@@ -212,13 +209,6 @@ async def _read_output(process: Process) -> bytes | None:
 async def _read_beginning(said: AsyncIterator[bytes], kept: bytearray) -> None:
     async for chunk in said:
         kept += chunk[: MAX_SAID - len(kept)]
-
-
-def _refusal(event: HookEvent, said: str) -> HookAnswer:
-    reason = said or "it gave no reason"
-    if "deny" not in MAY[event.point] and event.point != "before_compaction":
-        return HookAnswer(context=reason)
-    return HookAnswer(deny=reason)
 
 
 def _answer(output: bytes) -> HookAnswer:

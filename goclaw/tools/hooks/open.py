@@ -65,7 +65,13 @@ def of_packages() -> Sequence[tuple[str, Registered, str]]:
 def _register(plugin: Plugin) -> tuple[Registered, str]:
     try:
         part = load(plugin.path, HookPart)
-        match = _match_of(part)
+        # One that could match no tool would guard nothing.
+        if isinstance(part.match, str):
+            raise ValueError(f"its match is the text {part.match!r}, not a list of them")
+        wrong = [each for each in part.match if not each or each.startswith((SET, NOT))]
+        if wrong:
+            raise ValueError(f"its match has {wrong[0]!r}; there are names of tools, and `tag:x`")
+        match = frozenset(part.match)
     except (Exception, SystemExit) as error:
         return _forbid(plugin, f"{type(error).__name__}: {error}", frozenset())
     if not part.points or (unknown := {*part.points} - POINTS):
@@ -83,20 +89,6 @@ def _register(plugin: Plugin) -> tuple[Registered, str]:
         return answer
 
     return Registered(plugin.name, frozenset(part.points), bounded, match), ""
-
-
-def _match_of(part: HookPart) -> frozenset[str]:
-    """Return the tools and tags that a package's hook matches.
-
-    Raises:
-        ValueError: it could match no tool, and so guard nothing.
-    """
-    if isinstance(part.match, str):
-        raise ValueError(f"its match is the text {part.match!r}, not a list of them")
-    wrong = [each for each in part.match if not each or each.startswith((SET, NOT))]
-    if wrong:
-        raise ValueError(f"its match has {wrong[0]!r}; there are names of tools, and `tag:x`")
-    return frozenset(part.match)
 
 
 def _forbid(plugin: Plugin, error: str, match: frozenset[str]) -> tuple[Registered, str]:

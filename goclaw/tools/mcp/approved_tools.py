@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ class ApprovedTools:
 
 
 def _plain(definition: Definition) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(definition.as_json()))
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(definition)))
     return plain
 
 
@@ -139,6 +140,5 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any], name: str = "")
 
 
 def _short(value: Any) -> str:
-    return (
-        "nothing" if value is None else f"“{quote(value if isinstance(value, str) else json.dumps(value), MAX_CHANGE)}”"
-    )
+    text = value if isinstance(value, str) else json.dumps(value)
+    return "nothing" if value is None else f"“{quote(text, MAX_CHANGE)}”"

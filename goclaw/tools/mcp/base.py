@@ -33,14 +33,10 @@ class Definition:
     output_schema: Mapping[str, Any] | None = None
     annotations: Annotations = field(default_factory=Annotations)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the data for the file of known definitions."""
-        return asdict(self)
-
     @property
     def fingerprint(self) -> str:
         """Return a digest of exactly this definition."""
-        return hashlib.sha256(orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return hashlib.sha256(orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @record

@@ -10,7 +10,6 @@ decides about the request.
 
 import asyncio
 import base64
-import binascii
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -63,6 +62,7 @@ _TERMINATED = "Session terminated"
 """The library's message when a server no longer knows our session."""
 
 T = TypeVar("T")
+Page = TypeVar("Page", bound=types.PaginatedResult)
 _caller: ContextVar[CallOrigin | None] = ContextVar("mcp caller", default=None)
 
 USER_REJECTED = -1
@@ -110,8 +110,12 @@ class LibraryLink:
         async with asyncio.timeout(LIST_SECONDS):
             with self.in_words("its list of tools"):
                 can = self._open.server_capabilities
-                tools, cut = await self._pages(self._list_tools) if can.tools else ([], "")
-                prompts, more = await self._pages(self._list_prompts) if can.prompts else ([], "")
+                tools, cut = await self._pages(self._list_tools, lambda page: page.tools) if can.tools else ([], "")
+                prompts, more = (
+                    await self._pages(lambda cursor: self._open.list_prompts(cursor=cursor), lambda page: page.prompts)
+                    if can.prompts
+                    else ([], "")
+                )
         left_out = {name: why for entries in self.salvage.left_out.values() for name, why in entries.items()}
         return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more, left_out)
 
@@ -128,12 +132,17 @@ class LibraryLink:
         with self.in_words("its list of resources"):
             if not self._open.server_capabilities.resources:
                 return []
-            found, _ = await self._pages(self._list_resources)
+            found, _ = await self._pages(
+                lambda cursor: self._open.list_resources(cursor=cursor), lambda page: page.resources
+            )
             try:
-                templates, _ = await self._pages(self._list_templates)
+                templates, _ = await self._pages(
+                    lambda cursor: self._open.list_resource_templates(cursor=cursor),
+                    lambda page: page.resource_templates,
+                )
             except MCPError:  # a server may have resources and know of no templates
                 templates = []
-        return [*map(_resource, found), *map(_template, templates)]
+        return [*map(_resource, found), *map(_resource, templates)]
 
     async def read(self, uri: str, caller: CallOrigin) -> CallResult:
         with self.in_words(uri), self._for(caller):
@@ -188,7 +197,8 @@ class LibraryLink:
         if isinstance(error, httpx2.TransportError):
             return ToolError(f"{who} cannot be reached: {shorten(str(error)) or type(error).__name__}")
         if isinstance(error, _LIBRARYS):
-            return ToolError(f"{who} gave something that is no answer to {what}: {_brief(error)}")
+            said = brief(error) if isinstance(error, ValidationError) else shorten(str(error))
+            return ToolError(f"{who} gave something that is no answer to {what}: {said}")
         return error
 
     @contextmanager
@@ -202,36 +212,22 @@ class LibraryLink:
             _caller.reset(token)
 
     async def _pages(
-        self, page: "Callable[[str | None], Awaitable[tuple[list[T], str | None]]]"
+        self, page: "Callable[[str | None], Awaitable[Page]]", entries: "Callable[[Page], list[T]]"
     ) -> tuple[list[T], str]:
         found: list[T] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            more, cursor = await page(cursor)
-            found += more
+            more = await page(cursor)
+            found += entries(more)
             if len(found) > MAX_TOOLS:
-                return found[
-                    :MAX_TOOLS
-                ], f"its lists are longer than {MAX_TOOLS} entries; what is behind them is left out"
-            if cursor is None:
+                cut = f"its lists are longer than {MAX_TOOLS} entries; what is behind them is left out"
+                return found[:MAX_TOOLS], cut
+            if (cursor := more.next_cursor) is None:
                 return found, ""
         return found, f"its lists have more than {MAX_PAGES} pages; what is behind them is left out"
 
-    async def _list_tools(self, cursor: str | None) -> tuple[list[types.Tool], str | None]:
-        page = await self._open.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-        return page.tools, page.next_cursor
-
-    async def _list_prompts(self, cursor: str | None) -> tuple[list[types.Prompt], str | None]:
-        page = await self._open.list_prompts(cursor=cursor)
-        return page.prompts, page.next_cursor
-
-    async def _list_resources(self, cursor: str | None) -> tuple[list[types.Resource], str | None]:
-        page = await self._open.list_resources(cursor=cursor)
-        return page.resources, page.next_cursor
-
-    async def _list_templates(self, cursor: str | None) -> tuple[list[types.ResourceTemplate], str | None]:
-        page = await self._open.list_resource_templates(cursor=cursor)
-        return page.resource_templates, page.next_cursor
+    async def _list_tools(self, cursor: str | None) -> types.ListToolsResult:
+        return await self._open.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
@@ -318,10 +314,6 @@ async def _follow(program: ServerProcess, link: LibraryLink) -> None:
     link.broken.set()
 
 
-def _brief(error: Exception) -> str:
-    return brief(error) if isinstance(error, ValidationError) else shorten(str(error))
-
-
 def _definition(tool: types.Tool) -> Definition:
     said = tool.annotations or types.ToolAnnotations()
     title = shorten(tool.title or said.title or "", 80)
@@ -336,14 +328,11 @@ def _prompt(prompt: types.Prompt) -> PromptDefinition:
     return PromptDefinition(prompt.name, prompt.description or prompt.title or "", tuple(arguments))
 
 
-def _resource(found: types.Resource) -> ResourceLine:
-    said = found.description or found.title or ""
-    return ResourceLine(found.uri, found.name, said, found.mime_type or "", found.size)
-
-
-def _template(found: types.ResourceTemplate) -> ResourceLine:
-    said = found.description or found.title or ""
-    return ResourceLine(found.uri_template, found.name, said, found.mime_type or "", is_template=True)
+def _resource(found: types.Resource | types.ResourceTemplate) -> ResourceLine:
+    said, mime = found.description or found.title or "", found.mime_type or ""
+    if isinstance(found, types.ResourceTemplate):
+        return ResourceLine(found.uri_template, found.name, said, mime, is_template=True)
+    return ResourceLine(found.uri, found.name, said, mime, found.size)
 
 
 def _piece(block: types.ContentBlock, role: str = "") -> Piece:
@@ -370,7 +359,7 @@ def _contents(found: types.TextResourceContents | types.BlobResourceContents, ro
 def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""
 
 
@@ -421,7 +410,7 @@ def _sampling_pieces(message: types.SamplingMessage) -> Iterator[Piece]:
 def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise ToolError("the data of a picture are no base64") from None
 
 

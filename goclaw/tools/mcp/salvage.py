@@ -92,7 +92,9 @@ class Salvage:
             method = self._methods.pop(answer.id, "")
             answer.result = self._readable(method, answer.result)
             if method == "tools/list":
-                _move_output_schemas(answer.result)
+                for tool in answer.result["tools"]:
+                    if (schema := tool.pop("outputSchema", None)) is not None:
+                        tool["_meta"] = {**(tool.get("_meta") or {}), OUTPUT_SCHEMA: schema}
         elif isinstance(answer, types.JSONRPCError) and answer.id is not None:
             self._methods.pop(answer.id, "")
         return message
@@ -138,12 +140,6 @@ class Salvage:
         except (KeyError, ValueError) as error:
             return shorten(str(error))
         return ""
-
-
-def _move_output_schemas(listed: Result) -> None:
-    for tool in listed["tools"]:
-        if (schema := tool.pop("outputSchema", None)) is not None:
-            tool["_meta"] = {**(tool.get("_meta") or {}), OUTPUT_SCHEMA: schema}
 
 
 class _Stream:
@@ -216,16 +212,13 @@ def _reply_in(error: ValidationError) -> SessionMessage | None:
                     types.jsonrpc_message_adapter.validate_json(whole_characters(text), by_name=False)
                 )
             except ValidationError as second:
-                return None if _is_broken_json(second) else _reply_in(second)
+                is_broken = any(each["type"] == "json_invalid" for each in second.errors(include_url=False))
+                return None if is_broken else _reply_in(second)
         if isinstance(raw, dict) and isinstance(raw.get("id"), int | str) and raw.keys() & {"result", "error"}:
             said = shorten(json.dumps(raw.get("result", raw.get("error")), ensure_ascii=False))
             data = types.ErrorData(code=types.PARSE_ERROR, message=said, data=UNREADABLE)
             return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=raw["id"], error=data))
     return None
-
-
-def _is_broken_json(error: ValidationError) -> bool:
-    return any(fault["type"] == "json_invalid" for fault in error.errors(include_url=False))
 
 
 def _as_text(method: str, part: Any) -> Mapping[str, Any]:

@@ -20,14 +20,12 @@ from goclaw.common.core.supervise import background, ends_within
 from goclaw.errors import GoclawError, ToolError
 from goclaw.tools.mcp.approved_tools import ApprovedTools
 from goclaw.tools.mcp.base import (
-    Definition,
     Finder,
     FinderPart,
     LinkEnvironment,
     Listing,
     McpClient,
     McpLink,
-    PromptDefinition,
 )
 from goclaw.tools.mcp.untrusted import CONFIGURATION, SamplingCounts, shorten
 
@@ -54,9 +52,6 @@ class ServerState:
     link: McpLink | None = None
     state: str = "not connected yet"
     """In words for people."""
-    definitions: tuple[Definition, ...] = ()
-    """Its last lists: kept while it is away, so that the model learns why a call fails."""
-    prompts: tuple[PromptDefinition, ...] = ()
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after the first look at it, whatever the result."""
     sampled: SamplingCounts = field(default_factory=SamplingCounts)
@@ -138,15 +133,11 @@ class McpServers:
             server.state = f"{why}; next try in {pause:g} s"
             self._report(server.place, why)
             server.settled.set()
-            await self._rest(server, pause)
-
-    async def _rest(self, server: ServerState, seconds: float) -> None:
-        """Wait until another try is worthwhile."""
-        if server.finder is None:
-            await self._environment.clock.sleep(seconds)
-            return
-        async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
-            await ends_within(news, self._environment.clock, seconds)
+            if server.finder is None:
+                await clock.sleep(pause)
+                continue
+            async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
+                await ends_within(news, clock, pause)
 
     async def _connect(self, server: ServerState, client: McpClient, listed: Listed) -> str:
         """Connect once and serve until the connection breaks; return the reason, whatever it was."""
@@ -203,25 +194,19 @@ class McpServers:
             looked = self._environment.clock.monotonic()
             link.changed.clear()
             listing = await link.listing()
-            server.definitions, server.prompts = listing.tools, listing.prompts
             await listed(server, listing)
             server.link, server.state = link, f"connected: {link.about}"
             self._report(server.place, listing.cut)
             server.settled.set()
-            if not await _first(link.changed, link.broken):
+            waiting = [asyncio.ensure_future(event.wait()) for event in (link.changed, link.broken)]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waiting:
+                    each.cancel()
+            if link.broken.is_set():
                 return
             await self._environment.clock.sleep(max(looked + LIST_PAUSE - self._environment.clock.monotonic(), 0))
-
-
-async def _first(wanted: asyncio.Event, other: asyncio.Event) -> bool:
-    """Return whether the first of two events comes before the second."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in (wanted, other)]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
-    return not other.is_set()
 
 
 def _words(error: BaseException) -> str:

@@ -16,7 +16,6 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -52,6 +51,7 @@ GRACE_SECONDS = 1.0
 _LARGE = 256 << 10
 """Bytes of a message that is read in a thread."""
 _LAST_WORDS = 1_000
+_ANSWERS = (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)
 
 
 class ResponseTooLarge(httpx2.StreamError):
@@ -202,7 +202,10 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
     if path is None:
         raise ToolError(f"there is no program {shorten(command)} on the PATH of the daemon")
     try:
-        folder = settings.cwd or await asyncio.to_thread(_own_folder, around.state)
+        folder = settings.cwd
+        if folder is None:  # a folder to start programs in that have none of their own
+            await asyncio.to_thread(make_private, around.state, "mcp")
+            folder = around.state / "mcp"
         return await asyncio.create_subprocess_exec(
             path,
             *settings.args,
@@ -218,12 +221,6 @@ async def _start(settings: McpClientSettings, around: LinkEnvironment) -> Proces
         raise ToolError(f"it cannot be started: {error.strerror or error}") from None
 
 
-def _own_folder(state: Path) -> Path:
-    """Return the folder to start programs in that have none of their own."""
-    make_private(state, "mcp")
-    return state / "mcp"
-
-
 async def _listen(
     process: Process,
     incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
@@ -235,7 +232,8 @@ async def _listen(
         while True:
             line = await output.readuntil(b"\n")
             message = await asyncio.to_thread(_parse, line) if len(line) > _LARGE else _parse(line)
-            await throttle.acquire(ANSWER_WEIGHT if _answers(message) else UNASKED_WEIGHT)
+            answers = isinstance(message, SessionMessage) and isinstance(message.message, _ANSWERS)
+            await throttle.acquire(ANSWER_WEIGHT if answers else UNASKED_WEIGHT)
             await incoming.send(message)
     except asyncio.LimitOverrunError:
         program.fault = f"it sent a message of more than {MAX_MESSAGE >> 20} MB"
@@ -251,11 +249,6 @@ def _parse(line: bytes) -> SessionMessage | Exception:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
-
-
-def _answers(message: SessionMessage | Exception) -> bool:
-    answers = mcp_types.JSONRPCResponse | mcp_types.JSONRPCError
-    return isinstance(message, SessionMessage) and isinstance(message.message, answers)
 
 
 async def _speak(

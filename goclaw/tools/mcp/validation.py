@@ -99,7 +99,10 @@ def _build_offer(server: str, settings: McpClientSettings, definition: Definitio
     if len(name) > MAX_NAME:
         raise UnusableTool(f"its name is too long: {name} has {len(name)} characters, the limit is {MAX_NAME}")
     if settings.tools:
-        _check_pin(definition, settings.tools.get(definition.name), pinned_by)
+        if (pinned := settings.tools.get(definition.name)) is None:
+            raise UnusableTool(f"{pinned_by} does not name it (`tools`)")
+        if odd := differences(definition, pinned):
+            raise UnusableTool(f"it does not match {pinned_by} (`tools`): {', '.join(odd)} differ")
     said = quote(definition.description or definition.annotations.title, MAX_DESCRIPTION)
     words = (
         f"{server}: “{said}”\n\nA tool of the MCP server {server}. How that server describes it and its arguments is "
@@ -110,18 +113,6 @@ def _build_offer(server: str, settings: McpClientSettings, definition: Definitio
 
 def differences(definition: Definition, pinned: PinnedTool) -> tuple[str, ...]:
     """Return the differences between a tool and its pin: the keys, for schemas with the first place."""
-    return tuple(_differing_keys(definition, pinned))
-
-
-def _check_pin(definition: Definition, pinned: PinnedTool | None, pinned_by: str) -> None:
-    if pinned is None:
-        raise UnusableTool(f"{pinned_by} does not name it (`tools`)")
-    if odd := differences(definition, pinned):
-        raise UnusableTool(f"it does not match {pinned_by} (`tools`): {', '.join(odd)} differ")
-
-
-def _differing_keys(definition: Definition, pinned: PinnedTool) -> Iterator[str]:
-    """Yield the keys of the pin that do not match; for schemas with the first place."""
     hints = definition.annotations
     has = {
         "description": definition.description,
@@ -130,14 +121,16 @@ def _differing_keys(definition: Definition, pinned: PinnedTool) -> Iterator[str]
         "read_only": hints.read_only,
         "destructive": hints.destructive,
     }
+    found = []
     for name, wanted in pinned:
         if wanted is None:
             continue
         if not isinstance(wanted, Mapping):
             if wanted != has[name]:
-                yield name
+                found.append(name)
         elif (place := first_difference(wanted, has[name])) is not None:
-            yield f"{name} (at {quote(place, MAX_PLACE)})" if place else name
+            found.append(f"{name} (at {quote(place, MAX_PLACE)})" if place else name)
+    return tuple(found)
 
 
 MAX_SCHEMA = 20_000
@@ -199,17 +192,12 @@ def _node(node: Any, definitions: Mapping[str, Any], depth: int) -> dict[str, An
         name = reference.rpartition("/")[2]
         known = reference in (f"#/$defs/{name}", f"#/definitions/{name}") and name in definitions
         return {"$ref": f"#/$defs/{_checked_name(name)}"} if known else {}
-    return {**_own_keywords(node), **_inner_nodes(node, definitions, depth - 1)}
-
-
-def _own_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node's own keywords."""
     found = {name: node[name] for name in _PLAIN_KEYWORDS if name in node}
     if any(hides(text) for text in _texts(found)):
         raise UnusableTool("its schema contains invisible characters")
     if isinstance(note := node.get("description"), str):
         found["description"] = quote(note, MAX_NOTE)
-    return found
+    return {**found, **_inner_nodes(node, definitions, depth - 1)}
 
 
 def _inner_nodes(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
@@ -300,11 +288,11 @@ def first_difference(pinned: Any, given: Any) -> str | None:
     return next(_Differences(defaults).at_schemas(pinned, given, ""), None)
 
 
+@record
 class _Differences:
     """The differences, in order. The comparison goes no deeper than the pin does, whatever a server sends."""
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
-        self._defaults = defaults
+    _defaults: Mapping[str, Any]
 
     def at_schemas(self, pinned: Any, given: Any, place: str) -> Iterator[str]:
         pinned, given = ({} if each is True else each for each in (pinned, given))

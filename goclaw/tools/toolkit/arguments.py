@@ -37,11 +37,7 @@ JSON_TYPES = {
     "model_attributes_type": "object",
 }
 """pydantic's error types for a text in the place of something else; the same in the words of JSON Schema."""
-_EXPECTED = {
-    **JSON_TYPES,
-    "string_type": "string",
-    "finite_number": "a finite number",
-}
+_EXPECTED = {**JSON_TYPES, "string_type": "string", "finite_number": "a finite number"}
 """pydantic's error types in the words of JSON Schema."""
 
 _BOUNDS = {
@@ -117,20 +113,17 @@ def with_own_names(model: type[BaseModel], given: Any) -> Any:
     found: dict[str, Any] = {}
     for name, value in given.items():
         own, inner = renamed.get(name, (name, None))
-        found[name if own in given or own in found else own] = _within(inner, value) if inner else value
+        if inner:
+            in_list = isinstance(value, list)
+            value = [with_own_names(inner, each) for each in value] if in_list else with_own_names(inner, value)
+        found[name if own in given or own in found else own] = value
     return given if found == given else found
-
-
-def _within(model: type[BaseModel], value: Any) -> Any:
-    return [with_own_names(model, each) for each in value] if isinstance(value, list) else with_own_names(model, value)
 
 
 @lru_cache(maxsize=1_024)  # tools of MCP servers come and go
 def _other_names(model: type[BaseModel], depth: int = 3) -> Mapping[str, tuple[str, type[BaseModel] | None]]:
-    """Return the shown name, and the nested model, of every argument by each of its names.
-
-    `depth`: how far models in models are looked at; they may hold themselves.
-    """
+    """Return the shown name, and the nested model, of every argument by each of its names. `depth`: how far models in
+    models are looked at; they may hold themselves."""
     found: dict[str, tuple[str, type[BaseModel] | None]] = {}
     for name, field in model.model_fields.items():
         names = [name]
@@ -161,17 +154,15 @@ def parse_arguments(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
         return model.model_validate(given, strict=True, extra="forbid")
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            if detail["type"] == "int_type" and _is_whole(detail["input"]):
-                given = _with(given, detail["loc"], int(detail["input"]))
+            value = detail["input"]
+            is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
+            if detail["type"] == "int_type" and is_whole:
+                given = _with(given, detail["loc"], int(value))
         try:
             text = orjson.dumps(given)
         except orjson.JSONEncodeError:  # a hook filled in an object, or there is half a character
             return model.model_validate(given, strict=True, extra="forbid")
         return model.model_validate_json(text, strict=True, extra="forbid")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
 
 
 def _with(given: Any, place: Sequence[str | int], number: int) -> Any:

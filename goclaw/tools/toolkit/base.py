@@ -408,6 +408,7 @@ def tool(
     def declare(function: ToolFunction) -> Tool:
         arguments, takes, injected = arguments_of(function)
         result, kinds = ResultType(get_type_hints(function).get("return", str)), artifacts or {}
+        hints, risk_of = annotations or _annotations(side_effect, idempotent), None if isinstance(risk, Risk) else risk
         spec = ToolSpec(
             name=name or function.__name__,
             description=inspect.getdoc(function) or "",
@@ -417,7 +418,7 @@ def tool(
             idempotent=idempotent,
             tags=frozenset(tags),
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
-            annotations=_with_title(annotations or _annotations(side_effect, idempotent), title),
+            annotations=replace(hints, title=title) if title else hints,
             examples=tuple(examples),
             call_hint=call_hint,
             result_hint=result_hint,
@@ -430,8 +431,7 @@ def tool(
             artifacts={kind: without_titles(model.model_json_schema()) for kind, model in kinds.items()},
         )
         _check_spec(spec, function, arguments, result, denied)
-        of_call = None if isinstance(risk, Risk) else risk
-        own = (own_timeout, of_call, grounds, denied, access, result, takes, kinds, runs_steps)
+        own = (own_timeout, risk_of, grounds, denied, access, result, takes, kinds, runs_steps)
         return Tool(spec, arguments, function, *own)
 
     return declare
@@ -445,11 +445,6 @@ def offered(*, needs: NeedsOf | None = None, only_in: Mode | None = None) -> Cal
 def guarded(sink: SinkOf) -> Callable[[Tool], Tool]:
     """Stand above `@tool` of one whose calls the guard looks at; see `Tool.sink`."""
     return lambda declared: replace(declared, sink=sink)
-
-
-def _is_built_in(function: ToolFunction) -> bool:
-    """Return whether a tool is of the catalogue: the tests check its templates, so that no start loads their engine."""
-    return function.__module__.startswith(_IN_THE_CATALOGUE) and "." not in function.__qualname__
 
 
 def check_templates(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, denied: str) -> None:
@@ -469,37 +464,24 @@ def check_templates(spec: ToolSpec, arguments: type[BaseModel], result: ResultTy
 def _check_spec(
     spec: ToolSpec, function: ToolFunction, arguments: type[BaseModel], result: ResultType, denied: str
 ) -> None:
-    """Check that a declaration is consistent.
-
-    Raises:
-        ValueError: it is not; the message names the tool and the fault.
-    """
+    """Check that a declaration is consistent. Raises ValueError that names the tool and the fault."""
     check_name(spec.name)
-    if not _is_built_in(function):
+    # The tests check the templates of the catalogue's tools, so that no start loads their engine.
+    if not function.__module__.startswith(_IN_THE_CATALOGUE) or "." in function.__qualname__:
         check_templates(spec, arguments, result, denied)
     if spec.bounded and not result.is_bounded:
         raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
-    for example in spec.examples:
-        _check_example(spec, arguments, example)
+    for example in () if spec.injected else spec.examples:  # the values that hooks would fill in are unknown
+        try:
+            validate(arguments, dict(example.input))
+        except InvalidInput as error:
+            raise ValueError(f"the example {example.about!r} of {spec.name}: {error}") from None
 
 
 def check_name(name: str) -> None:
     """Raise ValueError unless a name is valid for a tool."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r}: a tool's name has up to 64 letters, digits, _ and -")
-
-
-def _check_example(spec: ToolSpec, arguments: type[BaseModel], example: Example) -> None:
-    if spec.injected:
-        return  # the values that hooks would fill in are unknown
-    try:
-        validate(arguments, dict(example.input))
-    except InvalidInput as error:
-        raise ValueError(f"the example {example.about!r} of {spec.name}: {error}") from None
-
-
-def _with_title(annotations: Annotations, title: str) -> Annotations:
-    return replace(annotations, title=title) if title else annotations
 
 
 def _annotations(side_effect: SideEffect, idempotent: bool) -> Annotations:

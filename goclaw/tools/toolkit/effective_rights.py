@@ -109,10 +109,8 @@ def writes_files(spec: ToolSpec) -> bool:
 
 
 def _answer(tool: Tool | None, spec: ToolSpec, access: Access, actor: Actor) -> CallAnswer:
-    """Return what becomes of the calls of an allowed tool, in the mode that is configured.
-
-    Where they differ it depends; that some are refused is said when they are made.
-    """
+    """Return what becomes of the calls of an allowed tool in the configured mode. Where they differ it depends; that
+    some are refused is said when they are made."""
     usual = tool.usual_risk(access.config) if tool else spec.risk
     if tool is None or usual is not None:
         return decide(access, actor, spec, usual or spec.risk)

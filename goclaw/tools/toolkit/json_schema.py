@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError
 
+from goclaw.common.core.records import record
 from goclaw.tools.toolkit.results import BoundedResult, Result
 
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -81,24 +82,16 @@ def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, 
         hints = get_type_hints(function, include_extras=True)
         if any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in parameters):
             return _whole(function, parameters, hints)
-        return _fields(function, parameters, hints)
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or parameter.name not in hints:
+                raise ValueError(f"{function.__name__}: parameter {parameter.name} needs a type and a name of its own")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints[parameter.name], default)
+        marked = (name for name in fields if get_origin(hints[name]) is Annotated and _marks(get_args(hints[name])[1:]))
+        return create_model(function.__name__, __config__=STRICT, **fields), Takes.FIELDS, frozenset(marked)
     except (NameError, PydanticSchemaGenerationError, PydanticUserError) as error:
         raise ValueError(f"{function.__name__}: {str(error).partition(chr(10))[0]}") from error
-
-
-def _fields(
-    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
-) -> tuple[type[BaseModel], Takes, frozenset[str]]:
-    fields: dict[str, Any] = {}
-    for parameter in parameters:
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or parameter.name not in hints:
-            raise ValueError(f"{function.__name__}: parameter {parameter.name} needs a type and a name of its own")
-        fields[parameter.name] = (
-            hints[parameter.name],
-            ... if parameter.default is parameter.empty else parameter.default,
-        )
-    injected = frozenset(name for name, (hint, _) in fields.items() if _is_injected(hint))
-    return create_model(function.__name__, __config__=STRICT, **fields), Takes.FIELDS, injected
 
 
 def _whole(
@@ -112,10 +105,6 @@ def _whole(
         return hint, Takes.MODEL, frozenset(marked)
     field: Any = (hint, ... if default is inspect.Parameter.empty else default)
     return create_model(function.__name__, __config__=STRICT, value=field), Takes.VALUE, frozenset()
-
-
-def _is_injected(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and _marks(get_args(hint)[1:])
 
 
 def _marks(metadata: Any) -> bool:
@@ -245,12 +234,12 @@ def _generic(outer: Any, inner: Any) -> Any:
     return outer[inner] if outer is list else outer[str, inner]
 
 
+@record
 class Shape:
     """The schema of a tool's arguments, without what is `hidden` from the model."""
 
-    def __init__(self, schema: Mapping[str, Any], hidden: Collection[str] = ()) -> None:
-        self._schema = schema
-        self._hidden = hidden
+    _schema: Mapping[str, Any]
+    _hidden: Collection[str] = ()
 
     def names_in(self, path: FieldPath) -> list[str]:
         """Return the fields of the object at `path`, of all its alternatives."""

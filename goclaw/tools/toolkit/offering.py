@@ -7,9 +7,9 @@ come and go (plan mode, servers of MCP) are in the index.
 """
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import Config
@@ -114,25 +114,17 @@ class Offerings:
         indexed = [spec for spec in lasting if spec.name not in core.union(_ITSELF)]
         if profile == "all" or len(itself) < len(_ITSELF) or not indexed:
             return Offering(others, others)
-        short = self._shortest if profile == "core" else self._brief
-        shown = [short(spec) for spec in others if spec.name in core]
-        itself = [short(spec) for spec in itself] if profile == "core" else itself
+        shown = [self._shorten(profile, spec) for spec in others if spec.name in core]
+        itself = [self._shorten(profile, spec) for spec in itself] if profile == "core" else itself
         index = "\n".join([_INDEX, *map(line, indexed)]) if profile == "index" else ""
         deferred = [spec for spec in others if spec.name not in core] if index else ()
         return Offering([*shown, *itself], others, index, deferred, profile)
 
-    def _brief(self, spec: ToolSpec) -> ToolSpec:
-        """Return the tool with the first paragraph of its description."""
-        return self._made_once("index", spec, lambda: replace(spec, description=spec.short))
-
-    def _shortest(self, spec: ToolSpec) -> ToolSpec:
-        """Return the tool with no more than a small model needs to call it."""
-        return self._made_once("core", spec, lambda: shortest(spec))
-
-    def _made_once(self, profile: Profile, spec: ToolSpec, make: Callable[[], ToolSpec]) -> ToolSpec:
+    def _shorten(self, profile: Profile, spec: ToolSpec) -> ToolSpec:
         known = self._short.get((profile, spec.name))
         if known is None or known[0] is not spec:
-            known = self._short[profile, spec.name] = (spec, make())
+            short = shortest(spec) if profile == "core" else replace(spec, description=spec.short)
+            known = self._short[profile, spec.name] = (spec, short)
         return known[1]
 
 
@@ -146,14 +138,12 @@ def shortest(spec: ToolSpec) -> ToolSpec:
     if spec.name not in WORDS:
         return replace(spec, description=spec.short)
     given, required = spec.schema["properties"], spec.schema["required"]
-    shown = {name: {"type": _type(given[name])} for name in (given if spec.name == TOOL_CALL else required)}
+    shown = {}
+    for name in given if spec.name == TOOL_CALL else required:
+        kinds = given[name].get("anyOf", [given[name]])
+        shown[name] = {"type": next(kind["type"] for kind in kinds if kind["type"] != "null")}
     schema = {"type": "object", "properties": shown, "required": required}
     return replace(spec, description=WORDS[spec.name], schema=schema)
-
-
-def _type(schema: Mapping[str, Any]) -> Any:
-    """Return the type of an argument, null aside."""
-    return next(each["type"] for each in schema.get("anyOf", [schema]) if each["type"] != "null")
 
 
 def picked_names(selection: Sequence[str] | None) -> frozenset[str]:

@@ -27,7 +27,7 @@ from goclaw.common.config.packaged import (
 from goclaw.common.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.common.config.schema import Config
 from goclaw.common.core import catalog
-from goclaw.common.core.plugins import Plugin, fault_of, load, plugins
+from goclaw.common.core.plugins import fault_of, load, plugins
 from goclaw.common.core.records import record
 from goclaw.errors import GoclawError
 from goclaw.tools.mcp.declared import Declared
@@ -160,12 +160,8 @@ def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
 
 def parts_of(packaged: Packaged) -> PackageParts:
     """Return the parts underlying a configuration, with the faults of those left out."""
-    declared = packaged.declared
-    return (
-        replace(declared, faults=packaged.faults)
-        if isinstance(declared, PackageParts)
-        else PackageParts(faults=packaged.faults)
-    )
+    declared = packaged.declared if isinstance(packaged.declared, PackageParts) else PackageParts()
+    return replace(declared, faults=packaged.faults)
 
 
 def read(files: Sequence[Path], config: Config) -> Packaged:
@@ -183,30 +179,22 @@ def read(files: Sequence[Path], config: Config) -> Packaged:
             found = load(catalog.PLUGIN_FILES, FilesPart).load(path, config)
         except GoclawError as error:
             faults[file_title(path)] = str(error)
-            absent.extend(_possible_keys(path))
+            with suppress(OSError):
+                # A file that cannot be used may have said a part of any key that one of its words in quotes names.
+                for name in set(_QUOTED.findall(path.read_text("utf-8", "replace"))):
+                    absent += [*possible_keys("agents", name), *possible_keys("toolsets", name)]
             continue
         of_files[file_title(path)] = found
         for part in found.declared:
             title = f"{file_title(path)} ({part.name})"
             of_files[title] = found
             (agents if isinstance(part, AgentPart) else toolsets)[title] = part
-    parts = PackageParts(agents, toolsets, faults, dict(_servers()), of_files)
-    return replace(parts.packaged, absent=tuple(absent))
-
-
-def _possible_keys(path: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that a file which cannot be used may have said a part of: for each word in quotes."""
-    with suppress(OSError):
-        for name in set(_QUOTED.findall(path.read_text("utf-8", "replace"))):
-            yield from possible_keys("agents", name)
-            yield from possible_keys("toolsets", name)
-
-
-def _servers() -> Iterator[tuple[str, Declared]]:
-    """Yield the declarations for the MCP server. `servers.mcp.declarations` reports those that cannot be loaded."""
+    servers: dict[str, Declared] = {}
     for plugin in plugins("mcp"):
-        with suppress(Exception, SystemExit):
-            yield plugin.title, load(plugin.path, Declared)
+        with suppress(Exception, SystemExit):  # `servers.mcp.declarations` reports those that cannot be loaded
+            servers[plugin.title] = load(plugin.path, Declared)
+    parts = PackageParts(agents, toolsets, faults, servers, of_files)
+    return replace(parts.packaged, absent=tuple(absent))
 
 
 def _load_all(
@@ -215,18 +203,14 @@ def _load_all(
     found: dict[str, PartT] = {}
     for plugin in plugins(section):
         try:
-            found[plugin.title] = _load(plugin, kind)
+            part = load(plugin.path, kind)
+            if part.name != plugin.name:
+                raise ValueError(f"it calls itself {part.name}, not {plugin.name}")
+            found[plugin.title] = part
         except (Exception, SystemExit) as error:
             faults[plugin.title] = fault_of(error)
             absent.extend(possible_keys(section, plugin.name))
     return found
-
-
-def _load(plugin: Plugin, kind: type[PartT]) -> PartT:
-    part = load(plugin.path, kind)
-    if part.name != plugin.name:
-        raise ValueError(f"it calls itself {part.name}, not {plugin.name}")
-    return part
 
 
 PACKAGED = PackagedPart(read)

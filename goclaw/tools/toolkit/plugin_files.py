@@ -47,7 +47,8 @@ class PluginFile:
     def is_due(self, now: float, *, at_once: bool) -> bool:
         """Whether there is a version that was not tried yet, and that is whole: as at the last look, or a while old."""
         version = _version(self.path)
-        settled = at_once or version == self._seen or (len(version) > _CHANGED and _age(version, now) > SETTLED_SECONDS)
+        is_old = len(version) > _CHANGED and now - version[_CHANGED] / 1e9 > SETTLED_SECONDS
+        settled = at_once or version == self._seen or is_old
         self._seen = version
         if not settled or version == self._loaded:
             return False
@@ -168,10 +169,6 @@ def _version(path: Path) -> tuple[int, ...]:
         folder = path.parent.stat()
         return (*found, folder.st_mode, folder.st_uid) if found else ()
     return found
-
-
-def _age(version: tuple[int, ...], now: float) -> float:
-    return now - version[_CHANGED] / 1e9
 
 
 async def _in_daemon_thread(call: Callable[[], T], name: str) -> T:

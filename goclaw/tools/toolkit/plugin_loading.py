@@ -112,12 +112,16 @@ def load_file(path: Path, config: Config) -> FileParts:
         sys.modules[module.__name__] = module
         try:
             exec(source.code, vars(module))  # noqa: S102 -- a plugin is code of the operator's; `refusal_of` says whose
-            parts = _parts(vars(module), source)
+            tools, configured, problems = _collect(vars(module), source)
         except BaseException:
             del sys.modules[module.__name__]
             raise
     except (Exception, SystemExit) as error:
         raise FileFault(_problem(error, path).format(path.name)) from error
+    if problems:
+        del sys.modules[module.__name__]
+        raise FileFault(problems[0].format(path.name))
+    parts = FileParts(tuple(tools.values()), tuple(configured))
     _IN_FORCE[path] = _Loaded(source.text, parts, module.__name__)
     if before:
         sys.modules.pop(before.module, None)
@@ -159,17 +163,13 @@ def refusal_of(path: Path, config: Config) -> str:
                 return f"others may exchange what is in {place} (mode {mode:o}): `chmod o-w {place}`"
     except OSError as error:
         return f"{error.filename or path}: {error.strerror}"
-    for workspace in _workspaces(config):
+    workspaces = [config.workspace_path, config.people_path]
+    with suppress(ConfigError):  # a broken users.json is reported elsewhere
+        workspaces += [place.root for place in places_of(config, Users.read(config.users_path).all()).values()]
+    for workspace in workspaces:
         if lies_inside(path, workspace):
             return f"is inside the workspace {workspace}, where the agent may change it: move it elsewhere"
     return ""
-
-
-def _workspaces(config: Config) -> Iterator[Path]:
-    yield config.workspace_path
-    yield config.people_path
-    with suppress(ConfigError):  # a broken users.json is reported elsewhere
-        yield from {place.root for place in places_of(config, Users.read(config.users_path).all()).values()}
 
 
 def _load_source(path: Path) -> _Source:
@@ -202,8 +202,6 @@ def _module(path: Path) -> ModuleType:
 
 def _problem(error: BaseException, path: Path) -> Problem:
     """Return where in the file an error came from, and its message."""
-    if isinstance(error, _Misplaced):
-        return error.problem
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return Problem(error.lineno or 1, error.offset or 1, error.msg)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -213,22 +211,6 @@ def _problem(error: BaseException, path: Path) -> Problem:
     if not frames:
         return Problem(1, 1, message.removeprefix(f"{path.name}: "))
     return Problem(frames[-1].lineno or 1, (frames[-1].colno or 0) + 1, message)
-
-
-class _Misplaced(Exception):
-    """A declaration that is sound by itself, and does not go with its file."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
-
-
-def _parts(names: Names, source: _Source) -> FileParts:
-    """Return the parts of an executed file; raises the first fault."""
-    tools, configured, problems = _collect(names, source)
-    if problems:
-        raise _Misplaced(problems[0])
-    return FileParts(tuple(tools.values()), tuple(configured))
 
 
 def _collect(
@@ -290,32 +272,28 @@ def _name_fault(name: str) -> str:
     return ""
 
 
+@record
 class _Check:
     """Executes a file as far as it goes, and keeps every fault."""
 
-    def __init__(self, source: _Source, names: Names) -> None:
-        self._source = source
-        self._names = names
-        self._lost: set[str] = set()
-        """Names that statements which failed would have bound: what lacks them is no fault of its own."""
-        self._problems: list[Problem] = []
+    _source: _Source
+    _names: Names
+    _lost: set[str] = field(default_factory=set)
+    """Names that statements which failed would have bound: what lacks them is no fault of its own."""
+    _problems: list[Problem] = field(default_factory=list)
 
     def problems(self) -> list[Problem]:
         for statement in self._source.tree.body:
-            self._execute(statement)
+            wrapped = ast.Module([statement], [])
+            try:
+                exec(compile(wrapped, str(self._source.path), "exec", dont_inherit=True), self._names)  # noqa: S102 -- see above
+            except (Exception, SystemExit) as error:
+                self._lost.update(_names_of(statement))
+                before = len(self._problems)
+                if not self._inner(statement) and not self._follows(error):
+                    self._problems[before:] = [_problem(error, self._source.path)]
         has_failed = bool(self._problems and self._lost)
-        self._problems += _collect(self._names, self._source, may_be_empty=has_failed)[2]
-        return self._problems
-
-    def _execute(self, statement: ast.stmt) -> None:
-        wrapped = ast.Module([statement], [])
-        try:
-            exec(compile(wrapped, str(self._source.path), "exec", dont_inherit=True), self._names)  # noqa: S102 -- see above
-        except (Exception, SystemExit) as error:
-            self._lost.update(_names_of(statement))
-            before = len(self._problems)
-            if not self._inner(statement) and not self._follows(error):
-                self._problems[before:] = [_problem(error, self._source.path)]
+        return [*self._problems, *_collect(self._names, self._source, may_be_empty=has_failed)[2]]
 
     def _inner(self, node: ast.AST) -> bool:
         """Evaluate the calls inside a statement that failed; whether one of them is at fault, and named."""

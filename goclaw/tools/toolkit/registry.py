@@ -168,10 +168,6 @@ class Registry:
             self._shown[key] = tuple(tool for tool in tools if allowed(tool.spec.name).allowed)
         return self._shown[key]
 
-    def availability(self, tool: Tool) -> str:
-        """When models are offered a tool, in words for people; empty: always."""
-        return tool.availability(self.access.config)
-
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:
     """Whether two lists hold the very same objects."""
@@ -242,24 +238,13 @@ def _grep(given: Input) -> Input:
     return {"case_sensitive": not insensitive, **plain}
 
 
-def _agent(given: Input) -> Input:
-    return _rename(given, {"prompt": "task", "subagent_type": "kind"})
-
-
-def _todos(given: Input) -> Input:
-    return _each(given, "todos", _without("activeForm", "id", "priority"))
-
-
-def _questions(given: Input) -> Input:
-    def question(asked: Input) -> Input:
-        plain = _rename(_without("multiSelect")(asked), {"header": "title"})
-        options = plain.get("options")
-        if not isinstance(options, list):
-            return plain
-        labels = [each.get("label", each) if isinstance(each, dict) else each for each in options]
-        return {**plain, "options": labels}
-
-    return _each(given, "questions", question)
+def _question(asked: Input) -> Input:
+    plain = _rename(_without("multiSelect")(asked), {"header": "title"})
+    options = plain.get("options")
+    if not isinstance(options, list):
+        return plain
+    labels = [each.get("label", each) if isinstance(each, dict) else each for each in options]
+    return {**plain, "options": labels}
 
 
 def _each(given: Input, name: str, translate: Callable[[Input], Input]) -> Input:
@@ -270,9 +255,10 @@ def _each(given: Input, name: str, translate: Callable[[Input], Input]) -> Input
     return {**given, name: [translate(item) if isinstance(item, dict) else item for item in items]}
 
 
+_agent = partial(_rename, names={"prompt": "task", "subagent_type": "kind"})
 _TRANSLATIONS: Mapping[str, Callable[[Input], Input]] = {
     "Agent": _agent,
-    "AskUserQuestion": _questions,
+    "AskUserQuestion": partial(_each, name="questions", translate=_question),
     "Bash": _bash,
     "BashOutput": _task,
     "Grep": _grep,
@@ -281,7 +267,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Input], Input]] = {
     "Task": _agent,
     "TaskOutput": _task,
     "TaskStop": _task,
-    "TodoWrite": _todos,
+    "TodoWrite": partial(_each, name="todos", translate=_without("activeForm", "id", "priority")),
     "WebFetch": _without("prompt"),
     "bash": _bash,
     "grep": _grep,

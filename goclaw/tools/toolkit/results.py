@@ -6,7 +6,7 @@ A tool returns text, a plain value, or a `Result`. People and programs get its f
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from goclaw.common.core.messages import Image
 from goclaw.common.core.records import record
@@ -27,10 +27,8 @@ class WrongResult(Exception):
         self.value = value
 
 
-class Result(BaseModel):
+class Result(BaseModel, frozen=True, strict=True):
     """A result with fields."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
     def text(self) -> str:
         """Return the text for the model: JSON, unless a tool overrides it."""
@@ -114,7 +112,10 @@ class ResultType:
         except ValidationError as error:
             raise WrongResult(in_words(error), value) from None
         if self.is_bounded:
-            _check_bounds(found)
+            if found.truncated and not found.refinement_hint:
+                raise WrongResult("truncated without a refinement_hint: it has to say how to get the rest", found)
+            if found.total is not None and found.returned > found.total:
+                raise WrongResult(f"returned {found.returned} of a total of {found.total}", found)
         return found
 
     def text(self, value: Any) -> str:
@@ -146,13 +147,6 @@ class ResultType:
     def _model(self) -> type[BaseModel] | None:
         declared = self.declared
         return declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None
-
-
-def _check_bounds(value: Any) -> None:
-    if value.truncated and not value.refinement_hint:
-        raise WrongResult("truncated without a refinement_hint: it has to say how to get the rest", value)
-    if value.total is not None and value.returned > value.total:
-        raise WrongResult(f"returned {value.returned} of a total of {value.total}", value)
 
 
 def in_words(error: ValidationError) -> str:

@@ -73,12 +73,11 @@ async def resolved(access: ResourceUse, workspace: Workspace) -> ResourceUse:
     """Return the same use with real paths, so that two names of one file are one."""
     if {*access.reads, *access.writes} <= {EVERYTHING}:
         return access
-    reads, writes = await asyncio.to_thread(lambda: (_real(access.reads, workspace), _real(access.writes, workspace)))
-    return replace(access, reads=reads, writes=writes)
 
+    def real(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(path if path == EVERYTHING else workspace.real(path) for path in paths)
 
-def _real(paths: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
-    return tuple(path if path == EVERYTHING else workspace.real(path) for path in paths)
+    return await asyncio.to_thread(lambda: replace(access, reads=real(access.reads), writes=real(access.writes)))
 
 
 def _overlap(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
@@ -145,7 +144,7 @@ class Scheduler:
         """
         await slot.turn()
         writes = slot.access.writes if slot.access else ()
-        while (other := self._in_the_way(writes)) is not None:
+        while other := next((slot for slot, paths in self._writing.items() if _overlap(paths, writes)), None):
             await other.left.wait()
         self._writing[slot] = writes
         try:
@@ -153,6 +152,3 @@ class Scheduler:
         finally:
             del self._writing[slot]
             slot.left.set()
-
-    def _in_the_way(self, writes: tuple[str, ...]) -> Slot | None:
-        return next((slot for slot, paths in self._writing.items() if _overlap(paths, writes)), None)

@@ -97,12 +97,12 @@ class ListedTool:
         return {**known, **more}
 
 
+@record
 class ToolListing:
     """A listing of the available tools."""
 
-    def __init__(self, registry: Registry, sources: Sources) -> None:
-        self.registry = registry
-        self.sources = sources
+    registry: Registry
+    sources: Sources
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -116,7 +116,8 @@ class ToolListing:
     def find(self, name: str, actor: Actor) -> ListedTool | None:
         """Return one tool; None if unknown or not for `actor`."""
         tool = self.registry.find(name, actor)
-        return ListedTool(tool, self.sources.origin(name), self.registry.availability(tool)) if tool else None
+        config = self.registry.access.config
+        return ListedTool(tool, self.sources.origin(name), tool.availability(config)) if tool else None
 
 
 def group_by_toolset(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:
@@ -139,14 +140,14 @@ def overview(listed: Sequence[ListedTool]) -> str:
     """Return a line for each tool, by toolset."""
     blocks = []
     for title, inside in group_by_toolset(listed):
-        lines = [f"- `{shown.name}` ({_harm(shown.tool)}): {shown.brief}{in_brackets(shown)}" for shown in inside]
-        blocks.append("\n".join([f"**{title.capitalize()}**", "", *lines]))
+        lines = [f"**{title.capitalize()}**", ""]
+        for shown in inside:
+            tool = shown.tool
+            # In a word or two: a phone shows a line of thirty characters.
+            harm = f"up to {tool.highest_risk}" if tool.risk else str(tool.spec.risk)
+            lines.append(f"- `{shown.name}` ({harm}): {shown.brief}{in_brackets(shown)}")
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
-
-
-def _harm(tool: Tool) -> str:
-    """Return the risk in a word or two: a phone shows a line of thirty characters."""
-    return f"up to {tool.highest_risk}" if tool.risk else str(tool.spec.risk)
 
 
 def in_brackets(shown: ListedTool) -> str:
@@ -176,14 +177,12 @@ def details(tool: Tool, origin: str, heading: str = "#") -> str:
     """Return everything about a tool, under a heading of this depth."""
     spec = tool.spec
     parts = [f"{heading} {spec.name}", spec.description]
-    if spec.schema.get("properties"):
-        parts.append(_table("argument", spec.schema))
-    else:
-        parts.append("It takes no arguments.")
+    parts.append(_table("argument", spec.schema) if spec.schema.get("properties") else "It takes no arguments.")
     parts += [_example(spec.name, example) for example in spec.examples]
     parts.append("\n".join(f"- {fact}" for fact in facts(tool, origin)))
-    if fields := _result_fields(spec):
-        parts.append(fields)
+    if (fields := spec.result_schema.get("properties", {})) and set(fields) != {"value"}:
+        schema = {name: value for name, value in spec.result_schema.items() if name != "required"}
+        parts.append(_table("field of the result", schema))
     return "\n\n".join(parts)
 
 
@@ -277,14 +276,6 @@ def _table(title: str, schema: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _result_fields(spec: ToolSpec) -> str:
-    fields = spec.result_schema.get("properties", {})
-    if not fields or set(fields) == {"value"}:
-        return ""
-    schema = {name: value for name, value in spec.result_schema.items() if name != "required"}
-    return _table("field of the result", schema)
-
-
 def _example(name: str, example: Example) -> str:
     files = "".join(f"with {path!r} there\n" for path in example.files)
     call = f"{name} {json.dumps(dict(example.input), ensure_ascii=False)}"
@@ -317,7 +308,10 @@ def quickstart_page(listed: Sequence[ListedTool]) -> str:
     for title, inside in group_by_toolset(listed):
         lines += [f"## {title.capitalize()}", ""]
         for shown in inside:
-            lines.append(f"- `{_signature(shown)}`: {shown.brief} Risk: {risk(shown.tool)}.")
+            schema = shown.tool.spec.schema
+            required = schema.get("required", ())
+            names = [name if name in required else f"{name}?" for name in schema.get("properties", {})]
+            lines.append(f"- `{shown.name}({', '.join(names)})`: {shown.brief} Risk: {risk(shown.tool)}.")
             lines += [f"  - {example.about}: `{json.dumps(dict(example.input), ensure_ascii=False)}`"
                       for example in shown.tool.spec.examples[:1]]  # fmt: skip
         lines.append("")
@@ -354,13 +348,6 @@ async def write_quickstart(workspace: Workspace, listed: Sequence[ListedTool]) -
         return False
     await workspace.write_bytes(QUICKSTART, wanted.encode(), unless_changed=version)
     return True
-
-
-def _signature(shown: ListedTool) -> str:
-    schema = shown.tool.spec.schema
-    required = schema.get("required", ())
-    names = [name if name in required else f"{name}?" for name in schema.get("properties", {})]
-    return f"{shown.name}({', '.join(names)})"
 
 
 def _digest(text: str) -> str:

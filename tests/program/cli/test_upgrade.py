@@ -39,7 +39,7 @@ def service(systemd: FakeSystemd) -> Iterator[Loaded]:
 
 def test_a_daemon_of_systemd_is_ended_and_started_by_it(systemd: FakeSystemd, service: Loaded) -> None:
     daemon = RunningDaemon(service, Options(), HOME)
-    assert daemon.runs()
+    assert daemon.ran
     daemon.drain()
     daemon.start()
     assert systemd.calls == ["stop goclaw.service", "start goclaw.service"]
@@ -68,7 +68,7 @@ def test_a_daemon_of_another_installation_is_refused_with_its_place(systemd: Fak
         assert other.stdout is not None and other.stdout.readline() == "ready\n"
         with pytest.raises(StateError, match=f"runs from another installation, .*; this one is {tmp_path}"):
             RunningDaemon(load_config(), Options(), tmp_path)
-        assert RunningDaemon(load_config(), Options(), HOME).runs()
+        assert RunningDaemon(load_config(), Options(), HOME).ran
         other.communicate("\n")
 
 

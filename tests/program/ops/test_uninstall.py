@@ -16,7 +16,7 @@ from goclaw.program.ops.uninstall import (
     links,
     make_complete,
     remove_data,
-    remove_item,
+    remove_whole,
     size_of,
     startup_lines,
 )
@@ -60,7 +60,7 @@ def test_a_link_is_ours_by_where_it_leads(tmp_path: Path) -> None:
     path = os.pathsep.join(str(folder) for folder in (tmp_path / "a", tmp_path / "b", tmp_path / "c", ours / "bin"))
     found = list(links([ours], {"PATH": path}, tmp_path))
     assert [item.path for item in found] == [tmp_path / "a" / "goclaw"]
-    remove_item(found[0])
+    remove_whole(found[0].path)
     assert (ours / "bin" / "goclaw").exists()
 
 

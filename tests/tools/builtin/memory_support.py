@@ -21,11 +21,11 @@ from goclaw.errors import DeliveryError
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
 from goclaw.tools.execution.sandbox.base import Sandbox
-from goclaw.tools.execution.tasks.base import NoTasks, Tasks
+from goclaw.tools.execution.tasks.base import Tasks
 from goclaw.tools.toolkit.arguments import validate
 from goclaw.tools.toolkit.base import Tool, ToolContext
 from goclaw.tools.toolkit.services import TurnServices
-from tests.parts import NoSandbox
+from tests.parts import NoSandbox, no_tasks
 
 ANNA = Actor(key="telegram:5", entry="telegram")
 ANNAS_CHAT = Address("telegram", "5")
@@ -41,7 +41,7 @@ class Surroundings(TurnServices):
     the_workspace: Workspace
     clock: SteppedClock = field(default_factory=SteppedClock)
     sandbox: Sandbox = field(default_factory=NoSandbox)
-    tasks: Tasks = field(default_factory=NoTasks)
+    tasks: Tasks = field(default_factory=no_tasks)
     web: Web = field(default_factory=NoWeb)
     delivered: list[Delivery] = field(default_factory=list)
     receipt: Receipt = field(default_factory=lambda: Receipt("789"))

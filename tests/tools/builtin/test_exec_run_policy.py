@@ -21,8 +21,7 @@ from goclaw.tools.execution.sandbox import landlock
 from goclaw.tools.execution.sandbox.base import Policy, Process, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_broker
 from goclaw.tools.execution.sandbox.bubblewrap import open_bubblewrap
-from goclaw.tools.execution.sandbox.select import open_sandbox
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import open_sandbox, prove
 from tests.tools.builtin.file_support import around
 from tests.tools.builtin.memory_support import Surroundings
 from tests.tools.execution.sandbox.filters import filters_without

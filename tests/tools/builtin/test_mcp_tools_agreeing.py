@@ -54,7 +54,7 @@ async def changed_tool(folder: Path) -> tuple[Tool, ApprovedTools, Connected]:
     await known.meet("post", [BEFORE])
     server = ServerState("post", McpClientSettings(command="x"), link)  # type: ignore[arg-type]  # what a call uses
     (offered,) = validated_tools("post", server.settings, [AFTER]).offered
-    return WORKSHOP.workshop.make(offered, server, known), known, link
+    return WORKSHOP.make(offered, server, known), known, link
 
 
 @pytest.mark.promise("P-approval")

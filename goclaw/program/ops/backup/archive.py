@@ -32,23 +32,13 @@ from goclaw.errors import StateError
 FORMAT = 1
 MANIFEST = "manifest.json"
 """The last member: it is written when all hashes are known."""
-DATABASE, REGISTRIES, MEDIA, NOTES, PROMPT_FILES, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES, PLUGINS, TOOLS = (
-    "goclaw.db",
-    "registry.db",
-    "media",
-    "notes",
-    "prompt-files",
-    "config.yaml",
-    "users.json",
-    "secrets",
-    "workspace",
-    "workspaces",
-    "plugins.json",
-    "tools",
-)
-"""Members and folders at the top of an archive. The last holds a folder for each workspace that only a user has.
-`prompt-files` holds a file for each workspace in the archive, under its name there, `/` as `-`. The last
-two are the record of added plugins, which the next start installs, and one-file plugins."""
+DATABASE, REGISTRIES, CONFIG, USERS, PLUGINS = "goclaw.db", "registry.db", "config.yaml", "users.json", "plugins.json"
+"""Members at the top of an archive. The last is the record of added plugins, which the next start installs."""
+MEDIA, NOTES, SECRETS, TOOLS, PROMPT_FILES = "media", "notes", "secrets", "tools", "prompt-files"
+"""Folders there. `tools` holds one-file plugins, `prompt-files` a file for each workspace in the archive, under its
+name there, `/` as `-`."""
+WORKSPACE, WORKSPACES = "workspace", "workspaces"
+"""The configured workspace, and a folder with one for each workspace that only a user has."""
 MAX_NAME = 4_096
 """PATH_MAX of Linux."""
 
@@ -270,7 +260,10 @@ class _Reader:
         content = tar.extractfile(info) if info.isreg() and info.sparse is None and info.size >= 0 else None
         if info.isdir():
             self._folders.add(name)
-            self._make_folder(info.name, info.mode)
+            if self._into:
+                folder = self._into / info.name
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(info.mode & 0o777 | 0o700)
         elif content is None:
             raise _Refused(f"{name!r} is neither a file nor a folder")
         elif name == MANIFEST:
@@ -299,7 +292,10 @@ class _Reader:
                 raise _Refused(f"it contains a link with the invalid name {name[:200]!r}")
             if not target or "\0" in target or len(target) > MAX_NAME:
                 raise _Refused(f"the link {name!r} points nowhere")
-            self._make_link(name, target)
+            if self._into:
+                path = self._into / name
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.symlink_to(target)
 
     def _unpack_file(self, info: tarfile.TarInfo, content: IO[bytes]) -> ArchiveMember:
         digest, size = hashlib.sha256(), 0
@@ -327,18 +323,6 @@ class _Reader:
         descriptor = os.open(path, flags, 0o600)
         os.fchmod(descriptor, info.mode & 0o777)
         return os.fdopen(descriptor, "wb")
-
-    def _make_folder(self, name: str, mode: int) -> None:
-        if self._into:
-            path = self._into / name
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.chmod(mode & 0o777 | 0o700)
-
-    def _make_link(self, name: str, target: str) -> None:
-        if self._into:
-            path = self._into / name
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.symlink_to(target)
 
 
 def _above(name: str) -> set[str]:

@@ -3,7 +3,7 @@
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,26 +26,8 @@ from goclaw.durable.store.open import postgres
 from goclaw.durable.store.sqlite.backup import check_database, copy_database, needed_media, referred_media
 from goclaw.durable.store.sqlite.migrations import migrate
 from goclaw.errors import ConfigError, StateError
-from goclaw.program.ops.backup.archive import (
-    CONFIG,
-    DATABASE,
-    MEDIA,
-    NOTES,
-    PLUGINS,
-    PROMPT_FILES,
-    REGISTRIES,
-    SECRETS,
-    TOOLS,
-    USERS,
-    WORKSPACE,
-    WORKSPACES,
-    Manifest,
-    Packer,
-    as_text,
-    pack,
-    read_archive,
-    registry_file,
-)
+from goclaw.program.ops.backup import archive
+from goclaw.program.ops.backup.archive import Manifest, Packer, as_text, pack, read_archive, registry_file
 from goclaw.program.ops.backup.swap import is_ours
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -84,13 +66,12 @@ def agent_folders(config: Config, users: Sequence[User]) -> tuple[list[BackupRoo
             refused.append(str(error))
         else:
             candidates.setdefault(Path(os.path.realpath(path)), user)
-    return list(_named_roots(candidates)), refused
-
-
-def _named_roots(candidates: dict[Path, str]) -> Iterator[BackupRoot]:
-    for number, (path, user) in enumerate(candidates.items()):
-        if not any(other != path and lies_inside(path, other) for other in candidates):
-            yield BackupRoot(f"{WORKSPACES}/{number}" if user else WORKSPACE, path, user)
+    roots = [
+        BackupRoot(f"{archive.WORKSPACES}/{number}" if user else archive.WORKSPACE, path, user)
+        for number, (path, user) in enumerate(candidates.items())
+        if not any(other != path and lies_inside(path, other) for other in candidates)
+    ]
+    return roots, refused
 
 
 @record
@@ -122,15 +103,15 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
     _refuse_bad_place(target, loaded.config, roots)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name[:100]}.", dir=target.parent) as folder:
-            copy, archive = Path(folder, DATABASE), Path(folder, "archive")
+            copy, packed = Path(folder, archive.DATABASE), Path(folder, "archive")
             manifest = Manifest(clock.now(), _copy_database(loaded.config, copy))
-            with pack(archive, manifest) as packer:
+            with pack(packed, manifest) as packer:
                 collection = _Collection(loaded, packer, manifest, notes)
-                packer.add_path(DATABASE, copy)
+                packer.add_path(archive.DATABASE, copy)
                 # After the database: whatever it refers to was on the disk before.
                 collection.add_media(referred_media(copy), needed_media(copy))
                 copy.unlink()
-                collection.add_registries(Path(folder, REGISTRIES))
+                collection.add_registries(Path(folder, archive.REGISTRIES))
                 collection.add_notes()
                 collection.add_settings(secrets=secrets)
                 for root in roots:
@@ -138,10 +119,13 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                         # Before the files: what is changed meanwhile is not approved with that.
                         collection.add_approved_files(root)
                         collection.add_workspace(root)
-            if read_archive(archive) != manifest:
+            if read_archive(packed) != manifest:
                 raise StateError(f"{target}: the file does not read back as written; is the disk broken?")
-            size = archive.stat().st_size
-            _publish(archive, target)
+            size = packed.stat().st_size
+            try:
+                publish(packed, target)
+            except FileExistsError:
+                raise StateError(f"another process has just created {target}; nothing was written") from None
     except OSError as error:
         words = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
         raise StateError(f"{target}: could not be written: {words}. Nothing was left behind.") from error
@@ -153,7 +137,7 @@ def _copy_database(config: Config, copy: Path) -> int:
     if isinstance(place := config.store_place, PostgresPlace):
         postgres().copy_to_file(place, copy)
         return check_database(copy)
-    if config.database_path.exists() or not (config.state_dir / REGISTRIES).exists():
+    if config.database_path.exists() or not (config.state_dir / archive.REGISTRIES).exists():
         return copy_database(config.database_path, copy)
     migrate(copy)
     return check_database(copy)
@@ -176,14 +160,6 @@ def _refuse_bad_place(target: Path, config: Config, roots: Sequence[BackupRoot])
         )
 
 
-def _publish(archive: Path, target: Path) -> None:
-    """Give the finished archive its name, unless another file took it meanwhile."""
-    try:
-        publish(archive, target)
-    except FileExistsError:
-        raise StateError(f"another process has just created {target}; nothing was written") from None
-
-
 class _Collection:
     """Puts one part after the other into an archive."""
 
@@ -200,8 +176,8 @@ class _Collection:
         lost = 0
         for key in sorted(keys):
             try:
-                lost += self._packer.add_path(f"{MEDIA}/{key}", folder / key) != key
-                self._packer.add_path(f"{MEDIA}/{key}.type", folder / f"{key}.type")
+                lost += self._packer.add_path(f"{archive.MEDIA}/{key}", folder / key) != key
+                self._packer.add_path(f"{archive.MEDIA}/{key}.type", folder / f"{key}.type")
             except FileNotFoundError:
                 lost += key in needed
         if lost:
@@ -209,15 +185,15 @@ class _Collection:
 
     def add_registries(self, copy: Path) -> None:
         """Add the publications of this gateway's registry, and the pins of all others: neither exists elsewhere."""
-        if registry_file().copy(self._config.state_dir / REGISTRIES, copy):
-            self._packer.add_path(REGISTRIES, copy)
+        if registry_file().copy(self._config.state_dir / archive.REGISTRIES, copy):
+            self._packer.add_path(archive.REGISTRIES, copy)
             copy.unlink()
 
     def add_notes(self) -> None:
         """Add everybody's private notes; those that no start has moved yet are in the workspaces."""
-        root = self._config.state_dir / NOTES
+        root = self._config.state_dir / archive.NOTES
         for place, _, files in os.walk(root):
-            inner = Path(NOTES, Path(place).relative_to(root))
+            inner = Path(archive.NOTES, Path(place).relative_to(root))
             self._packer.add_folder(str(inner), 0o700, Path(place).stat().st_mtime)
             for path in (Path(place, name) for name in sorted(files)):
                 with suppress(FileNotFoundError):  # removed since the folder was listed
@@ -227,8 +203,8 @@ class _Collection:
     def add_approved_files(self, root: BackupRoot) -> None:
         """Add the approved prompt files of a workspace, if it was seen."""
         with suppress(FileNotFoundError):
-            place = place_of(self._config.state_dir / PROMPT_FILES, root.path)
-            self._packer.add_path(f"{PROMPT_FILES}/{root.name.replace('/', '-')}", place)
+            place = place_of(self._config.state_dir / archive.PROMPT_FILES, root.path)
+            self._packer.add_path(f"{archive.PROMPT_FILES}/{root.name.replace('/', '-')}", place)
 
     def add_settings(self, *, secrets: bool) -> None:
         """Add the configuration, users.json and, if wanted, the secrets folder."""
@@ -236,22 +212,22 @@ class _Collection:
             text = read_text(path, shown_path(path), MAX_FILE_BYTES)
             if not secrets:
                 text, self._manifest.config_without = without_secrets(text)
-            self._packer.add_bytes(CONFIG, text.encode(), path.stat().st_mtime)
+            self._packer.add_bytes(archive.CONFIG, text.encode(), path.stat().st_mtime)
         if self._config.users_path.exists():
-            self._packer.add_path(USERS, self._config.users_path)
+            self._packer.add_path(archive.USERS, self._config.users_path)
         self._add_plugins()
         folder = self._config.state_dir / "secrets"
         for file in sorted(folder.iterdir()) if secrets and folder.is_dir() else ():
             if file.is_file():
-                self._packer.add_path(f"{SECRETS}/{file.name}", file)
+                self._packer.add_path(f"{archive.SECRETS}/{file.name}", file)
 
     def _add_plugins(self) -> None:
         """Add the record of plugins, without the packages themselves, and the one-file plugins of the state folder."""
         with suppress(FileNotFoundError):
-            self._packer.add_path(PLUGINS, self._config.state_dir / PLUGIN_FOLDER / RECORD)
+            self._packer.add_path(archive.PLUGINS, self._config.state_dir / PLUGIN_FOLDER / RECORD)
         for file in plugin_paths(self._config.state_dir, ()):
             if file.is_file():
-                self._packer.add_path(f"{TOOLS}/{file.name}", file)
+                self._packer.add_path(f"{archive.TOOLS}/{file.name}", file)
 
     def add_workspace(self, root: BackupRoot) -> None:
         """Add a folder of the agent as it is while it is read, which other turns may change meanwhile."""

@@ -25,23 +25,8 @@ from goclaw.durable.store.open import postgres
 from goclaw.durable.store.sqlite.backup import check_database
 from goclaw.durable.store.sqlite.migrations import migrate
 from goclaw.errors import ConfigError, StateError
-from goclaw.program.ops.backup.archive import (
-    CONFIG,
-    DATABASE,
-    MEDIA,
-    NOTES,
-    PLUGINS,
-    PROMPT_FILES,
-    REGISTRIES,
-    SECRETS,
-    TOOLS,
-    USERS,
-    WORKSPACE,
-    WORKSPACES,
-    Manifest,
-    read_archive,
-    registry_file,
-)
+from goclaw.program.ops.backup import archive
+from goclaw.program.ops.backup.archive import Manifest, read_archive, registry_file
 from goclaw.program.ops.backup.collect import agent_folders, listed_users
 from goclaw.program.ops.backup.settle import Settled, end_open_work, remember_replaced
 from goclaw.program.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
@@ -78,8 +63,8 @@ class Restored:
     mark: str
 
 
-def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted: RestoreSelection) -> Restored:
-    """Put the archive's content in place of the present state, which moves aside.
+def restore(loaded: Loaded, file: Path, clock: Clock, reload: Reload, wanted: RestoreSelection) -> Restored:
+    """Put the content of the archive `file` in place of the present state, which moves aside.
 
     Raises:
         ConfigError: the configuration in the backup cannot be used.
@@ -91,7 +76,7 @@ def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted:
             remove(left)
         work = _Restoring(loaded, clock.now(), reload, wanted)
         try:
-            return work.run(archive)
+            return work.run(file)
         except OSError as error:
             words = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             end = "nothing has changed"
@@ -118,20 +103,20 @@ class _Restoring:
         """The database that is restored, where it goes into Postgres, and a copy of what it replaces there."""
         self._notes: list[str] = []
 
-    def run(self, archive: Path) -> Restored:
+    def run(self, file: Path) -> Restored:
         """Check everything, lay it ready, then swap."""
         unpacked = self.ready.new_folder(self._here.state_dir / "unpacked")
-        manifest = read_archive(archive, unpacked)
-        _refuse_foreign(archive, unpacked, manifest)
-        settled, waiting = self._lay_database(unpacked / DATABASE, manifest)
-        self._lay_media(unpacked / MEDIA)
-        self._lay_registries(unpacked / REGISTRIES)
+        manifest = read_archive(file, unpacked)
+        _refuse_foreign(file, unpacked, manifest)
+        settled, waiting = self._lay_database(unpacked / archive.DATABASE, manifest)
+        self._lay_media(unpacked / archive.MEDIA)
+        self._lay_registries(unpacked / archive.REGISTRIES)
         self._lay_notes(unpacked, manifest)
         future, users = self._here, self._here.users_path
         if self._wanted.settings:
             future = self._lay_config(unpacked, manifest)
-            users = self._lay_users(unpacked / USERS, future)
-            self._lay_secrets(unpacked / SECRETS)
+            users = self._lay_users(unpacked / archive.USERS, future)
+            self._lay_secrets(unpacked / archive.SECRETS)
             self._lay_plugins(unpacked)
         else:
             self._notes.append("configuration, users.json and secrets stay unchanged")
@@ -148,8 +133,10 @@ class _Restoring:
     def _lay_database(self, new: Path, manifest: Manifest) -> tuple[Settled, int | None]:
         old, index = self._here.database_path, self._here.state_dir / "memory.db"
         is_file = not self._here.store
-        if not is_file:
-            old = self._copied_rows(new.parent / "replaced.db")
+        if isinstance(place := self._here.store_place, PostgresPlace):
+            old = new.parent / "replaced.db"  # not there where Postgres has nothing yet
+            if postgres().exists(place):
+                postgres().copy_to_file(place, old)
         new.chmod(0o600)
         check_database(new)
         # Now and not at the next start: if it cannot be brought up to date, nothing must change.
@@ -171,13 +158,6 @@ class _Restoring:
             self._rows, self._replaced_rows = new, old
         self._parts.append("conversations")
         return settled, waiting
-
-    def _copied_rows(self, copy: Path) -> Path:
-        """Copy what Postgres has now into a file; the file is not there where it has nothing yet."""
-        place = self._here.store_place
-        if isinstance(place, PostgresPlace) and postgres().exists(place):
-            postgres().copy_to_file(place, copy)
-        return copy
 
     def _replace_rows(self, place: PostgresPlace) -> None:
         """Put the rows of the backup into Postgres; those that were there are kept as a file of SQLite."""
@@ -203,7 +183,7 @@ class _Restoring:
             return
         new.chmod(0o600)
         registry_file().check(new)
-        place = self._here.state_dir / REGISTRIES
+        place = self._here.state_dir / archive.REGISTRIES
         # As with the logs of the database: of a write that was cut it would undo what another file never had.
         self.ready.empty(place.with_name(f"{place.name}-journal"))
         self.ready.put(new, place)
@@ -211,29 +191,29 @@ class _Restoring:
 
     def _lay_notes(self, unpacked: Path, manifest: Manifest) -> None:
         """Make private notes ready, those that an earlier version kept in workspaces, too, if they are restored."""
-        new = unpacked / NOTES
+        new = unpacked / archive.NOTES
         if not new.exists() and not self._wanted.workspace:
             return  # the present ones stay
         own = [unpacked / name for name in manifest.own_workspaces]
-        move_notes(new, [*own, unpacked / WORKSPACE])
+        move_notes(new, [*own, unpacked / archive.WORKSPACE])
         count = sum(path.is_file() for path in new.rglob("*"))
-        self.ready.put(new, self._here.state_dir / NOTES)
+        self.ready.put(new, self._here.state_dir / archive.NOTES)
         if count:
             self._parts.append("1 private note" if count == 1 else f"{count:,} private notes")
 
     def _lay_config(self, unpacked: Path, manifest: Manifest) -> Config:
         """Make the configuration ready; return the one that will be in force."""
-        new, without = unpacked / CONFIG, ", ".join(manifest.config_without)
+        new, without = unpacked / archive.CONFIG, ", ".join(manifest.config_without)
         if not new.exists():
             self._notes.append("configuration: the backup has none")
             return self._here
         if without and self._loaded.path:
-            self._notes.append(f"{CONFIG} stays unchanged: the one in the backup lacks its secrets ({without})")
+            self._notes.append(f"{archive.CONFIG} stays unchanged: the one in the backup lacks its secrets ({without})")
             return self._here
         new.chmod(0o600)
-        fresh = self.ready.put(new, self._loaded.path or self._here.state_dir / CONFIG)
+        fresh = self.ready.put(new, self._loaded.path or self._here.state_dir / archive.CONFIG)
         try:
-            future = self._reload(fresh, unpacked / SECRETS)
+            future = self._reload(fresh, unpacked / archive.SECRETS)
         except ConfigError as error:
             hint = "the configuration in the backup cannot be used here; `--keep-settings` restores the rest"
             raise ConfigError(*error.problems, hint) from error
@@ -247,10 +227,10 @@ class _Restoring:
                 "the configuration in the backup uses another database (`store`) than the one here: set `store` here "
                 "and add `--keep-settings`"
             )
-        self._parts.append(CONFIG)
+        self._parts.append(archive.CONFIG)
         if without:
             self._notes.append(
-                f"secrets: {CONFIG} came without {without}; put them in the environment or in `secrets/`"
+                f"secrets: {archive.CONFIG} came without {without}; put them in the environment or in `secrets/`"
             )
         return future
 
@@ -260,26 +240,26 @@ class _Restoring:
             return future.users_path
         self._refuse_outside(future.users_path)
         new.chmod(0o600)
-        self._parts.append(USERS)
+        self._parts.append(archive.USERS)
         return self.ready.put(new, future.users_path)
 
     def _lay_secrets(self, new: Path) -> None:
         if new.exists():
             _make_private(new)
-            self.ready.put(new, self._here.state_dir / SECRETS)
+            self.ready.put(new, self._here.state_dir / archive.SECRETS)
             self._parts.append("secrets")
 
     def _lay_plugins(self, unpacked: Path) -> None:
         """Make plugins ready: one-file plugins, and the record of packages, which the next start installs."""
-        if (new := unpacked / PLUGINS).exists():
+        if (new := unpacked / archive.PLUGINS).exists():
             new.chmod(0o600)
             place = self._here.state_dir / PLUGIN_FOLDER / RECORD
             place.parent.mkdir(mode=0o700, exist_ok=True)
             self.ready.put(new, place)
             self._parts.append("plugins, which the next start installs")
-        if (new := unpacked / TOOLS).exists():
+        if (new := unpacked / archive.TOOLS).exists():
             _make_private(new)
-            self.ready.put(new, self._here.state_dir / TOOLS)
+            self.ready.put(new, self._here.state_dir / archive.TOOLS)
             self._parts.append("one-file plugins")
 
     def _lay_workspaces(self, unpacked: Path, manifest: Manifest, future: Config, users: Path) -> None:
@@ -287,22 +267,22 @@ class _Restoring:
         self._notes += refused
         places = {root.user: root.path for root in roots}
         for name, user in (("", ""), *manifest.own_workspaces.items()):
-            new = unpacked / (name or WORKSPACE)
+            new = unpacked / (name or archive.WORKSPACE)
             if not new.is_dir():
                 continue
             if user not in places:
                 self._notes.append(f"workspace of {user or 'all'}: it has no folder here")
                 continue
             self._refuse_outside(places[user])
-            count = len(manifest.within(name or WORKSPACE))
+            count = len(manifest.within(name or archive.WORKSPACE))
             self.ready.put_folder(new, places[user])
-            approved = (name or WORKSPACE).replace("/", "-")
-            self._lay_approved_files(unpacked / PROMPT_FILES / approved, places[user])
+            approved = (name or archive.WORKSPACE).replace("/", "-")
+            self._lay_approved_files(unpacked / archive.PROMPT_FILES / approved, places[user])
             self._parts.append(f"workspace {places[user]} ({count:,} {'file' if count == 1 else 'files'})")
 
     def _lay_approved_files(self, new: Path, workspace: Path) -> None:
         """Make the approved prompt files of a workspace ready; without them the restored files are approved."""
-        place = place_of(self._here.state_dir / PROMPT_FILES, workspace)
+        place = place_of(self._here.state_dir / archive.PROMPT_FILES, workspace)
         if new.is_file():
             place.parent.mkdir(mode=0o700, exist_ok=True)
             new.chmod(0o600)
@@ -325,26 +305,27 @@ class _Restoring:
             )
 
 
-def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
+def _refuse_foreign(file: Path, unpacked: Path, manifest: Manifest) -> None:
     """Refuse an archive that is whole but holds other things than a backup does, or in other places.
 
     Raises:
         StateError: it does.
     """
-    files = {DATABASE, REGISTRIES, CONFIG, USERS, PLUGINS}
-    folders = {MEDIA, NOTES, PROMPT_FILES, SECRETS, WORKSPACE, WORKSPACES, TOOLS}
+    files = {archive.DATABASE, archive.REGISTRIES, archive.CONFIG, archive.USERS, archive.PLUGINS}
+    folders = {archive.MEDIA, archive.NOTES, archive.PROMPT_FILES, archive.SECRETS, archive.TOOLS}
+    folders |= {archive.WORKSPACE, archive.WORKSPACES}
     odd = [path.name for path in unpacked.iterdir() if path.name not in (folders if path.is_dir() else files)]
     # A link may be anything that the agent could have made itself: an entry of a workspace, never a workspace.
     odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]
-    odd += [name for name in manifest.own_workspaces if Path(name).parts[:-1] != (WORKSPACES,)]
-    if odd or not (unpacked / DATABASE).is_file():
+    odd += [name for name in manifest.own_workspaces if Path(name).parts[:-1] != (archive.WORKSPACES,)]
+    if odd or not (unpacked / archive.DATABASE).is_file():
         what = f"it contains {odd[0][:200]!r}" if odd else "it contains no database"
-        raise StateError(f"{archive}: not a GoClaw backup: {what}")
+        raise StateError(f"{file}: not a GoClaw backup: {what}")
 
 
 def _is_entry_of_workspace(name: str) -> bool:
     top, *rest = Path(name).parts
-    return len(rest) >= {WORKSPACE: 1, WORKSPACES: 2}.get(top, len(rest) + 1)
+    return len(rest) >= {archive.WORKSPACE: 1, archive.WORKSPACES: 2}.get(top, len(rest) + 1)
 
 
 def _make_private(folder: Path) -> None:

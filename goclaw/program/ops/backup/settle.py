@@ -74,12 +74,12 @@ def end_open_work(path: Path, made_at: float, now: float) -> Settled:
         turns = _rows(connection, _OPEN())
         for row in turns:
             for statement in _last_words(connection, row, f"[{words}]", now):
-                _run(connection, statement)
-        _run(connection, _END(at=now))
-        _run(connection, _FORGET_STEPS())
-        dropped = _run(connection, _DROP(reason=words)).rowcount + _run(connection, _DROP_HELD()).rowcount
+                run(connection, statement)
+        run(connection, _END(at=now))
+        run(connection, _FORGET_STEPS())
+        dropped = run(connection, _DROP(reason=words)).rowcount + run(connection, _DROP_HELD()).rowcount
         # The files of the audit log are in no backup: it is that of this machine which goes on.
-        _run(connection, _FORGET_AUDIT())
+        run(connection, _FORGET_AUDIT())
     return Settled(len(turns), dropped)
 
 
@@ -105,9 +105,9 @@ def remember_replaced(path: Path, replaced: Path, now: float) -> int | None:
             values = {name: row[name] for name in ("id", "session", "kind", "received_at")}
             # The words stay where they were: only the id must be known.
             done = _REMEMBER(**values, body="", state="done", ended_at=row["ended_at"] or now)
-            waiting += _run(connection, done).rowcount and row["state"] != "done"
+            waiting += run(connection, done).rowcount and row["state"] != "done"
         if highest > _rows(connection, _HIGHEST())[0][0]:
-            _run(connection, _MARK(id=highest, session="", turn="", step="", role="user", text="", created_at=now))
+            run(connection, _MARK(id=highest, session="", turn="", step="", role="user", text="", created_at=now))
     return waiting
 
 
@@ -132,9 +132,5 @@ def _transaction(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("COMMIT")
 
 
-def _run(connection: sqlite3.Connection, statement: BoundStatement) -> sqlite3.Cursor:
-    return run(connection, statement)
-
-
 def _rows(connection: sqlite3.Connection, statement: BoundStatement) -> list[sqlite3.Row]:
-    return _run(connection, statement).fetchall()
+    return run(connection, statement).fetchall()

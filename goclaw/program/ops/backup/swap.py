@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +29,11 @@ class Move:
     place: Path
     aside: Path
     fresh: Path | None = None
+
+
+def stamp_of(at: float) -> str:
+    """Return a time for the name of a file: `20261121T125000Z`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def fresh_name(path: Path, stamp: str) -> Path:
@@ -67,7 +72,7 @@ def swap(state_dir: Path, moves: Sequence[Move]) -> None:
             on where this ended.
     """
     os.sync()
-    text = json.dumps([[os.fspath(path) if path else None for path in _paths(move)] for move in moves])
+    text = json.dumps([[str(move.place), str(move.aside), move.fresh and str(move.fresh)] for move in moves])
     replace_file(state_dir / JOURNAL, text, reuse=True)
     flush(state_dir)
     finish(state_dir)
@@ -75,7 +80,8 @@ def swap(state_dir: Path, moves: Sequence[Move]) -> None:
 
 def finish(state_dir: Path) -> None:
     """Carry out the journal, as far as it is not done yet, and remove it. Needs the lock of the state folder."""
-    moves = list(_read_journal(state_dir / JOURNAL))
+    written = json.loads((state_dir / JOURNAL).read_text("utf-8"))
+    moves = [Move(Path(place), Path(aside), Path(fresh) if fresh else None) for place, aside, fresh in written]
     for move in moves:
         _do_move(move)
     for folder in {move.place.parent for move in moves}:
@@ -108,21 +114,12 @@ def _set_aside(place: Path, aside: Path, *, keep: bool) -> None:
     place.rename(aside)
 
 
-def _paths(move: Move) -> tuple[Path, Path, Path | None]:
-    return move.place, move.aside, move.fresh
-
-
-def _read_journal(journal: Path) -> Iterator[Move]:
-    for place, aside, fresh in json.loads(journal.read_text("utf-8")):
-        yield Move(Path(place), Path(aside), Path(fresh) if fresh else None)
-
-
 class StagedRestore:
     """Restored files ready to be swapped in. The present state is not changed; `discard` removes them."""
 
     def __init__(self, now: float) -> None:
         self.moves: list[Move] = []
-        self._stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+        self._stamp = stamp_of(now)
         self._places: list[Path] = []
         self._laid: list[Path] = []
 

@@ -1,10 +1,10 @@
 """Checks by doing: each exercises the part itself and returns its findings with remedies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from goclaw.common.auth.users import User, Users
+from goclaw.common.auth.users import Users
 from goclaw.common.auth.workplaces import places_of
 from goclaw.common.config.load import Loaded
 from goclaw.common.config.schema import Config
@@ -14,8 +14,7 @@ from goclaw.common.core.plugins import load
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import SHARED
 from goclaw.errors import GoclawError
-from goclaw.program.ops.doctor.base import CheckPart, Finding, Verdict
-from goclaw.program.ops.doctor.gateways import check_gateways
+from goclaw.program.ops.doctor.base import Check, CheckPart, Finding, Verdict
 from goclaw.program.ops.doctor.providers import (
     ASK_SECONDS,
     check_embedder,
@@ -23,10 +22,9 @@ from goclaw.program.ops.doctor.providers import (
     check_telegram,
     check_web_search,
 )
-from goclaw.program.ops.doctor.schedules import check_schedules
 from goclaw.program.ops.doctor.security import check_security
 from goclaw.program.ops.doctor.servers import check_listener, check_mcp, check_publishing
-from goclaw.program.ops.doctor.state import check_database, check_disk, check_state
+from goclaw.program.ops.doctor.state import check_database, check_disk, check_gateways, check_schedules, check_state
 from goclaw.program.ops.doctor.tools import check_hooks, open_tools
 from goclaw.tools.execution.sandbox.select import probe
 
@@ -49,15 +47,15 @@ async def examine(
         offline: send no request to the model.
     """
     usable: asyncio.Future[Sequence[ToolSpec]] = asyncio.get_running_loop().create_future()
-    checks: dict[str, Callable[[Loaded], Awaitable[list[Finding]]]] = {
+    checks: dict[str, Check] = {
         "config": _config,
-        "state": _state,
+        "state": _in_thread(check_state),
         "users": _users,
         "security": check_security,
-        "database": _database,
+        "database": _in_thread(check_database),
         "gateways": check_gateways,
-        "schedules": _schedules,
-        "disk": _disk,
+        "schedules": _in_thread(check_schedules),
+        "disk": _in_thread(check_disk),
         "exec": _exec,
         "hooks": check_hooks,
         "tools": partial(_tools, usable),
@@ -67,11 +65,18 @@ async def examine(
         "web search": check_web_search,
         "embedder": check_embedder,
         "model": partial(check_model, tools=usable, tell=tell, offline=offline),
-        "telegram": _telegram,
-        "http": _http,
+        "telegram": check_telegram,
+        "http": check_listener,
     }
     found = await asyncio.gather(*(_limit_time(name, check(loaded)) for name, check in checks.items()))
     return [finding for findings in found for finding in findings]
+
+
+def _in_thread(check: Callable[[Config], list[Finding]]) -> Check:
+    async def run(loaded: Loaded) -> list[Finding]:
+        return await asyncio.to_thread(check, loaded.config)
+
+    return run
 
 
 async def _limit_time(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
@@ -98,14 +103,7 @@ async def _tools(usable: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> 
 
 async def _config(loaded: Loaded) -> list[Finding]:
     source = str(loaded.path) if loaded.path else "no configuration file; the defaults are in force"
-    return [
-        Finding("config", "ok", source),
-        *(Finding("config", "warning", warning) for warning in loaded.warnings),
-    ]
-
-
-async def _state(loaded: Loaded) -> list[Finding]:
-    return await asyncio.to_thread(check_state, loaded.config)
+    return [Finding("config", "ok", source), *(Finding("config", "warning", warning) for warning in loaded.warnings)]
 
 
 async def _users(loaded: Loaded) -> list[Finding]:
@@ -113,33 +111,15 @@ async def _users(loaded: Loaded) -> list[Finding]:
     listed = (await asyncio.to_thread(Users.read, path)).all()
     if not listed:
         remedy = "add one with `goclaw users add telegram:<numeric id>`"
-        return [
-            Finding(
-                "users", "ok", f"{path}: no users are listed; only the owner of the state folder can use GoClaw", remedy
-            )
-        ]
-    return [Finding("users", "ok", f"{path}: {len(listed)} listed"), *_own_workspaces(loaded.config, listed)]
-
-
-def _own_workspaces(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    """Yield the people with a workspace of their own, and where it is."""
-    own = {key: place.root for key, place in places_of(config, users).items() if place.shared}
-    if own:
-        listed = ", ".join(f"{key} in {root.name}" for key, root in own.items())
+        words = "no users are listed; only the owner of the state folder can use GoClaw"
+        return [Finding("users", "ok", f"{path}: {words}", remedy)]
+    found = [Finding("users", "ok", f"{path}: {len(listed)} listed")]
+    config = loaded.config
+    if own := {key: place.root for key, place in places_of(config, listed).items() if place.shared}:
+        named = ", ".join(f"{key} in {root.name}" for key, root in own.items())
         shared = f"{SHARED}/ in each is {config.workspace_path}"
-        yield Finding("users", "ok", f"separate workspaces in {config.people_path}: {listed}; {shared}")
-
-
-async def _database(loaded: Loaded) -> list[Finding]:
-    return await asyncio.to_thread(check_database, loaded.config)
-
-
-async def _schedules(loaded: Loaded) -> list[Finding]:
-    return await asyncio.to_thread(check_schedules, loaded.config)
-
-
-async def _disk(loaded: Loaded) -> list[Finding]:
-    return await asyncio.to_thread(check_disk, loaded.config)
+        found.append(Finding("users", "ok", f"separate workspaces in {config.people_path}: {named}; {shared}"))
+    return found
 
 
 async def _exec(loaded: Loaded) -> list[Finding]:
@@ -154,11 +134,3 @@ async def _exec(loaded: Loaded) -> list[Finding]:
         Finding("exec", "ok" if report.works else otherwise, report.text, "" if report.works else report.remedy)
         for report in reports
     ]
-
-
-async def _telegram(loaded: Loaded) -> list[Finding]:
-    return await check_telegram(loaded.config)
-
-
-async def _http(loaded: Loaded) -> list[Finding]:
-    return await check_listener(loaded.config)

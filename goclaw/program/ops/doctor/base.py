@@ -25,11 +25,14 @@ class Finding:
         return f"{mark} {self.check}: {self.text}{remedy}"
 
 
+Check = Callable[[Loaded], Awaitable[list[Finding]]]
+
+
 @record
 class CheckPart:
     """A line of `catalog.DOCTOR_CHECKS`: the check of an extension."""
 
-    check: Callable[[Loaded], Awaitable[list[Finding]]]
+    check: Check
 
 
 def weak(text: str, remedy: str, verdict: Verdict = "warning") -> Finding:

@@ -5,8 +5,7 @@ holds; the embedder for one text; the search for one result; Telegram for the bo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import aiohttp
@@ -26,19 +25,12 @@ from goclaw.common.workspace import Workspace
 from goclaw.conversation.agent.context.budget import ContextBudget, percent
 from goclaw.conversation.agent.prompt import BASE, SystemPrompt, budget_of_a_new_conversation
 from goclaw.errors import ConfigError, EmbeddingError, ModelError, ToolError
-from goclaw.llm.base import ChatModel, Loading, Looking, ModelPorts
-from goclaw.llm.open import (
-    DEMO,
-    is_free,
-    ollama_finder,
-    open_chain,
-    open_model,
-    pick_default,
-    reads_text_calls,
-)
+from goclaw.llm.base import ChatModel, Loading, Looking
+from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default, reads_text_calls
 from goclaw.llm.probes import Trial, try_call
 from goclaw.llm.served import NO_TOOLS, CallStyle, ServedModel, style_words
 from goclaw.memory.embedding import choose_embedder, open_embedder
+from goclaw.program.ops.call_styles import trial_ports
 from goclaw.program.ops.doctor.base import Finding
 
 ASK_SECONDS = 60.0
@@ -69,7 +61,7 @@ async def check_model(
     """
     config = loaded.config
     async with open_client() as http:
-        ports = ModelPorts(http, _no_image, RealClock())
+        ports = trial_ports(http)
         specs, sentence = await pick_default(config, ollama_finder(config, ports))
         if specs == (DEMO,):
             return [Finding(_MODEL, "warning", sentence)]
@@ -126,22 +118,11 @@ async def budget_of(config: Config, model: ChatModel, tools: Sequence[ToolSpec])
     """
     # The first look at a model's data takes some tenths of a second.
     window = await asyncio.to_thread(lambda: model.context_window)
-    return budget_of_a_new_conversation(config, model.spec, window, await _system_prompt(config), tools)
-
-
-async def _system_prompt(config: Config) -> str:
-    async with _workspace(config) as workspace:
-        return await SystemPrompt().system(workspace) if workspace else BASE
-
-
-@asynccontextmanager
-async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
-    """Open the configured workspace; None: it does not exist yet, and nothing is made here."""
-    if not config.workspace_path.is_dir():
-        yield None
-        return
-    async with Workspace(config.workspace_path, private_paths(config)) as workspace:
-        yield workspace
+    prompt = BASE
+    if config.workspace_path.is_dir():  # else nothing is made here
+        async with Workspace(config.workspace_path, private_paths(config)) as workspace:
+            prompt = await SystemPrompt().system(workspace)
+    return budget_of_a_new_conversation(config, model.spec, window, prompt, tools)
 
 
 def _tools(served: ServedModel, spec: str, calls: CallStyle, config: Config) -> list[Finding]:
@@ -163,10 +144,6 @@ def _window(found: ContextBudget, served: ServedModel) -> Finding:
     share = percent(found.overhead, found.window)
     origin = f" Its size: {words}." if (words := served.window_words(found.window)) else ""
     return Finding("window", "ok", f"{found.sentence()} An empty conversation already uses {share} of it.{origin}")
-
-
-async def _no_image(key: str) -> bytes:
-    raise AssertionError(f"no picture is asked for here: {key}")
 
 
 EMBED_SECONDS = 18.0
@@ -216,9 +193,9 @@ async def check_web_search(loaded: Loaded) -> list[Finding]:
     return [Finding("web search", "ok", f"{settings.provider} answers")]
 
 
-async def check_telegram(config: Config) -> list[Finding]:
+async def check_telegram(loaded: Loaded) -> list[Finding]:
     """Report the bot and its webhook as the server knows them."""
-    settings = config.telegram
+    settings = loaded.config.telegram
     if settings.token is None or settings.enabled is False:
         return [Finding("telegram", "ok", "off", "set `telegram.token` or TELEGRAM_BOT_TOKEN to turn it on")]
     try:
@@ -231,7 +208,7 @@ async def check_telegram(config: Config) -> list[Finding]:
     except (aiohttp.ClientError, ValueError, OSError) as error:
         return [Finding("telegram", "problem", f"{settings.base_url} does not answer: {mask(str(error))}")]
     name = Finding("telegram", "ok", f"@{me['result'].get('username')} answers")
-    return [name, *_privacy(settings, me["result"]), *_webhook(config, found.get("result") or {})]
+    return [name, *_privacy(settings, me["result"]), *_webhook(loaded.config, found.get("result") or {})]
 
 
 async def _bot_api(http: aiohttp.ClientSession, settings: TelegramSettings, method: str) -> dict[str, Any]:

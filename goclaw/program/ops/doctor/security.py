@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from glob import escape
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -42,7 +43,14 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 async def check_security(loaded: Loaded) -> list[Finding]:
     """Return weaknesses, else one finding that there are no weaknesses."""
-    return await asyncio.to_thread(_looked_at, loaded)
+
+    def examine() -> list[Finding]:
+        users: Sequence[User] = ()
+        with suppress(ConfigError):  # the check of the users says so
+            users = Users.read(loaded.config.users_path).all()
+        return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weaknesses found")]
+
+    return await asyncio.to_thread(examine)
 
 
 def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
@@ -54,16 +62,14 @@ def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
     yield from _process(loaded.config)
 
 
-def _looked_at(loaded: Loaded) -> list[Finding]:
-    try:
-        users = Users.read(loaded.config.users_path).all()
-    except ConfigError:
-        users = ()  # the check of the users says so
-    return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weaknesses found")]
-
-
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    yield from _check_limits(config, users)
+    access = Access(Users(users), config)
+    for user in users:
+        if ADMIN not in user.roles and access.has_every_tool(user):
+            yield weak(
+                f"users.json {user.key} has no allowedTools: this user may use every tool",
+                'list the tools they need: `"allowedTools": ["read", "memory_search"]`',
+            )
     yield from _sharing(config, users)
     yield from _doors(config, users)
     telegram = [user for user in users if user.key.startswith("telegram:")]
@@ -119,16 +125,6 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
             "a person admitted by pairing may use every tool",
             "set `pairing.allowed_tools`, or `pairing.role` to a role with `tools`",
         )
-
-
-def _check_limits(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    access = Access(Users(users), config)
-    for user in users:
-        if ADMIN not in user.roles and access.has_every_tool(user):
-            yield weak(
-                f"users.json {user.key} has no allowedTools: this user may use every tool",
-                'list the tools they need: `"allowedTools": ["read", "memory_search"]`',
-            )
 
 
 def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:

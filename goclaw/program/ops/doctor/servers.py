@@ -25,8 +25,8 @@ from goclaw.errors import ConfigError
 from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.mcp.backend import McpPart
 from goclaw.gateway.servers.mcp.declarations import looked_at
-from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import open_chain
+from goclaw.program.ops.call_styles import trial_ports
 from goclaw.program.ops.doctor.base import Finding, Verdict
 
 UNUSED_HOST = "goclaw-doctor.invalid"
@@ -34,9 +34,9 @@ UNUSED_HOST = "goclaw-doctor.invalid"
 ASKED_SECONDS = 5.0
 
 
-async def check_listener(config: Config) -> list[Finding]:
+async def check_listener(loaded: Loaded) -> list[Finding]:
     """Ask the running daemon; without one try the port."""
-    host, port = config.http.host, config.http.port
+    config, host, port = loaded.config, loaded.config.http.host, loaded.config.http.port
     if not listens(config):
         return [Finding("http", "ok", "the listener is off: nothing needs it")]
     if port == 0:
@@ -97,34 +97,23 @@ async def _mcp_listener(config: Config) -> list[Finding]:
     try:
         await asyncio.to_thread(load, catalog.SERVERS["mcp"], McpPart)
     except ConfigError as error:
-        return [
-            _mcp_finding(
-                "problem", f"clients cannot connect: {error}", "reinstall GoClaw: one of its libraries is missing"
-            )
-        ]
+        remedy = "reinstall GoClaw: one of its libraries is missing"
+        return [_mcp_finding("problem", f"clients cannot connect: {error}", remedy)]
     if port == 0:
         return [_mcp_finding("ok", f"{host}, any free port; the log and `goclaw status` show which")]
     if running_pid(config) is None:
         return [await asyncio.to_thread(try_port, host, port, "mcp", "mcp.server.port")]
-    return [await _ask_mcp(host, port)]
-
-
-async def _ask_mcp(host: str, port: int) -> Finding:
-    """Check that the server there is ours."""
     try:
         async with open_client() as http:
             ours = await is_ours(http, host, port, "/mcp")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         why = str(error) or "it took too long"
-        return _mcp_finding(
-            "problem",
-            f"{host} port {port} does not answer: {why}",
-            f"{daemon_command('restart')}; `goclaw logs` says why",
-        )
+        remedy = f"{daemon_command('restart')}; `goclaw logs` says why"
+        return [_mcp_finding("problem", f"{host} port {port} does not answer: {why}", remedy)]
     if ours:
-        return _mcp_finding("ok", f"{host} port {port}: ready for clients")
+        return [_mcp_finding("ok", f"{host} port {port}: ready for clients")]
     remedy = "choose another `mcp.server.port`, or stop the program that uses the port"
-    return _mcp_finding("problem", f"another program answers at {host} port {port}", remedy)
+    return [_mcp_finding("problem", f"another program answers at {host} port {port}", remedy)]
 
 
 def _mcp_clients(config: Config) -> Iterator[Finding]:
@@ -141,9 +130,8 @@ def _mcp_clients(config: Config) -> Iterator[Finding]:
         yield _mcp_finding("warning", f"there is no valid access token, so no client can connect{others}", remedy)
     if others and not settings.names:
         words = "clients on other machines must use the IP address: it refuses every other name"
-        yield _mcp_finding(
-            "warning", words, "add the name that they use, or that of the reverse proxy, to `mcp.server.hosts`"
-        )
+        remedy = "add the name that they use, or that of the reverse proxy, to `mcp.server.hosts`"
+        yield _mcp_finding("warning", words, remedy)
     for title, declared, fault in looked_at():
         if declared is None:
             remedy = "update or uninstall the package; everything else works without it"
@@ -161,19 +149,14 @@ async def _mcp_sampling(config: Config) -> list[Finding]:
     if not wanted:
         return found
     async with open_client() as http:
-        ports = ModelPorts(http, _no_image, RealClock())
+        ports = trial_ports(http)
         for key, models in wanted.items():
             try:
                 open_chain(models, config, ports)
             except ConfigError as error:
-                found.append(
-                    _mcp_finding("problem", f"{key}: {error}", f"fix `{key}`; until then the server is not used")
-                )
+                remedy = f"fix `{key}`; until then the server is not used"
+                found.append(_mcp_finding("problem", f"{key}: {error}", remedy))
     return found
-
-
-async def _no_image(key: str) -> bytes:
-    raise AssertionError(f"no picture is asked for here: {key}")
 
 
 def _mcp_finding(verdict: Verdict, text: str, remedy: str = "") -> Finding:

@@ -53,19 +53,19 @@ async def open_tools(loaded: Loaded) -> ToolReport:
     return ToolReport(findings, usable)
 
 
+_REMEDIES = {
+    "tools.cli.": "fix `{what}` in the configuration, or remove it",
+    "mcp.servers.": "fix `{key}`; see `goclaw mcp list`; everything else works (docs/mcp.md)",
+    "tools.from_registry.": "run `goclaw registry sync`, or fix `{key}`; everything else works (docs/registries.md)",
+    "agents.": "fix `{what}` in the configuration; everything else works (docs/agents.md)",
+    "plugin file ": "`goclaw declare check FILE` lists every fault; everything else works (docs/plugins.md)",
+}
+"""By the beginning of what does not work."""
+
+
 def _remedy(what: str) -> str:
-    if what.startswith("tools.cli."):
-        return f"fix `{what}` in the configuration, or remove it"
-    if what.startswith("mcp.servers."):
-        return f"fix `{what.partition(':')[0]}`; see `goclaw mcp list`; everything else works (docs/mcp.md)"
-    if what.startswith("tools.from_registry."):
-        return (
-            f"run `goclaw registry sync`, or fix `{what.partition(':')[0]}`; everything else works (docs/registries.md)"
-        )
-    if what.startswith("agents."):
-        return f"fix `{what}` in the configuration; everything else works (docs/agents.md)"
-    if what.startswith("plugin file "):
-        return "`goclaw declare check FILE` lists every fault; everything else works (docs/plugins.md)"
+    if remedy := next((text for beginning, text in _REMEDIES.items() if what.startswith(beginning)), ""):
+        return remedy.format(what=what, key=what.partition(":")[0])
     if what.startswith("plugin ") and "." not in what.partition(" (")[0]:
         name = what.removeprefix("plugin ")
         return (

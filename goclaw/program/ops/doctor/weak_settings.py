@@ -75,15 +75,13 @@ def _hooks(config: Config) -> Iterator[Finding]:
                 f"hooks[{index}].sandbox is false: {mask(hook.label)} runs with all rights of this account",
                 "remove `sandbox: false`, unless the hook needs the network or files outside of the workspace",
             )
-        paths = [config.workspace_path / word for word in hook.command if "/" in word]
-        for path in paths:
-            if not lies_inside(path, config.workspace_path):
-                continue
-            yield weak(
-                f"hooks[{index}].command names {shown_path(path)}, which is inside the workspace, where the agent can "
-                "change it",
-                "move it where the agent cannot write, such as /etc/goclaw",
-            )
+        for path in (config.workspace_path / word for word in hook.command if "/" in word):
+            if lies_inside(path, config.workspace_path):
+                yield weak(
+                    f"hooks[{index}].command names {shown_path(path)}, which is inside the workspace, where the agent "
+                    "can change it",
+                    "move it where the agent cannot write, such as /etc/goclaw",
+                )
 
 
 def _policy(config: Config) -> Iterator[Finding]:
@@ -108,8 +106,7 @@ def _policy(config: Config) -> Iterator[Finding]:
             )
     if not config.audit.enabled:
         yield weak(
-            "audit.enabled is false: nothing records who did what",
-            "remove `audit.enabled` from the configuration",
+            "audit.enabled is false: nothing records who did what", "remove `audit.enabled` from the configuration"
         )
     if config.log_level == "DEBUG":
         yield weak(
@@ -167,16 +164,14 @@ def _servers(config: Config) -> Iterator[Finding]:
         )
     for name, url in _urls(config):
         parts = urlsplit(url)
-        if parts.scheme == "http" and not _stays_here(parts.hostname or ""):
+        host = parts.hostname or ""
+        # In a container, a name without a dot is another service of this machine.
+        stays_here = is_loopback(host) or (is_container() and "." not in host and ":" not in host)
+        if parts.scheme == "http" and not stays_here:
             yield weak(
                 f"{name} is not encrypted: others can read keys and messages on the way to {parts.hostname}",
                 "use its https address, or a tunnel that ends on this machine",
             )
-
-
-def _stays_here(host: str) -> bool:
-    """Tell whether `host` is on this machine; in a container, a name without a dot is another service."""
-    return is_loopback(host) or (is_container() and "." not in host and ":" not in host)
 
 
 def _urls(config: Config) -> Iterator[tuple[str, str]]:
@@ -209,16 +204,14 @@ def _registries(config: Config) -> Iterator[Finding]:
     """Yield weaknesses in the use and service of registries."""
     for name, line in config.tools.from_registry.items():
         key = f"tools.from_registry.{name}"
-        if line.enabled and not line.version and line.packages:
-            yield weak(
-                f"{key}.packages is true without a version: whoever publishes the next version can run code as you",
-                f"set `{key}.version` to a version that you have checked, and its `sha256`",
-            )
-        if line.enabled and not line.version and line.headers:
-            yield weak(
-                f"{key}.headers are sent to any address that the newest version names",
-                f"set `{key}.version` to a version that you have checked, and its `sha256`",
-            )
+        if not line.enabled or line.version:
+            continue
+        remedy = f"set `{key}.version` to a version that you have checked, and its `sha256`"
+        if line.packages:
+            danger = "whoever publishes the next version can run code as you"
+            yield weak(f"{key}.packages is true without a version: {danger}", remedy)
+        if line.headers:
+            yield weak(f"{key}.headers are sent to any address that the newest version names", remedy)
     if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
         return
     host = config.registry_server.host

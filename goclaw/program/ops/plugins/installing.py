@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.common.core.clock import RealClock
+from goclaw.common.core.files import flush
 from goclaw.common.core.plugin_folder import (
     FOLDER,
     SITE,
@@ -29,8 +30,16 @@ from goclaw.common.core.plugin_folder import (
 )
 from goclaw.common.core.records import record
 from goclaw.errors import StateError
-from goclaw.program.ops.plugins.packages import digest_of, name_in, name_of_folder, own_packages, seed
-from goclaw.program.ops.plugins.sources import is_local, pin, requirement_of
+from goclaw.program.ops.plugins.packages import (
+    digest_of,
+    is_local,
+    name_in,
+    name_of_folder,
+    own_packages,
+    pin,
+    requirement_of,
+    seed,
+)
 from goclaw.program.ops.plugins.trial import try_out
 from goclaw.program.ops.plugins.uv import InstallError, normalize, run_uv
 
@@ -261,7 +270,7 @@ class Plugins:
         every = sorted((*plugins, *missing), key=lambda each: normalize(each.name))
         folder = made.folder if made else None
         if folder:
-            _flush(folder)
+            flush(folder)  # before the record names it
         new = PluginRecord(folder.name if folder else "", stamp_of_host(), tuple(every), self._clock.now())
         try:
             write_record(self._state, new)
@@ -381,12 +390,3 @@ def _remove_unless_in_use(folder: Path) -> None:
     finally:
         os.close(descriptor)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _flush(folder: Path) -> None:
-    """Have the folder on disk before the record names it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

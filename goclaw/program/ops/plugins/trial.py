@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Tried:
 
     parts: tuple[str, ...] = ()
     """Its lines of the group."""
-    faults: tuple[str, ...] = field(default=())
+    faults: tuple[str, ...] = ()
 
 
 def try_out(folder: Path, names: Sequence[str], seconds: float = SECONDS) -> Mapping[str, Tried]:
@@ -100,7 +100,7 @@ def try_package(folder: str, name: str) -> Tried:
     points = _points(packages[name])
     if not points:
         return Tried(
-            faults=((f"it has no entry points in the group `{GROUP}`, so it is not a plugin (docs/plugins.md)"),)
+            faults=(f"it has no entry points in the group `{GROUP}`, so it is not a plugin (docs/plugins.md)",)
         )
     others = {point.name: other for other, each in packages.items() if other != name for point in _points(each)}
     faults = []

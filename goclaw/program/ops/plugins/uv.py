@@ -27,6 +27,8 @@ _PASSED = re.compile(
 _WANTS = re.compile(
     r"(?P<who>[\w.-]+)(?:==(?P<version>[^\s,]+))? depends on (?P<name>[\w.-]+)(?P<wanted>(?:\[[^\]]*\])?[<>=!~][^\s]*)"
 )
+_PROGRESS = ("Using ", "Resolved ", "Prepared ", "warning: ", "   Building", "   Updating", "    Updated")
+"""Beginnings of lines that are no reason."""
 MAX_LINES = 6
 """Lines of a refusal that are repeated."""
 MAX_LINE = 300
@@ -113,7 +115,7 @@ def refusal(output: str, ours: Mapping[str, Distribution]) -> str:
             conflicts.append(f"{who} needs {name}{wanted}, but GoClaw has {name} {has.version}")
     if conflicts:
         return "; ".join(dict.fromkeys(conflicts))
-    lines = [line.strip() for line in output.splitlines() if line.strip() and not _is_noise(line)]
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith(_PROGRESS)]
     shown = [mask(printable(line))[:MAX_LINE] for line in lines[:MAX_LINES]]
     return "; ".join(shown).removeprefix("error: ") or "uv failed without a message"
 
@@ -121,10 +123,3 @@ def refusal(output: str, ours: Mapping[str, Distribution]) -> str:
 def normalize(name: str) -> str:
     """Return the name of a package as indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _is_noise(line: str) -> bool:
-    """Whether a line of uv's output is progress, and no reason."""
-    return line.startswith(
-        ("Using ", "Resolved ", "Prepared ", "warning: ", "   Building", "   Updating", "    Updated")
-    )

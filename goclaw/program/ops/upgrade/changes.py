@@ -11,6 +11,7 @@ from pathlib import Path
 
 import goclaw
 from goclaw.common.core.records import record
+from goclaw.errors import StateError
 
 CHANGELOG = Path(goclaw.__file__).with_name("CHANGELOG.md")
 """Ours. In a checkout a link to the file that people read."""
@@ -46,10 +47,17 @@ def numbers(version: str) -> tuple[int, int, int] | None:
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
-def newest_tag(tags: Iterator[str] | list[str]) -> str:
-    """Return the tag of the newest release; empty: none of them is one."""
+def newest_release(listing: str, place: str) -> str:
+    """Return the tag of the newest release in the output of `git ls-remote --tags --refs` about a place.
+
+    Raises:
+        StateError: none of them is one.
+    """
+    tags = [line.rpartition("refs/tags/")[2] for line in listing.splitlines()]
     found = [(known, tag) for tag in tags if tag.startswith("v") and (known := numbers(tag))]
-    return max(found)[1] if found else ""
+    if not found:
+        raise StateError(f"{place}: has no tag of the form v1.2.3; choose a version with `--ref REF`")
+    return max(found)[1]
 
 
 def sections(changelog: str) -> Iterator[Section]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from goclaw.common.core.container import daemon_command
 from goclaw.errors import StateError
 from goclaw.program.ops.backup.swap import remove
-from goclaw.program.ops.upgrade.changes import Source, newest_tag, numbers, version_of
+from goclaw.program.ops.upgrade.changes import Source, newest_release, numbers, version_of
 from goclaw.program.ops.upgrade.installation import (
     Release,
     base_python,
@@ -60,7 +60,7 @@ class Checkout:
             )
 
     def find_release(self, ref: str) -> tuple[Release, Source]:
-        name = ref or self._newest()
+        name = ref or newest_release(self._git("ls-remote", "--tags", "--refs", self._remote()), self._remote())
         with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as folder:
             aside = Path(folder)
             command(["git", "init", "--quiet", "--bare", folder])
@@ -104,7 +104,10 @@ class Checkout:
             )
         remove(source)
         source.mkdir(parents=True)
-        self._export(release.commit, source)
+        with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as aside:
+            packed = Path(aside, "tree.tar")
+            self._git("-c", "tar.umask=0022", "archive", "--format=tar", "-o", str(packed), release.commit)
+            unpack(packed, source)
         script = source / "scripts" / "_bootstrap.py"
         variables = {"GOCLAW_INSTALL_FOR": str(self.root)}
         if _has("pydantic-ai-slim"):
@@ -116,14 +119,7 @@ class Checkout:
 
     def way_back(self, old: str) -> str:
         tag = f"v{old}"
-        return f"git -C {self.root} checkout {tag if self._resolve(tag) else self._head()[:12]}"
-
-    def _newest(self) -> str:
-        lines = self._git("ls-remote", "--tags", "--refs", self._remote()).splitlines()
-        tag = newest_tag([line.rpartition("refs/tags/")[2] for line in lines])
-        if not tag:
-            raise StateError(f"{self._remote()}: has no tag of the form v1.2.3; choose a version with `--ref REF`")
-        return tag
+        return f"git -C {self.root} checkout {tag if self._resolve(tag) else self._git('rev-parse', 'HEAD')[:12]}"
 
     def _remote(self) -> str:
         remotes = self._git("remote").split()
@@ -147,20 +143,11 @@ class Checkout:
             return ""
         return found if _COMMIT.fullmatch(found) else ""
 
-    def _head(self) -> str:
-        return self._git("rev-parse", "HEAD").strip()
-
     def _text(self, repository: Path, commit: str, path: str) -> str:
         try:
             return command(["git", "-C", repository, "show", f"{commit}:{path}"])
         except StateError:
             return ""
-
-    def _export(self, commit: str, folder: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="goclaw-upgrade-") as aside:
-            packed = Path(aside, "tree.tar")
-            git(self.root, "-c", "tar.umask=0022", "archive", "--format=tar", "-o", str(packed), commit)
-            unpack(packed, folder)
 
     def _git(self, *arguments: str) -> str:
         return git(self.root, *arguments)

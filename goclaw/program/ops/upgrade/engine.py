@@ -3,8 +3,7 @@
 A kill is followed by `recovery`: each step leaves the journal such that the old version runs, or the new one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -28,9 +27,8 @@ from goclaw.program.ops.upgrade.recovery import discard, finish, is_committed, u
 class Daemon(Protocol):
     """The daemon as another process, however it is run."""
 
-    def runs(self) -> bool:
-        """Whether it runs."""
-        ...
+    ran: bool
+    """Whether it ran when the upgrade began."""
 
     def drain(self) -> None:
         """End it in order and wait; it does nothing where none runs.
@@ -77,7 +75,7 @@ class Upgrade:
     def __init__(self, order: Order) -> None:
         self.order = order
         self.config = order.loaded.config
-        self.ran = order.daemon.runs()
+        self.ran = order.daemon.ran
         self.journal: Journal = replace(order.installation.journal(order.release, __version__), backup=order.backup)
         self.is_drained = False
 
@@ -163,17 +161,8 @@ STEPS: Sequence[tuple[str, Callable[[Upgrade], None]]] = (
 """Every step, with the words that are shown when it begins."""
 
 
-@record
-class Outcome:
-    """The end of an upgrade that took place."""
-
-    journal: Journal
-    warning: str
-    """The rest that has to be done by hand; empty: all is done."""
-
-
-def upgrade(order: Order) -> Outcome:
-    """Carry the steps out.
+def upgrade(order: Order) -> str:
+    """Carry the steps out; return the rest that has to be done by hand, empty when all is done.
 
     Raises:
         StateError: it did not take place; the old version is unchanged, and runs if it ran. Or it did, and the
@@ -183,32 +172,25 @@ def upgrade(order: Order) -> Outcome:
     make_private(order.loaded.config.state_dir)
     with journal.only_upgrade(order.loaded.config.state_dir):
         work = Upgrade(order)
-        with _undone(work):
+        try:
             for words, step in STEPS[:-1]:
                 order.say(f"{words} …")
                 step(work)
+        except (GoclawError, OSError) as error:
+            raise StateError(f"{_words(error)}\n{_undo(work)}") from error
+        except BaseException:  # Ctrl-C and SIGTERM
+            order.say(_undo(work))
+            raise
         words, step = STEPS[-1]
         try:
             step(work)
         except (StateError, OSError) as error:
-            return Outcome(work.journal, f"{words}: {error}")
-        return Outcome(work.journal, "")
+            return f"{words}: {error}"
+        return ""
 
 
-@contextmanager
-def _undone(work: Upgrade) -> Iterator[None]:
-    """Go back to the version and the data from before when the block fails, Ctrl-C and SIGTERM included."""
-    try:
-        yield
-    except BaseException as error:
-        reason = _undo(work, error)
-        if isinstance(error, (GoclawError, OSError)):
-            raise StateError(f"{_words(error)}\n{reason}") from error
-        work.order.say(reason)
-        raise
-
-
-def _undo(work: Upgrade, error: BaseException) -> str:
+def _undo(work: Upgrade) -> str:
+    """Go back to the version and the data from before; return what is so now, in words."""
     config, order, found = work.config, work.order, work.journal
     if found.phase is Phase.PREPARING:
         discard(config, found)

@@ -20,7 +20,7 @@ from goclaw.common.core.files import replace_file
 from goclaw.common.core.records import record
 from goclaw.errors import StateError
 from goclaw.program.ops.backup.swap import remove
-from goclaw.program.ops.upgrade.changes import Source, newest_tag
+from goclaw.program.ops.upgrade.changes import Source, newest_release
 from goclaw.program.ops.upgrade.installation import (
     DISTRIBUTION,
     Release,
@@ -136,7 +136,8 @@ class Package:
             return self._build_requirement(f" @ {path.as_uri()}")
         if "vcs_info" in self._origin:
             url = str(self._origin["url"])
-            return self._build_requirement(f" @ git+{url}@{ref or _newest_tag(url)}")
+            newest = "" if ref else newest_release(command(["git", "ls-remote", "--tags", "--refs", url]), url)
+            return self._build_requirement(f" @ git+{url}@{ref or newest}")
         if self._origin:
             place = unquote(urlsplit(str(self._origin.get("url", ""))).path)
             if ref or "archive_info" in self._origin:
@@ -158,14 +159,6 @@ class Package:
     def _build_requirement(self, rest: str) -> str:
         extras = ",".join(_extras())
         return f"{DISTRIBUTION}{f'[{extras}]' if extras else ''}{rest}"
-
-
-def _newest_tag(url: str) -> str:
-    lines = command(["git", "ls-remote", "--tags", "--refs", url]).splitlines()
-    tag = newest_tag([line.rpartition("refs/tags/")[2] for line in lines])
-    if not tag:
-        raise StateError(f"{url}: has no tag of the form v1.2.3; choose a version with `--ref REF`")
-    return tag
 
 
 def _extras() -> Iterator[str]:

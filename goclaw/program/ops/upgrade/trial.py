@@ -14,14 +14,13 @@ import orjson
 from goclaw.common.config.schema import Config
 from goclaw.durable.store.sqlite.backup import copy_database
 from goclaw.errors import StateError
-from goclaw.program.ops.backup.archive import REGISTRIES, registry_file
+from goclaw.program.ops.backup.archive import DATABASE, REGISTRIES, registry_file
 from goclaw.program.ops.backup.swap import remove
 from goclaw.program.ops.upgrade.installation import command
 
 FOLDER = "trial"
 """In the state folder; short, because a socket lies in it."""
 MODULE = "goclaw.cli.upgrade_trial"
-DATABASE = "goclaw.db"
 
 
 def copy_state(config: Config) -> Path:

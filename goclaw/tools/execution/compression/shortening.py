@@ -5,7 +5,7 @@ Lines about errors stay in every family.
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from goclaw.common.config.schema import Config, ModelOptions
 from goclaw.common.core.records import record
@@ -60,16 +60,11 @@ def shorten(text: str, words: Words, code: int) -> Short | None:
     short = "".join(f"{line}\n" for line in shown.lines)
     if len(short) >= len(text) or estimate_text(short) + NOTICE > (1 - LEAST_SAVED) * estimate_text(text):
         return None
-    if (lost := _find_lost(family, lines, short)) is not None:
+    if (lost := next((line for line in lines if family.essence(line) not in short), None)) is not None:
         log.warning("what %s said was not compressed: a line about an error would have gone", words[0])
         log.debug("that line is %r", lost)
         return None
     return Short(short, family.about, shown.left_out)
-
-
-def _find_lost(family: Family, lines: Sequence[str], short: str) -> str | None:
-    """Return a line that may speak of an error and was removed."""
-    return next((line for line in lines if family.essence(line) not in short), None)
 
 
 FAMILIES: Mapping[str, Family] = {

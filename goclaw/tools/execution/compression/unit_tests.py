@@ -124,7 +124,9 @@ def compress_go_test(lines: Sequence[str], words: Words) -> Shown | None:
             _add_frame(line, shown)
         elif signals(line) or not _is_passed(line):
             shown.append(line)
-    return Shown([*shown, *_count_line(counts)], left_out=True)
+    # A line of ours, not Go's own.
+    said = ", ".join(f"{what}: {count:,}" for what, count in sorted(counts.items()))
+    return Shown([*shown, *([f"[{said}]"] if said else [])], left_out=True)
 
 
 def _is_passed(line: str) -> bool:
@@ -153,12 +155,6 @@ def _count(line: str, counts: Counter[str]) -> None:
         counts["packages failed"] += 1
     elif line.startswith("?   \t"):
         counts["packages without tests"] += 1
-
-
-def _count_line(counts: Counter[str]) -> list[str]:
-    """Return a line with the counts, which is not Go's own."""
-    said = ", ".join(f"{what}: {count:,}" for what, count in sorted(counts.items()))
-    return [f"[{said}]"] if said else []
 
 
 GO_TEST = Family("passes left out", compress_go_test, fine=(0, 1))

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +147,8 @@ class Broker:
             self._process.wait()
             self._process = None
 
-    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        return self._run(command, policy)
-
     @asynccontextmanager
-    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
+    async def run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         if self._contained:
             for folder in policy.workspaces:
                 refuse_system(folder)
@@ -161,8 +158,7 @@ class Broker:
                     "bubblewrap makes (tools.exec.network: none works here)"
                 )
         async with AsyncExitStack() as stack:
-            process = await self._start(command, policy, stack)
-            yield process
+            yield await self._start(command, policy, stack)
 
     async def _start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BrokerProcess:
         """Start the command; leaving `stack` ends it. Every refusal of the machine is SandboxUnavailable."""

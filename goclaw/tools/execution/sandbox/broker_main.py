@@ -182,20 +182,22 @@ def _supervise(request: _Request, watched: int, report: int, streams: _Streams) 
 
 def _end_tree(confinement: list[bool]) -> None:
     """Kill everything below the supervisor."""
-    if not confinement or not _cannot_signal_outside():
-        end_children()
-        return
-    # -1 signals all processes under the same restriction, in one kernel call, however fast they fork.
-    pause = 0.0005
+    at_once = bool(confinement) and _cannot_signal_outside()
+    pause, longest = 0.0005, 0.1 if at_once else 0.2  # between two looks at stubborn processes (uninterruptible sleep)
     while True:
-        try:
-            os.kill(-1, signal.SIGKILL)
-        except OSError:
-            pass  # no process was left
+        if at_once:
+            try:
+                # -1 signals all processes under the same restriction, in one kernel call, however fast they fork.
+                os.kill(-1, signal.SIGKILL)
+            except OSError:
+                pass  # no process was left
+        else:
+            for pid in descendants(os.getpid()):
+                kill(pid)
         if not reap_all()[1]:
             return
         select.select([], [], [], pause)
-        pause = min(pause * 2, 0.1)
+        pause = min(pause * 2, longest)
 
 
 def _cannot_signal_outside() -> bool:
@@ -226,12 +228,11 @@ def _run(request: _Request, restrict: _Restrict, watched: int, channel: socket.s
     if failure:
         raise OSError(0, failure.decode())
     _send(channel, {"started": pid})
-    calls = MetadataCalls(listeners[0], _writable(request)) if listeners else None
+    calls = None
+    if listeners:
+        writable = [path for path, access in request["grants"] if access == landlock.WRITE]
+        calls = MetadataCalls(listeners[0], writable)
     return _watch(pid, watched, channel, request["limits"], calls)
-
-
-def _writable(request: _Request) -> list[str]:
-    return [path for path, access in request["grants"] if access == landlock.WRITE]
 
 
 def _watch(
@@ -253,7 +254,8 @@ def _watch(
             # Without the broker no process counts any more.
             _send(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL
-        if _measure_time() > cpu_seconds:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        if usage.ru_utime + usage.ru_stime > cpu_seconds:
             # The kernel counts what is done for the command here, links that are followed for one, as ours.
             _send(channel, {"note": f"more than {cpu_seconds} s of processor time for calls that are made for it"})
             return 128 + signal.SIGKILL
@@ -273,12 +275,6 @@ def _serve(calls: MetadataCalls, pid: int) -> None:
     except BaseException:
         kill(pid)
         raise
-
-
-def _measure_time() -> float:
-    """Return the seconds of processor time that this process has used."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _prepare(request: _Request, confinement: list[bool]) -> _Restrict:
@@ -381,9 +377,7 @@ def _drop_capabilities() -> None:
     """Give up root's powers for good; a plain user has none to give up."""
     for capability in range(_LAST_CAPABILITY + 1):
         # Refused for numbers that the kernel does not know, and for every user but root.
-        _libc.prctl(
-            _PR_CAPBSET_DROP, ctypes.c_ulong(capability), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)
-        )
+        _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     nothing = (ctypes.c_uint32 * 6)()
     if _libc.capset(ctypes.byref(header), ctypes.byref(nothing)) != 0:
@@ -391,8 +385,7 @@ def _drop_capabilities() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    zero = ctypes.c_ulong(0)
-    if _libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero) != 0:
+    if _libc.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option} refused")
 
 
@@ -412,21 +405,6 @@ def descendants(pid: int, most: int = 100_000) -> list[int]:
         found += children
         waiting += children
     return found[:most]
-
-
-def end_children(deadline: float = 0.2) -> None:
-    """Kill every descendant of the calling process, a subreaper, and reap them all; returns when none is left.
-
-    `deadline` is the longest pause, in seconds, between two looks at stubborn processes (uninterruptible sleep).
-    """
-    pause = 0.0005
-    while True:
-        for pid in descendants(os.getpid()):
-            kill(pid)
-        if not reap_all()[1]:
-            return
-        select.select([], [], [], pause)
-        pause = min(pause * 2, deadline)
 
 
 def reap_all() -> tuple[dict[int, int], bool]:

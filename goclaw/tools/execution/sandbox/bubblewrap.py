@@ -17,8 +17,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from goclaw.common.core.container import is_container
+from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, finish_despite_cancel
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox import broker_main, proxy_port, seccomp
@@ -39,6 +41,7 @@ from goclaw.tools.execution.sandbox.layout import (
     NETWORK_CONFIGURATION,
     SYSTEM,
     contained_root,
+    identity,
     refuse_system,
 )
 from goclaw.tools.execution.sandbox.own_devices import binds, own_devices
@@ -185,24 +188,18 @@ class BubblewrapProcess:
             yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
 
 
+@record
 class Bubblewrap:
     """The installed program, of one version."""
 
-    tier = "bubblewrap"
-
-    def __init__(
-        self, program: str, version: tuple[int, ...], configuration: ConfigurationCopy, devices: Path | None = None
-    ) -> None:
-        self._program = program
-        self._version = version
-        self._configuration = configuration
-        self._devices = devices
-
-    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        return self._run(command, policy)
+    tier: ClassVar[str] = "bubblewrap"
+    _program: str
+    _version: tuple[int, ...]
+    _configuration: ConfigurationCopy
+    _devices: Path | None = None
 
     @asynccontextmanager
-    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
+    async def run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         for folder in policy.workspaces:
             refuse_system(folder)
         if (policy.network == "proxy") != (policy.proxy is not None):
@@ -216,7 +213,7 @@ class Bubblewrap:
         """Return the mounts that a command would have now: another folder of the same name is another mount."""
         places = (command.cwd, *policy.workspaces, *policy.readable)
         async with self._configuration.open_folder() as copy:
-            return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))
+            return tuple(_mounts(policy, copy, self._devices)), tuple(map(identity, places))
 
     async def start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
         """Start the command; leaving `stack` ends it. Every refusal of the machine is SandboxUnavailable."""
@@ -286,14 +283,6 @@ class Bubblewrap:
         yield from ("--chdir", str(command.cwd))
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _is_usual(policy: Policy) -> bool:
     """Whether the policy shows nothing of /etc but `CONFIGURATION`: nothing can be mounted into a copy of that."""
     paths = (policy.workspace, policy.workspace.resolve(), *policy.readable)
@@ -325,31 +314,24 @@ def _system_mounts() -> tuple[str, ...]:
     """Return the options for the system's folders, which stay in place while the system runs."""
     mounts: list[str] = []
     for path in SYSTEM:
-        mounts += (
-            ["--symlink", str(Path(path).readlink()), path]
-            if Path(path).is_symlink()
-            else ["--ro-bind-try", path, path]
-        )
+        is_link = Path(path).is_symlink()
+        mounts += ["--symlink", str(Path(path).readlink()), path] if is_link else ["--ro-bind-try", path, path]
     return tuple(mounts)
 
 
 def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
     """Outer folders first: a workspace inside a hidden folder is visible, a hidden one inside the workspace is not."""
+    bind = "--bind" if policy.writes else "--ro-bind"
     workspaces = {folder.absolute(): folder.resolve() for folder in policy.workspaces}
     real, covered = set(workspaces.values()), [path.resolve() for path in policy.hidden if path.is_dir()]
     for path in sorted({*real, *covered}, key=lambda path: len(path.parts)):
         if path in real and path not in covered:
-            yield from (_bind(policy), str(path), str(path))
+            yield from (bind, str(path), str(path))
         elif any(path.is_relative_to(shown) for shown in (*real, *map(Path, SYSTEM))):
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
     for given, workspace in workspaces.items():
         if given != workspace and workspace not in covered:
-            yield from (_bind(policy), str(workspace), str(given))
-
-
-def _bind(policy: Policy) -> str:
-    """Return the mount option of a path of the workspace."""
-    return "--bind" if policy.writes else "--ro-bind"
+            yield from (bind, str(workspace), str(given))
 
 
 @cache

@@ -98,10 +98,8 @@ def _copy_configuration(machine: Path, folder: Path, old: list[_Copy]) -> _Copy:
 
 
 def _copy(source: str, target: Path, stamps: dict[str, _Stamp | None]) -> None:
-    """Copy a file, or a folder with all in it, and note the stamps of the copied files as they were before.
-
-    Of links in a folder the words are copied: the folder's own stamp changes with them.
-    """
+    """Copy a file, or a folder with all in it, and note the stamps of the copied files as they were before. Of links in
+    a folder the words are copied: the folder's own stamp changes with them."""
     stamps[source] = _stamp(source)
     if stamps[source] is None:
         return

@@ -31,11 +31,6 @@ def file_of(data: bytes, name: str) -> int:
     return descriptor
 
 
-def stdin_of(data: bytes | None) -> int:
-    """Standard input of a command: the bytes, or nothing at all."""
-    return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if data is None else file_of(data, "stdin")
-
-
 class StdinWriter:
     """The writing end of a command's standard input, which it owns; without a descriptor it is closed already."""
 
@@ -91,10 +86,11 @@ def _set(future: "asyncio.Future[None]") -> None:
 
 def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, StdinWriter]:
     """Return a command's standard input, which the caller closes, and its writer."""
-    if not keeps:
-        return stdin_of(data), StdinWriter()
-    reads, writes = os.pipe()
-    return reads, StdinWriter(writes)
+    if keeps:
+        reads, writes = os.pipe()
+        return reads, StdinWriter(writes)
+    nothing = os.O_RDONLY | os.O_CLOEXEC
+    return os.open(os.devnull, nothing) if data is None else file_of(data, "stdin"), StdinWriter()
 
 
 class _Pipe(asyncio.ReadTransport):

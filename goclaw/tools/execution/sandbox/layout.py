@@ -105,17 +105,17 @@ def visible(paths: Iterable[str], hidden: Sequence[Path]) -> Iterator[str]:
 
     `hidden` are real paths.
     """
-    above = {_identity(str(path)) for inner in hidden for path in (inner, *inner.parents)}
+    above = {identity(path) for inner in hidden for path in (inner, *inner.parents)}
     for path in paths:
         # By identity: the real path of each of forty, link by link, would cost more than all the rest of a request.
-        found = _identity(path)
+        found = identity(path)
         if found and found in above:
             yield from map(str, _without(Path(path).resolve(), hidden))
         elif found:
             yield path
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def identity(path: str | Path) -> tuple[int, int] | None:
     """Return device and inode number of the target of a path; None where there is nothing."""
     try:
         found = os.stat(path)  # noqa: PTH116 -- a path object costs as much again
@@ -161,12 +161,13 @@ def find_program(
             raise ToolError(f"command not found: {command}{_one_program(command)}")
         if not os.access(found, os.X_OK):
             raise ToolError(f"{command} cannot be run: it is not executable (`chmod +x`)")
-    if contained and not _is_visible(found, (workspace, *([shared] if shared else []))):
-        places = ", ".join(place for place in SYSTEM[:4])
-        raise ToolError(
-            f"{command} is {Path(found).resolve()}, which the sandbox does not show: install it below {places} or in "
-            "the workspace"
-        )
+    if contained:
+        real, workspaces = Path(found).resolve(), [folder.resolve() for folder in (workspace, shared) if folder]
+        if not any(map(real.is_relative_to, [*map(Path, SYSTEM), *workspaces])):
+            raise ToolError(
+                f"{command} is {real}, which the sandbox does not show: install it below {', '.join(SYSTEM[:4])} or "
+                "in the workspace"
+            )
     return found
 
 
@@ -174,8 +175,3 @@ def _one_program(command: str) -> str:
     """Return the addition to the error where several words were given for one program."""
     several = len(command.split()) > 1
     return "; expected one program: its arguments belong into args, a shell line into exec" if several else ""
-
-
-def _is_visible(found: str, workspaces: Iterable[Path]) -> bool:
-    real = Path(found).resolve()
-    return any(map(real.is_relative_to, [*map(Path, SYSTEM), *(folder.resolve() for folder in workspaces)]))

@@ -361,15 +361,13 @@ class MetadataCalls:
         try:
             # As long as it waits its thread's number is nobody else's: what was read above was the caller's.
             fcntl.ioctl(self.listener, _STILL_VALID, _IDENTITY.pack(identity))
-            if not self._inside(os.readlink(b"%d" % file, dir_fd=_own_descriptors())):
+            # By the path that the kernel has for it now, free of links.
+            path = os.readlink(b"%d" % file, dir_fd=_own_descriptors())
+            if not (path + b"/").startswith(self._folders):
                 raise PermissionError(errno.EPERM, "outside")
             change(file)
         finally:
             os.close(file)
-
-    def _inside(self, path: bytes) -> bool:
-        """Whether a file is in one of the folders, by the path that the kernel has for it now, free of links."""
-        return (path + b"/").startswith(self._folders)
 
 
 def _file_of(call: _Call, caller: _Caller) -> int:

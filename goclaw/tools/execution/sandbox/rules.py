@@ -91,11 +91,8 @@ def _readings(words: Words) -> Iterator[Words]:
 
 
 def _may_be(words: Words, rule: Sequence[str]) -> bool:
-    """Whether a command is, for all that is known, the one that a rule names; its options may stand anywhere.
-
-    Raises:
-        Unclear: it has unknown options or an unknown alias, and so may be it.
-    """
+    """Whether a command is, for all that is known, the one that a rule names; its options may stand anywhere. Raises
+    Unclear: it has unknown options or an unknown alias, and so may be it."""
     if not words or words[0] != rule[0]:
         return False
     wanted = [word for word in rule[1:] if not is_option(word)]
@@ -160,11 +157,8 @@ def _same(word: str | None, expected: str, syntax: Syntax | None) -> bool:
 
 
 def _is(words: Words, rule: Sequence[str]) -> bool:
-    """Whether a command is certainly the one that a rule names, with nothing before those words that changes it.
-
-    Raises:
-        Unclear: what follows may have it run more than its words say.
-    """
+    """Whether a command is certainly the one that a rule names, with nothing before those words that changes it. Raises
+    Unclear: what follows may have it run more than its words say."""
     # By its bare name alone: `./git` and `/tmp/git` may be anything.
     if words[0] != rule[0]:
         return False

@@ -82,11 +82,7 @@ def _make() -> tuple[Path, int]:
 
 
 def _lock(folder: Path) -> int:
-    """Return a descriptor that holds the folder's lock.
-
-    Raises:
-        BlockingIOError: another process holds it.
-    """
+    """Return a descriptor that holds the folder's lock. Raises BlockingIOError: another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -224,12 +224,7 @@ def build(
     if machine not in _AUDIT_ARCH:
         raise UnsupportedArchitecture(machine)
     column = 0 if machine == "x86_64" else 1
-    program = [
-        *_load(_ARCH),
-        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
-        _answer(_KILL_PROCESS),
-        *_load(_NUMBER),
-    ]
+    program = [*_load(_ARCH), (_EQUAL, 1, 0, _AUDIT_ARCH[machine]), _answer(_KILL_PROCESS), *_load(_NUMBER)]
     if machine == "x86_64":
         program += [(_AT_LEAST, 0, 1, _X32_BIT), _answer(_ERRNO | errno.ENOSYS)]
     program += _whole_calls(column, among_strangers)

@@ -1,14 +1,17 @@
 """The choice of the tier on this machine: the first of the configured ones that passes the self-test.
 
-Nothing is proven while the daemon starts: that happens in parallel, and the first command waits for it. When nothing
-contains commands here, every `run` is refused with the cause and the remedy; it never runs uncontained instead.
+The test is a command that attempts forbidden actions: an installed program alone proves nothing. Nothing is proven
+while the daemon starts: that happens in parallel, and the first command waits for it. When nothing contains commands
+here, every `run` is refused with the cause and the remedy; it never runs uncontained instead.
 """
 
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from goclaw.common.config.tools import ExecSettings
@@ -17,10 +20,42 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
 from goclaw.errors import SandboxUnavailable
-from goclaw.tools.execution.sandbox.base import NONE, Policy, Process, Sandbox, SandboxCommand, Tier
-from goclaw.tools.execution.sandbox.self_test import Proof, prove
+from goclaw.tools.execution.sandbox.base import NONE, Network, Policy, Process, Sandbox, SandboxCommand, Tier
+from goclaw.tools.execution.sandbox.layout import shell
+from goclaw.tools.execution.sandbox.scratch import lock_new_folder
 
 OFF, UNPROVEN = "off", "unproven"
+
+_PATIENCE = 15.0
+"""Seconds that a canary may take on a loaded machine before the tier counts as broken."""
+
+# Every line that a breach prints is named in _BREACHES; "done" tells that the script came to its end.
+_SCRIPT = """
+echo alive > canary-inside || echo no-workspace
+cat "$HIDDEN/secret" 2>/dev/null && echo hidden-read
+(: > "$HIDDEN/written") 2>/dev/null && echo hidden-written
+chmod 700 "$HIDDEN" 2>/dev/null && echo hidden-changed
+chmod 600 canary-inside 2>/dev/null || echo metadata-fixed
+(: > "/usr/goclaw-canary-$NONCE") 2>/dev/null && echo system-written
+kill -0 "$DAEMON" 2>/dev/null && echo processes-reached
+[ -n "$BASH_VERSION" ] && (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && echo network-reached
+[ -d "/proc/$DAEMON" ] && echo processes-visible
+if [ -n "$BASH_VERSION" ] && [ -n "$HTTP_PROXY" ]; then
+    (exec 3<>"/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}" && read -ru 3 said && [ "$said" = hello ]) 2>/dev/null ||
+        echo no-proxy
+fi
+echo done
+"""
+_BREACHES = {
+    "no-workspace": "the workspace cannot be written (it must belong to the daemon's user)",
+    "hidden-read": "a hidden file could be read",
+    "hidden-written": "a hidden folder could be written",
+    "hidden-changed": "the mode of a hidden folder could be changed",
+    "system-written": "system folders could be written",
+    "processes-reached": "other processes could be signalled",
+    "network-reached": "the network could be reached",
+    "no-proxy": "the proxy could not be reached",
+}
 
 
 @record
@@ -67,11 +102,8 @@ class SelectedSandbox:
                 self._tier = await self._find()
         return self._tier
 
-    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        return self._run(command, policy)
-
     @asynccontextmanager
-    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
+    async def run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         sandbox = await self.ready()
         async with sandbox.run(command, policy) as process:
             yield process
@@ -119,7 +151,8 @@ async def wait_for_tier(sandbox: Sandbox) -> None:
 async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
     """Open the sandbox for `settings`, immediately; its tier is determined in the background."""
     sandbox = SelectedSandbox(settings, clock or RealClock())
-    looking = asyncio.create_task(_probe(sandbox), name="exec sandbox")
+    # Where none works, the caller of a command gets the error, and doctor.
+    looking = asyncio.create_task(wait_for_tier(sandbox), name="exec sandbox")
     try:
         yield sandbox
     finally:
@@ -133,13 +166,6 @@ async def probe(settings: ExecSettings, clock: Clock | None = None) -> list[Tier
     return [await _try(tier, settings, clock or RealClock()) for tier in _tiers(settings)]
 
 
-async def _probe(sandbox: SelectedSandbox) -> None:
-    try:
-        await sandbox.ready()
-    except SandboxUnavailable:
-        pass  # the caller of a command gets the error, and doctor
-
-
 async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
     if tier.name == OFF:
         text = "OFF (commands run with all rights of the daemon's user)"
@@ -149,14 +175,10 @@ async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
             proof = await prove(sandbox, settings.network, clock)
     except SandboxUnavailable as error:
         return TierReport(tier.name, False, f"{tier.name} does not work: {error}", tier.remedy)
-    return TierReport(tier.name, True, f"{tier.name} {_evidence(tier, proof)}")
-
-
-def _evidence(tier: Tier, proof: Proof) -> str:
-    """`0.8.0 OK (files, pids, network isolated; 6 ms)`, followed by a tier's notes about its weaknesses."""
     version, _, weaknesses = tier.describe().partition("; ")
     more = "".join(f"; {one}" for one in (weaknesses, metadata_note() if proof.metadata_fixed else "") if one)
-    return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+    evidence = f"({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+    return TierReport(tier.name, True, f"{tier.name} {version} OK {evidence}")
 
 
 def metadata_note(ptrace_scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> str:
@@ -184,3 +206,76 @@ def metadata_note(ptrace_scope: Path = Path("/proc/sys/kernel/yama/ptrace_scope"
 def _tiers(settings: ExecSettings) -> list[Tier]:
     names = [name for name in SANDBOXES if name != OFF] if settings.sandbox == "auto" else [settings.sandbox]
     return [load(SANDBOXES[name], Tier) for name in names]
+
+
+@record
+class Proof:
+    """The protections that a tier proved when it was tried."""
+
+    isolates: tuple[str, ...]
+    """Of `files`, `pids`, `network`: what the command could not reach or see."""
+    metadata_fixed: bool
+    """Whether modes could not even be changed in the workspace."""
+    milliseconds: float
+    """From asking for `true` to its end."""
+
+
+async def prove(sandbox: Sandbox, network: Network, clock: Clock) -> Proof:
+    """Run the canary.
+
+    Raises:
+        SandboxUnavailable: the tier does not run commands here, or does not contain them; the message says which.
+    """
+    with _stage() as (workspace, hidden, port):
+        policy = Policy(workspace, hidden=(hidden,), network=network, proxy=_greet if network == "proxy" else None)
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HIDDEN": str(hidden),
+            "NONCE": secrets.token_hex(4),
+            "DAEMON": str(os.getpid()),
+            "PORT": str(port),
+        }
+        said = await _run_canary(sandbox, (shell(), "-c", _SCRIPT), env, policy)
+        if network == "host":
+            said.discard("network-reached")
+        breaches = [sentence for word, sentence in _BREACHES.items() if word in said]
+        if breaches or "done" not in said:
+            raise SandboxUnavailable(
+                "; ".join(breaches) or f"the canary did not finish: {' '.join(sorted(said))[:300]}"
+            )
+        began = clock.monotonic()
+        await _run_canary(sandbox, (shell(), "-c", "true"), env, policy)
+        isolates = ["files"]
+        isolates += [] if "processes-visible" in said else ["pids"]
+        isolates += {"host": [], "proxy": ["network but for a proxy"], "none": ["network"]}[network]
+        return Proof(tuple(isolates), "metadata-fixed" in said, (clock.monotonic() - began) * 1000)
+
+
+async def _run_canary(sandbox: Sandbox, argv: tuple[str, ...], env: dict[str, str], policy: Policy) -> set[str]:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async with sandbox.run(SandboxCommand(argv, policy.workspace, env), policy) as process:
+                output = b"".join([chunk async for chunk in process.output])
+                await process.wait()
+    except TimeoutError:
+        raise SandboxUnavailable(f"the canary did not end within {_PATIENCE:g} s") from None
+    return set(output.decode(errors="replace").splitlines())
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Stand in for the proxy."""
+    writer.write(b"hello\n")
+    writer.close()
+
+
+@contextmanager
+def _stage() -> Iterator[tuple[Path, Path, int]]:
+    """Make a workspace, a sibling folder to hide, and a port on loopback that would answer."""
+    with lock_new_folder() as folder, socket.socket() as listener:
+        workspace, hidden = folder / "workspace", folder / "hidden"
+        workspace.mkdir()
+        hidden.mkdir()
+        (hidden / "secret").write_text("canary\n")
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield workspace, hidden, listener.getsockname()[1]

@@ -101,11 +101,14 @@ def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
     if root.has_error:
         raise Unclear("it is not understood as a shell command")
     found: list[ResolvedCommand] = []
-    for node in _nodes(root):
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
         if node.type == "command":
             found += _unwrap(words_of(node), depth)
         else:
             _check(node)
+        waiting += reversed(node.named_children)  # substitutions stand inside of words
     return found
 
 
@@ -119,20 +122,11 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    """Yield every named node below, in order: substitutions stand inside of words."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        waiting += reversed(current.named_children)
-
-
 def _check(node: Node) -> None:
     """Raise Unclear for what makes bash run things that do not stand there as commands."""
     if not _FOLLOWED.fullmatch(node.type):
         raise Unclear(f"{node.type.replace('_', ' ')} is not followed")
-    text = _text(node)
+    text = text_of(node)
     if text.startswith(("((", "$((", "$[")) and not _ARITHMETIC.fullmatch(text):
         raise Unclear("it counts with variables")
     if not node.named_children and node.type not in _LITERAL and not _is_quoted_document(node) and _HIDDEN.search(text):
@@ -147,7 +141,7 @@ def _check_what_is_set(node: Node, text: str) -> None:
             _check_assignment(node)
         case "for_statement":
             variable = node.child_by_field_name("variable")
-            _check_variable(_text(variable) if variable else "")
+            _check_variable(text_of(variable) if variable else "")
         case "expansion" if found := _ASSIGNING.match(text):
             _check_variable(found[1])
 
@@ -157,14 +151,16 @@ def _check_kind(node: Node, text: str) -> None:
         case "declaration_command":
             for child in node.named_children:
                 plain = child.type in ("variable_assignment", "variable_name")
-                if not plain and not _PLAIN_DECLARATION.fullmatch(_text(child)):
+                if not plain and not _PLAIN_DECLARATION.fullmatch(text_of(child)):
                     raise Unclear("what it declares is only known when it runs")
         case "unset_command":
-            if any(child.type not in ("variable_name", "word") or "[" in _text(child) for child in node.named_children):
+            if any(
+                child.type not in ("variable_name", "word") or "[" in text_of(child) for child in node.named_children
+            ):
                 raise Unclear("which variable unset is about is only known when it runs")
         case "subscript" if not re.fullmatch(rf"\w+{_FIXED_INDEX.pattern}", text):
             raise Unclear("it counts with variables")
-        case "array" if any(_text(child).startswith("[") for child in node.named_children):
+        case "array" if any(text_of(child).startswith("[") for child in node.named_children):
             raise Unclear("it counts with variables")
         case "test_command" if _TESTS.fullmatch(text):
             raise Unclear("what it looks at is only known when it runs")
@@ -181,14 +177,14 @@ def _is_indirect(expansion: str) -> bool:
 def _is_quoted_document(node: Node) -> bool:
     """Whether it is the body of a here-document without expansion (`<<'E'`)."""
     starts = [child for child in node.parent.children if child.type == "heredoc_start"] if node.parent else []
-    return node.type == "heredoc_body" and any(_text(start).startswith(("'", '"', "\\")) for start in starts)
+    return node.type == "heredoc_body" and any(text_of(start).startswith(("'", '"', "\\")) for start in starts)
 
 
 def _check_assignment(node: Node) -> None:
     name = node.child_by_field_name("name")
-    variable = _text(name).partition("[")[0] if name else ""
+    variable = text_of(name).partition("[")[0] if name else ""
     command = node.parent.child_by_field_name("name") if node.parent and node.parent.type == "command" else None
-    if variable != "IFS" or command is None or _text(command) != "read":  # it holds for this one builtin only
+    if variable != "IFS" or command is None or text_of(command) != "read":  # it holds for this one builtin only
         _check_variable(variable)
 
 
@@ -208,21 +204,18 @@ def words_of(command: Node) -> Words:
 
 def _word(node: Node) -> str | None:
     """Return the word as the shell expands it; None when that depends on anything but the word itself."""
-    if re.fullmatch(r"[\w./-]*\{\}[\w./-]*", _text(node)):
-        return _text(node)  # a sign of find and xargs, to the shell a text like any other
+    if re.fullmatch(r"[\w./-]*\{\}[\w./-]*", text_of(node)):
+        return text_of(node)  # a sign of find and xargs, to the shell a text like any other
     match node.type:
         case "word" | "number" | "command_name":
-            text = _text(node).replace("\\\n", "")
-            return (
-                None
-                if re.search(r"(?<!\\)[*?\[{}]|^~", text.replace("{}", ""))
-                else re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
-            )
+            text = text_of(node).replace("\\\n", "")
+            has_pattern = re.search(r"(?<!\\)[*?\[{}]|^~", text.replace("{}", ""))
+            return None if has_pattern else re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
         case "raw_string":
-            return _text(node)[1:-1]
+            return text_of(node)[1:-1]
         case "string":
             if all(child.type == "string_content" for child in node.named_children):
-                return re.sub(r'\\([$`"\\])', r"\1", _text(node)[1:-1].replace("\\\n", ""))
+                return re.sub(r'\\([$`"\\])', r"\1", text_of(node)[1:-1].replace("\\\n", ""))
             return None
         case "concatenation":
             parts = [_word(child) for child in node.children]
@@ -231,7 +224,8 @@ def _word(node: Node) -> str | None:
             return None
 
 
-def _text(node: Node) -> str:
+def text_of(node: Node) -> str:
+    """Return a node as it stands in the line."""
     return (node.text or b"").decode(errors="replace")
 
 
@@ -345,21 +339,23 @@ def _env(words: Words, depth: int) -> list[ResolvedCommand]:
     return _behind(words, depth)
 
 
-def _as_other(words: Words, depth: int) -> list[ResolvedCommand]:
-    """`sudo`: some of its options start a shell or an editor."""
-    rest = _rest(words, syntax := OPTIONS[_base(words)])
+def _rest_unless_steered(words: Words, syntax: Syntax, why: str) -> Words:
+    rest = _rest(words, syntax)
     before = words[1 : len(words) - len(rest)]
     if any(syntax.steers(word) for word in before if word is not None and is_option(word)):
-        raise Unclear(f"it has {words[0]} start a shell or an editor")
-    return _unwrap(rest, depth)
+        raise Unclear(why)
+    return rest
+
+
+def _as_other(words: Words, depth: int) -> list[ResolvedCommand]:
+    """`sudo`: some of its options start a shell or an editor."""
+    why = f"it has {words[0]} start a shell or an editor"
+    return _unwrap(_rest_unless_steered(words, OPTIONS[_base(words)], why), depth)
 
 
 def _ssh(words: Words, depth: int) -> list[ResolvedCommand]:
     """Return the commands for another machine, where a shell parses the words again."""
-    rest = _rest(words, syntax := OPTIONS["ssh"])
-    before = words[1 : len(words) - len(rest)]
-    if any(syntax.steers(word) for word in before if word is not None and is_option(word)):
-        raise Unclear("an option of ssh may start anything")
+    rest = _rest_unless_steered(words, OPTIONS["ssh"], "an option of ssh may start anything")
     if not rest:
         raise Unclear("it starts a shell that reads commands")
     return commands_of(" ".join(_require_known(rest)), depth)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from tree_sitter import Node
 
 from goclaw.tools.execution.sandbox.base import Grammar, Part, Unclear
-from goclaw.tools.execution.sandbox.shell import WRAPPERS, commands_of, parse, words_of
+from goclaw.tools.execution.sandbox.shell import WRAPPERS, commands_of, parse, text_of, words_of
 
 _ERRORS_REDIRECTION = re.compile(r"2>&1|2>\s*/dev/null")
 _TRANSPARENT = frozenset({"timeout", "nice", "env", "command", "stdbuf", "time"})
@@ -37,7 +37,14 @@ def shown_by(line: str) -> tuple[str, ...]:
     commands = [_shown_words(node) for node in _shown_pipeline(root.children[0])]
     while len(commands) > 1 and _is_part(commands[-1]):
         commands.pop()
-    return _unwrap(commands[-1])
+    words = commands[-1]
+    while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
+        found = WRAPPERS[name](words, 1)
+        inner = tuple(word for word in found[0].words if word is not None) if found else ()
+        if not inner or len(inner) >= len(words):
+            raise Unclear("it runs nothing")
+        words = inner
+    return words
 
 
 def _shown_pipeline(node: Node) -> list[Node]:
@@ -51,7 +58,7 @@ def _shown_pipeline(node: Node) -> list[Node]:
             return [command for child in node.named_children for command in _shown_pipeline(child)]
         case "redirected_statement":
             statement, *others = node.named_children
-            if all(map(_redirects_errors, others)):
+            if all(_ERRORS_REDIRECTION.fullmatch(text_of(other)) for other in others):
                 return _shown_pipeline(statement)
         case "command":
             return [node]
@@ -65,12 +72,8 @@ def _moves(node: Node) -> bool:
     return node.type == "command" and words_of(node)[:1] == ("cd",)
 
 
-def _redirects_errors(redirection: Node) -> bool:
-    return bool(_ERRORS_REDIRECTION.fullmatch(_text(redirection)))
-
-
 def _shown_words(command: Node) -> tuple[str, ...]:
-    if any("$" in _text(node) or "`" in _text(node) for node in command.named_children
+    if any("$" in text_of(node) or "`" in text_of(node) for node in command.named_children
            if node.type == "variable_assignment"):  # fmt: skip
         raise Unclear("a variable is only known when it runs")
     if any(node.type.endswith("redirect") for node in command.named_children):
@@ -84,7 +87,7 @@ def _shown_words(command: Node) -> tuple[str, ...]:
 
 
 def _pattern(node: Node) -> str:
-    text = _text(node)
+    text = text_of(node)
     if node.type != "word" or not _PATTERN.fullmatch(text):
         raise Unclear("a word is only known when it runs")
     return text
@@ -96,21 +99,6 @@ def _is_part(words: Sequence[str]) -> bool:
         return False
     counts = {at + 1 for at, word in enumerate(words) if word in ("-n", "-c")}
     return all(word.startswith("-") or at in counts for at, word in enumerate(words) if at)
-
-
-def _unwrap(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that a wrapper runs: of `timeout 9 pytest` the last word."""
-    while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
-        found = WRAPPERS[name](words, 1)
-        inner = tuple(word for word in found[0].words if word is not None) if found else ()
-        if not inner or len(inner) >= len(words):
-            raise Unclear("it runs nothing")
-        words = inner
-    return words
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode(errors="replace")
 
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
@@ -160,7 +148,7 @@ def _without_redirection(node: Node) -> Node:
     """Return the command below harmless redirections."""
     if node.type == "redirected_statement":
         first, *others = node.named_children
-        if all(_HARMLESS_REDIRECTION.fullmatch((other.text or b"").decode(errors="replace")) for other in others):
+        if all(_HARMLESS_REDIRECTION.fullmatch(text_of(other)) for other in others):
             return _without_redirection(first)
     if node.type != "command":
         raise Unclear("it is more than commands")

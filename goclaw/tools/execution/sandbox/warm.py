@@ -54,7 +54,10 @@ class WarmBubblewrap:
         """Sandboxes that start, wait or are being ended."""
 
     def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        if _fits(command, policy):
+        has_streams = command.stdin is not None or command.keeps_input or command.stderr is not None
+        # A file of the host's network configuration may be replaced at any time; a proxy belongs to one call.
+        is_plain = not has_streams and policy.network == "none"
+        if is_plain and command.repeats and command.argv[0] == shell() and len(_line(command)) <= MAX_LINE:
             return self._run(command, policy)
         return self._bubblewrap.run(command, policy)
 
@@ -125,13 +128,6 @@ class WarmBubblewrap:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-
-def _fits(command: SandboxCommand, policy: Policy) -> bool:
-    """Whether a command may run in a warm sandbox, and is likely to be followed by others like it."""
-    # A file of the host's network configuration may be replaced at any time; a proxy belongs to one call.
-    plain = command.stdin is None and not command.keeps_input and command.stderr is None and policy.network == "none"
-    return plain and command.repeats and command.argv[0] == shell() and len(_line(command)) <= MAX_LINE
 
 
 def _line(command: SandboxCommand) -> bytes:

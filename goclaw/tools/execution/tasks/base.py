@@ -6,7 +6,6 @@ daemon; what ran when the daemon ended is `lost`.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Protocol
 
 from goclaw.common.core.events import Address
@@ -202,42 +201,3 @@ class Tasks(Protocol):
     async def forget(self, session: str) -> None:
         """End the tasks of a session, and forget them."""
         ...
-
-
-class NoTasks:
-    """Where nothing can go on in the background."""
-
-    pending_reports: Mapping[str, TaskInfo] = MappingProxyType({})
-
-    async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
-        raise ToolError("nothing can run in the background here")
-
-    async def start_job(self, job: Job) -> TaskInfo:
-        raise ToolError("nothing can run in the background here")
-
-    async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
-        raise UnknownTask(task_id)
-
-    async def tail(self, task_id: str, owner: Owner, most: int) -> str:
-        raise UnknownTask(task_id)
-
-    async def write(self, task_id: str, owner: Owner, data: bytes, *, end: bool) -> None:
-        raise UnknownTask(task_id)
-
-    async def stop(self, task_id: str, owner: Owner) -> TaskInfo:
-        raise UnknownTask(task_id)
-
-    async def stop_all(self, owner: Owner) -> int:
-        return 0
-
-    def running(self, owner: Owner) -> int:
-        return 0
-
-    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
-        return ()
-
-    async def news(self, owner: Owner) -> Sequence[TaskInfo]:
-        return ()
-
-    async def forget(self, session: str) -> None:
-        """Do nothing."""

@@ -123,13 +123,11 @@ class TaskRoom:
                     await process.write(data[begin : begin + PIECE])
                     taken = min(begin + PIECE, len(data))
         except BrokenPipeError:
-            raise ToolError(
-                f"{task_id} has no open standard input: {taken:,} of {len(data):,} bytes were written"
-            ) from None
+            written = f"{taken:,} of {len(data):,} bytes were written"
+            raise ToolError(f"{task_id} has no open standard input: {written}") from None
         except TimeoutError:
-            raise ToolError(
-                f"{task_id} does not read: {taken:,} of {len(data):,} bytes were written in {WRITE_SECONDS:g} s"
-            ) from None
+            written = f"{taken:,} of {len(data):,} bytes were written in {WRITE_SECONDS:g} s"
+            raise ToolError(f"{task_id} does not read: {written}") from None
         if end:
             process.close_input()
 
@@ -174,7 +172,7 @@ class TaskRoom:
         for life in self._lives:
             life.cancel()
         if self._lives:
-            await finish_despite_cancel(_ends(set(self._lives)), "end of background tasks")
+            await finish_despite_cancel(asyncio.wait(set(self._lives)), "end of background tasks")
 
     def _refuse_too_many(self, owner: Owner) -> None:
         settings = self._settings
@@ -209,7 +207,9 @@ class TaskRoom:
             task.news.set()
         if task.has_started:
             log.info("background task %s %s", task.info.id, task.info.state)
-            self._forget_old()
+            ended = [task_id for task_id, other in self._tasks.items() if not other.info.running]
+            for task_id in ended[:-MAX_ENDED]:
+                del self._tasks[task_id]
             if not is_awaited:
                 for tell in self._told:
                     await tell(task.info, task.work)
@@ -218,11 +218,6 @@ class TaskRoom:
         self._lives.discard(life)
         if not life.cancelled() and (error := life.exception()):
             log.error("%s failed", life.get_name(), exc_info=error)
-
-    def _forget_old(self) -> None:
-        ended = [task_id for task_id, task in self._tasks.items() if not task.info.running]
-        for task_id in ended[:-MAX_ENDED]:
-            del self._tasks[task_id]
 
     async def _stop(self, task: RunningTask) -> None:
         if task.is_at_work:
@@ -261,10 +256,6 @@ class TaskRoom:
 
 def _session_of(task: RunningTask | TaskInfo) -> str:
     return (task.info if isinstance(task, RunningTask) else task).owner.session
-
-
-async def _ends(lives: set[asyncio.Task[None]]) -> None:
-    await asyncio.wait(lives)
 
 
 class NoRecord:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.program.ops.plugins.sources import pin, requirement_of
+from goclaw.program.ops.plugins.packages import pin, requirement_of
 from goclaw.program.ops.plugins.trial import try_package
 from goclaw.program.ops.plugins.uv import InstallError, environment, refusal
 from tests.plugin import install, packages

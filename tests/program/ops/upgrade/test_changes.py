@@ -2,16 +2,19 @@
 
 from pathlib import Path
 
+import pytest
+
 import goclaw
 from goclaw import __version__
 from goclaw.durable.store.sqlite import migrations
 from goclaw.durable.store.sqlite.backup import NEWEST
+from goclaw.errors import StateError
 from goclaw.program.ops.upgrade.changes import (
     CHANGELOG,
     MAX_NEWS,
     between,
     changes,
-    newest_tag,
+    newest_release,
     news,
     numbers,
     schema_of,
@@ -60,12 +63,16 @@ Winter is here.
     [
         (["v0.2.0", "v0.10.0", "v0.9.9"], "v0.10.0"),
         (["v1.0.0-rc1", "v0.1.0", "nightly"], "v0.1.0"),
-        (["0.4.0", "main"], ""),
-        ([], ""),
     ],
 )
 def test_the_newest_tag_is_the_highest_release(tags: list[str], newest: str) -> None:
-    assert newest_tag(tags) == newest
+    assert newest_release("".join(f"{'0' * 40}\trefs/tags/{tag}\n" for tag in tags), "here") == newest
+
+
+@pytest.mark.parametrize("listing", [f"{'0' * 40}\trefs/tags/0.4.0\n", ""])
+def test_without_a_release_among_the_tags_a_version_has_to_be_named(listing: str) -> None:
+    with pytest.raises(StateError, match=r"^here: has no tag of the form v1\.2\.3; choose a version"):
+        newest_release(listing, "here")
 
 
 def test_a_version_is_three_numbers() -> None:

@@ -6,7 +6,7 @@ import sys
 from goclaw.common.core.clock import RealClock
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.bubblewrap import open_bubblewrap
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import prove
 from tests import plain_user
 
 

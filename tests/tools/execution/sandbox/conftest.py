@@ -10,7 +10,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.base import Sandbox
 from goclaw.tools.execution.sandbox.broker import open_broker
 from goclaw.tools.execution.sandbox.bubblewrap import open_bubblewrap
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import prove
 
 TIERS: dict[str, Callable[[], AbstractAsyncContextManager[Sandbox]]] = {
     "bubblewrap": open_bubblewrap,

@@ -9,7 +9,7 @@ from goclaw.common.core.clock import RealClock
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.tools.execution.sandbox.bubblewrap import open_bubblewrap
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import prove
 from tests.tools.execution.sandbox.probes import INSIDE_PATH, program
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(not program(), reason="no python3 in /usr")]

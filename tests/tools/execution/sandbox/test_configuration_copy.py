@@ -13,7 +13,7 @@ from goclaw.tools.execution.sandbox.base import Network, Policy, Sandbox, Sandbo
 from goclaw.tools.execution.sandbox.bubblewrap import open_bubblewrap
 from goclaw.tools.execution.sandbox.configuration_copy import ConfigurationCopy, open_configuration_copy
 from goclaw.tools.execution.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, shell
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import prove
 from tests.tools.execution.sandbox.probes import INSIDE_PATH
 
 PASSWD = Path("/etc/passwd").read_text()

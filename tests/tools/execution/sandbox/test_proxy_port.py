@@ -21,8 +21,7 @@ from goclaw.tools.execution.sandbox import proxy_port
 from goclaw.tools.execution.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_broker
 from goclaw.tools.execution.sandbox.bubblewrap import open_bubblewrap
-from goclaw.tools.execution.sandbox.select import probe
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import probe, prove
 from tests import house, plain_user
 from tests.descriptors import open_descriptors
 from tests.tools.execution.sandbox.probes import INSIDE_PATH, program

@@ -22,7 +22,7 @@ asyncio.run(main())
 """
 SELF_TEST = """
 import time
-from goclaw.tools.execution.sandbox.self_test import _stage
+from goclaw.tools.execution.sandbox.select import _stage
 with _stage() as (workspace, hidden, port):
     (workspace.parent / "half").write_text("done")
     print(workspace.parent, flush=True)

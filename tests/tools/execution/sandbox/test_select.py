@@ -15,8 +15,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox import landlock
 from goclaw.tools.execution.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
 from goclaw.tools.execution.sandbox.broker import OFF, Broker, open_broker
-from goclaw.tools.execution.sandbox.select import metadata_note, open_sandbox, probe
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import metadata_note, open_sandbox, probe, prove
 from tests.tools.execution.sandbox.filters import filters_without
 
 pytestmark = pytest.mark.sandbox

@@ -17,7 +17,7 @@ from goclaw.tools.execution.sandbox.base import Limits, Policy, Sandbox, Sandbox
 from goclaw.tools.execution.sandbox.broker_main import children_of, descendants
 from goclaw.tools.execution.sandbox.bubblewrap import Bubblewrap, BubblewrapProcess, open_bubblewrap
 from goclaw.tools.execution.sandbox.layout import environment, shell
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import prove
 from goclaw.tools.execution.sandbox.warm import MAX_LINE, REST, WARM_SECONDS, WarmBubblewrap, open_warm_bubblewrap
 from tests.acceptance.waiting import eventually
 

@@ -18,7 +18,7 @@ import psutil
 from goclaw.common.core.clock import RealClock
 from goclaw.errors import SandboxUnavailable
 from goclaw.tools.execution.sandbox.base import Limits, Policy, Sandbox, SandboxCommand
-from goclaw.tools.execution.sandbox.self_test import prove
+from goclaw.tools.execution.sandbox.select import prove
 from tests.tools.execution.sandbox.conftest import TIERS
 from tests.tools.execution.sandbox.probes import INSIDE_PATH, program
 

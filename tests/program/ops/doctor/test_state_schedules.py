@@ -11,7 +11,7 @@ import pytest
 from goclaw.common.config.load import load_config
 from goclaw.common.config.schema import Config
 from goclaw.durable.store.sqlite.migrations import migrate
-from goclaw.program.ops.doctor.schedules import MAX_SHOWN, check_schedules
+from goclaw.program.ops.doctor.state import MAX_SCHEDULES, check_schedules
 
 AT = datetime.fromisoformat("2031-03-04T08:00").timestamp()
 _JOB = (
@@ -68,6 +68,6 @@ def test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy(confi
 
 
 def test_of_many_the_next_ones_are_named(config: Config) -> None:
-    store(config, _JOB, *((n, f"j{n}", "active", AT + n, 0, "") for n in range(1, MAX_SHOWN + 4)))
+    store(config, _JOB, *((n, f"j{n}", "active", AT + n, 0, "") for n in range(1, MAX_SCHEDULES + 4)))
     *named, more = (finding.text for finding in check_schedules(config))
-    assert len(named) == MAX_SHOWN and named[0].startswith("j1 of") and more.startswith("3 more:")
+    assert len(named) == MAX_SCHEDULES and named[0].startswith("j1 of") and more.startswith("3 more:")

@@ -7,10 +7,10 @@ import pytest
 
 from goclaw.common.auth.presets import PRESETS
 from goclaw.errors import ConfigError
-from goclaw.program.cli.presets import Wanted
+from goclaw.program.cli.rights import Wanted
 from goclaw.program.cli.setup import SetupPaths, write_answers
 from goclaw.program.cli.setup_dialogue import AdminAnswer, SetupAnswers
-from goclaw.program.cli.setup_people import choose_people, person_of
+from goclaw.program.cli.setup_steps import choose_people, person_of
 from tests.program.cli.setup_support import dialogue, loaded, scene
 from tests.tables import table
 

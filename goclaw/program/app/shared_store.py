@@ -1,4 +1,8 @@
-"""What gateways do about the folders of each other: whether they see the same ones, and old audit logs."""
+"""The daemon's part in a store that several gateways may share.
+
+What it has in memory of sessions is read when it takes one, and dropped when it leaves it. Gateways look whether they
+see the same folders, and remove the audit logs of those that are gone.
+"""
 
 import asyncio
 import logging
@@ -8,7 +12,9 @@ from pathlib import Path
 from goclaw.common.auth.audit import fact_of
 from goclaw.common.auth.workplaces import folders_of
 from goclaw.common.core import catalog
+from goclaw.common.core.events import SessionNow
 from goclaw.common.core.plugins import load
+from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, run_with_restarts
 from goclaw.durable.store.database import StorePart
 from goclaw.durable.store.replicas import FolderProbe
@@ -66,3 +72,37 @@ async def prune_audits(app: App) -> None:
             await app.sessions.ports.store.settings.unlearn(fact_of(chain))
             log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
         await clock.sleep(PRUNE_SECONDS)
+
+
+@record
+class DaemonMemory:
+    """Implements `SessionMemory` on the parts of the daemon."""
+
+    app: App
+
+    async def restore(self) -> None:
+        self.app.sessions.ports.questions.restore(await self.app.foundation.storage.journal.list_open_questions())
+
+    async def reload(self, session: str) -> None:
+        self.leave(session)
+        app = self.app
+        await app.sessions.pauses.reload(session)
+        await app.foundation.environment.tasks.restore()
+        journal = app.foundation.storage.journal
+        parked = [each for each in await journal.list_open_questions() if each.session == session]
+        app.sessions.ports.questions.restore(parked)
+
+    def leave(self, session: str) -> None:
+        self.app.sessions.contexts.forget(session)
+        self.app.models.forget(session)
+        self.app.sessions.ports.questions.forget(session)
+        self.app.sessions.costs.reservations.leave(session)
+
+    def is_needed(self, session: str) -> bool:
+        return self.app.foundation.environment.tasks.count(session) > 0
+
+    async def inspect(self, session: str) -> SessionNow:
+        return await self.app.sessions.inspection.now(session)
+
+    async def compare_folders(self) -> None:
+        await compare_folders(self.app.foundation)

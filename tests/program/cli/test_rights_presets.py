@@ -12,7 +12,7 @@ from goclaw.common.auth.presets import PRESETS
 from goclaw.common.config.load import load_config
 from goclaw.common.config.state import open_state
 from goclaw.errors import ConfigError
-from goclaw.program.cli import presets
+from goclaw.program.cli import rights
 from goclaw.program.cli.program import run
 from tests.tables import table
 
@@ -180,11 +180,11 @@ def test_a_role_is_taken_back_when_the_entry_cannot_be_written(config: str, stat
     if config:
         (state / "config.yaml").write_text(config)
     loaded = load_config(None, may_be_missing=True)
-    plans = presets.plan_people(loaded.config, [presets.Wanted("tui:cem", PRESETS["child"])])
+    plans = rights.plan_people(loaded.config, [rights.Wanted("tui:cem", PRESETS["child"])])
     (state / "users.json").write_text('{"users": {"tui:cem": {"roles": ["admin"]}}}')
     before = files(state)
     with pytest.raises(ConfigError, match="tui:cem was changed in the meantime; nothing was written"):
-        presets.write(loaded, plans)
+        rights.write(loaded, plans)
     assert files(state) == before
 
 
