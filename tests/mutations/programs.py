@@ -96,7 +96,7 @@ BUGS: list[Bug] = [
         _ASKING,
         "ask=place.is_kept,",
         "ask=True,",
-        f"{_TESTS}/test_completions.py::test_a_call_that_would_ask_is_refused_and_the_answer_says_so",
+        f"{_TESTS}/test_answers_completions.py::test_a_call_that_would_ask_is_refused_and_the_answer_says_so",
     ),
     bug(
         "the answer for a program is said in its user's chat, too",
@@ -104,7 +104,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/turns/unattended.py",
         "        if inbound.unattended and inbound.unattended.awaited:",
         "        if False:",
-        f"{_TESTS}/test_completions.py::test_the_client_s_history_is_the_conversation_before_the_message",
+        f"{_TESTS}/test_answers_completions.py::test_the_client_s_history_is_the_conversation_before_the_message",
     ),
     bug(
         "memory finds what programs sent",
@@ -144,7 +144,7 @@ BUGS: list[Bug] = [
         _ROUTES,
         "        if last not in (before, turn):",
         "        if False:",
-        f"{_TESTS}/test_responses.py::test_a_response_is_followed_by_its_id_in_one_conversation",
+        f"{_TESTS}/test_answers_responses.py::test_a_response_is_followed_by_its_id_in_one_conversation",
     ),
     bug(
         "what a hook changed is taken for the rest of what was streamed",

@@ -16,7 +16,7 @@ from goclaw.common.core.wire import MAX_NAME
 from goclaw.common.health.log_reading import LogLevel, last_lines, line_filter, record_of
 from goclaw.common.health.logs import log_path
 from goclaw.errors import ToolError
-from goclaw.gateway.servers.api.operations import Call, NoFields, Operation, Request, Response
+from goclaw.gateway.servers.api.operations import Call, NoFields, Operations, Request, Response
 from goclaw.gateway.servers.api.problems import Problem, unavailable
 
 MAX_LINES = 1_000
@@ -82,8 +82,12 @@ class Changed(Response):
     restart: bool = Field(True, description="It takes effect when the daemon restarts.")
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("GET", "/logs", "administration", admins_only=True)
 async def get_log(call: Call, asked: LogAsked) -> Log:
-    """Return the newest records of the log."""
+    """Read the newest records of the log"""
     path = log_path(call.ports.config)
 
     def read() -> Iterator[dict[str, Any]]:
@@ -104,19 +108,22 @@ async def get_log(call: Call, asked: LogAsked) -> Log:
         raise unavailable(f"the log cannot be read: {error.strerror}") from None
 
 
+@OPERATIONS.add("GET", "/users", "administration", admins_only=True)
 async def list_users(call: Call, _: NoFields) -> UserList:
-    """Return the users."""
+    """List the users"""
     return UserList(users=list(map(_render_user, call.ports.users.all())))
 
 
+@OPERATIONS.add("GET", "/config", "administration", admins_only=True)
 async def get_config(call: Call, _: NoFields) -> Settings:
-    """Return the configuration in force."""
+    """Read the configuration in force, secrets hidden"""
     values = await asyncio.to_thread(all_shown, call.ports.config)
     return Settings(values=values, changeable=CHANGEABLE)
 
 
+@OPERATIONS.add("PATCH", "/config", "administration", refusals=(HTTPStatus.CONFLICT,), admins_only=True)
 async def change_setting(call: Call, asked: SettingAsked) -> Changed:
-    """Write a setting into the configuration file."""
+    """Change a setting that grants no rights and costs nothing; change all others in the file"""
     file = call.ports.config_file
     try:
         if file is None:
@@ -138,29 +145,3 @@ def _render_user(user: User) -> ListedUser:
         timezone=user.timezone,
         quiet_hours=user.quiet_hours,
     )
-
-
-_TAG = "administration"
-OPERATIONS = (
-    Operation("GET", "/logs", "getLog", "Read the newest records of the log", _TAG, get_log, admins_only=True),
-    Operation("GET", "/users", "listUsers", "List the users", _TAG, list_users, admins_only=True),
-    Operation(
-        "GET",
-        "/config",
-        "getConfig",
-        "Read the configuration in force, secrets hidden",
-        _TAG,
-        get_config,
-        admins_only=True,
-    ),
-    Operation(
-        "PATCH",
-        "/config",
-        "changeSetting",
-        "Change a setting that grants no rights and costs nothing; change all others in the file",
-        _TAG,
-        change_setting,
-        refusals=(HTTPStatus.CONFLICT,),
-        admins_only=True,
-    ),
-)

@@ -22,7 +22,7 @@ from goclaw.common.core.supervise import background, ends_within
 from goclaw.common.core.wire import Happened, event_frame
 from goclaw.errors import AccessDenied
 from goclaw.gateway.servers.api.messages import for_people, latest
-from goclaw.gateway.servers.api.operations import Call, Operation, Reply, Response
+from goclaw.gateway.servers.api.operations import Call, Operations, Reply, Response
 from goclaw.gateway.servers.api.problems import bad_request
 from goclaw.gateway.servers.api.sessions import SessionAsked, readable
 from goclaw.gateway.servers.event_coalescing import open_gathering
@@ -58,8 +58,30 @@ class FollowAsked(SessionAsked):
     headers: ClassVar = {LAST_EVENT: "The id of the last event that you have."}
 
 
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add(
+    "GET",
+    "/sessions/{session}/events",
+    "events",
+    Reply(
+        body=Happened | Reset,
+        statuses={HTTPStatus.OK: "The stream; the schema describes the data of each event."},
+        media_type=MEDIA_TYPE,
+    ),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
 async def follow_session(call: Call, asked: FollowAsked) -> web.StreamResponse:
-    """Stream events of a session until the reader goes, or has to."""
+    """Follow a session: messages, tool calls and questions
+
+    A stream of server-sent events. Each event has a name (`TextStreamed`, `MessageStored`, `QuestionAsked`,
+    `TurnFinished` …), an id, and as data the frame that terminals get. After a break, send the last id as
+    `Last-Event-ID` to continue from there. If that is impossible, or without the header, the stream starts with the
+    event `reset`: the state of the session and the row of its last message. Two messages with the same row are the same
+    message. Comments keep an idle stream open. The stream ends when the token or the right ends, when the daemon stops,
+    and when the reader stops reading.
+    """
     position = _position(call.request)
     return await _Feed(call, asked.session, await readable(call, asked.session)).run(position)
 
@@ -168,30 +190,3 @@ def _position(request: web.Request) -> Position:
     if len(given) != 1 or len(given[0]) > MAX_ID or not (number.isascii() and number.isdigit()):
         return NOWHERE
     return Position(epoch, int(number))
-
-
-_ABOUT = f"""\
-A stream of server-sent events. Each event has a name (`TextStreamed`, `MessageStored`, `QuestionAsked`,
-`TurnFinished` …), an id, and as data the frame that terminals get. After a break, send the last id as `{LAST_EVENT}`
-to continue from there. If that is impossible, or without the header, the stream starts with the event `reset`: the
-state of the session and the row of its last message. Two messages with the same row are the same message. Comments keep
-an idle stream open. The stream ends when the token or the right ends, when the daemon stops, and when the reader stops
-reading."""
-
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "GET",
-        "/sessions/{session}/events",
-        "followSession",
-        "Follow a session: messages, tool calls and questions",
-        "events",
-        follow_session,
-        reply=Reply(
-            body=Happened | Reset,
-            statuses={HTTPStatus.OK: "The stream; the schema describes the data of each event."},
-            media_type=MEDIA_TYPE,
-        ),
-        refusals=(HTTPStatus.NOT_FOUND,),
-        description=_ABOUT.replace("\n", " "),
-    ),
-)

@@ -21,7 +21,7 @@ from goclaw.common.core.pictures import fault_of
 from goclaw.durable.store.blobs import image_type
 from goclaw.durable.store.uploads import TooManyUploads
 from goclaw.errors import ToolError
-from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operation, Reply, Request, Response
+from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operations, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, writable
 from goclaw.gateway.servers.http import HEADERS
@@ -95,8 +95,15 @@ class Working:
 _WORKING = Working()
 
 
-async def upload(call: Call, asked: UploadAsked) -> Uploaded:
-    """Keep a file for a message."""
+OPERATIONS = Operations()
+
+
+@OPERATIONS.add("POST", "/sessions/{session}/files", "messages", refusals=(HTTPStatus.NOT_FOUND,))
+async def upload_file(call: Call, asked: UploadAsked) -> Uploaded:
+    """Upload a file before sending its message
+
+    The body is the file, of any type, up to 20 MB. Put its id in `files` of the message.
+    """
     session = await writable(call, asked.session)
     name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
     with _WORKING.count(call.actor.key):
@@ -141,8 +148,15 @@ async def attachments_of(call: Call, session: str, ids: tuple[str, ...]) -> tupl
     return tuple(found)
 
 
-async def media(call: Call, asked: MediaAsked) -> web.Response:
-    """Return the bytes of a picture or file of a message."""
+@OPERATIONS.add(
+    "GET",
+    "/sessions/{session}/media/{blob}",
+    "messages",
+    Reply(body=bytes, media_type=BYTES),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
+async def get_media(call: Call, asked: MediaAsked) -> web.Response:
+    """Download a picture or file of a message"""
     session = await readable(call, asked.session)
     name = await call.ports.gateway.media_name(session, asked.blob)
     if name is None:
@@ -164,27 +178,3 @@ async def media(call: Call, asked: MediaAsked) -> web.Response:
 
 def _no_media() -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "no message in this session has this picture or file", field="blob")
-
-
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/sessions/{session}/files",
-        "uploadFile",
-        "Upload a file before sending its message",
-        "messages",
-        upload,
-        refusals=(HTTPStatus.NOT_FOUND,),
-        description="The body is the file, of any type, up to 20 MB. Put its id in `files` of the message.",
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session}/media/{blob}",
-        "getMedia",
-        "Download a picture or file of a message",
-        "messages",
-        media,
-        reply=Reply(body=bytes, media_type=BYTES),
-        refusals=(HTTPStatus.NOT_FOUND,),
-    ),
-)

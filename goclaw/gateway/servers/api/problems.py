@@ -1,12 +1,13 @@
 """Errors as problem details (RFC 9457): `{"type", "title", "status", "detail", "field"}`."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import orjson
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
+from goclaw.channels.base import Handler
 from goclaw.errors import AccessDenied, StateError
 from goclaw.gateway.servers.admission import NotAdmitted
 from goclaw.gateway.servers.http import HEADERS
@@ -82,10 +83,10 @@ def refusal_response(refusal: web.HTTPException) -> web.Response:
     return Problem(HTTPStatus(refusal.status), words, headers=headers).response()
 
 
-async def respond(work: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+async def respond(handler: Handler, request: web.Request) -> web.StreamResponse:
     """Return a handler's answer; its errors are problem details."""
     try:
-        return await work
+        return await handler(request)
     except Problem as problem:
         return problem.response()
     except NotAdmitted as refusal:

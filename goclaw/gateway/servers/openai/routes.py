@@ -14,14 +14,11 @@ from goclaw.common.config.listening import OPENAI as PREFIX
 from goclaw.gateway.servers.admission import NotAdmitted
 from goclaw.gateway.servers.event_stream import EventStream
 from goclaw.gateway.servers.http import ENDING, HEADERS
+from goclaw.gateway.servers.openai.answers import Completion, Form, Response, named_by, stream
 from goclaw.gateway.servers.openai.asking import Answered, Asking, Wanted
-from goclaw.gateway.servers.openai.completions import Completion
 from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refusal_response
-from goclaw.gateway.servers.openai.models import Models
-from goclaw.gateway.servers.openai.places import Place, Places
+from goclaw.gateway.servers.openai.places import Models, Place, Places
 from goclaw.gateway.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parse
-from goclaw.gateway.servers.openai.responses import Response, named_by
-from goclaw.gateway.servers.openai.streaming import Form, stream
 from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
 
@@ -181,8 +178,4 @@ def _header(request: web.Request, name: str) -> str:
     return found[0] if found else ""
 
 
-def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
-    return OpenAIRoutes(ports).routes()
-
-
-OPENAI = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refusal_response),))
+OPENAI = RoutePart(lambda ports: OpenAIRoutes(ports).routes(), (PathRule(PREFIX, MAX_BODY, refusal_response),))
