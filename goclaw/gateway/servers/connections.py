@@ -90,14 +90,11 @@ class Connections:
         """Yield whether a request may be answered; until the block ends its connection does not wait."""
         caller = network_of(caller)
         counts_for = self._waiting.pop(connection, None)
-        self._at_work[caller] += 1
         try:
-            room = self._at_work[caller] <= self._limits.per_caller and connection not in self._probes
-            yield probe or room
+            with count_one(self._at_work, caller):
+                room = self._at_work[caller] <= self._limits.per_caller and connection not in self._probes
+                yield probe or room
         finally:
-            self._at_work[caller] -= 1
-            if not self._at_work[caller]:
-                del self._at_work[caller]
             if connection in self._open and counts_for is not None:
                 self._waiting[connection] = counts_for
 
@@ -125,6 +122,19 @@ class Connections:
         if connection.transport:
             # Not `close`: that would wait until the caller has taken what is written.
             connection.transport.abort()
+
+
+@contextmanager
+def count_one(counter: Counter[str], *names: str) -> Iterator[None]:
+    """Count each name once more until the block ends."""
+    counter.update(names)
+    try:
+        yield
+    finally:
+        counter.subtract(names)
+        for each in names:
+            if not counter[each]:
+                del counter[each]
 
 
 def network_of(address: str) -> str:

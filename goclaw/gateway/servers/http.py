@@ -37,6 +37,16 @@ SHUTDOWN_SECONDS = 5.0
 """Seconds a request gets to end at shutdown; its caller sends it again otherwise."""
 MAX_LOGGED = 200
 """Characters of a path in the log: strangers choose it."""
+_REASONS = {
+    400: "this request is malformed",
+    403: "pages of this origin may not call the API (`http.origins`)",
+    405: "this path does not accept this method",
+    408: "the body did not arrive in time",
+    413: "the body is too large",
+    421: "this server does not answer to this host name (`http.hosts`)",
+    503: "too many requests at once; try again later",
+}
+"""Reasons of refusals by their status, for programs."""
 
 
 @record
@@ -87,8 +97,17 @@ ENDING = web.AppKey("ending", asyncio.Event)
 
 def bare(refusal: web.HTTPException) -> web.Response:
     """Return a refusal without a body: nothing of the request is echoed."""
-    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
-    return web.Response(status=refusal.status, headers={**HEADERS, **allow})
+    return web.Response(status=refusal.status, headers={**HEADERS, **allowed_methods(refusal)})
+
+
+def allowed_methods(refusal: web.HTTPException) -> dict[str, str]:
+    """Return the header with the methods of a path, where a refusal names them."""
+    return {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
+
+
+def explain(refusal: web.HTTPException, unknown_path: str) -> str:
+    """Return the reason of a refusal in words; `unknown_path`: that of 404."""
+    return {**_REASONS, 404: unknown_path}.get(refusal.status, "this request cannot be answered")
 
 
 def guarded(

@@ -21,7 +21,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor
 from goclaw.common.core.records import record
 from goclaw.gateway.servers.admission import Admission, NotAdmitted, shown_token
-from goclaw.gateway.servers.connections import network_of
+from goclaw.gateway.servers.connections import count_one, network_of
 from goclaw.gateway.servers.terminals import REMOTE_ENTRY
 
 MINUTE = 60.0
@@ -129,13 +129,8 @@ class Programs:
         if self._at_work[program.name] >= self._limits.at_once:
             words = f"{self._limits.at_once} requests with this token are already running"
             raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"}, words)
-        self._at_work[program.name] += 1
-        try:
+        with count_one(self._at_work, program.name):
             yield
-        finally:
-            self._at_work[program.name] -= 1
-            if not self._at_work[program.name]:
-                del self._at_work[program.name]
 
     def _count_in_minute(self, program: Program) -> None:
         if self._limits.per_minute is None:

@@ -27,7 +27,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.wire import LINK_PATH, PATH
 from goclaw.errors import StateError
 from goclaw.gateway.servers.admission import Admission, NotAdmitted, shown_token
-from goclaw.gateway.servers.connections import network_of
+from goclaw.gateway.servers.connections import count_one, network_of
 from goclaw.gateway.servers.serving import Peer, Serving, ServingGateway
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class ConnectionPlaces:
     @contextmanager
     def reserve(self, token: str, address: str) -> Iterator[bool]:
         """Yield whether there is room for one more connection, which is counted until the block ends."""
-        bounds, both = self._bounds, (token, address)
+        bounds = self._bounds
         if (
             self._open.total() >= 2 * bounds.in_all
             or self._open[token] >= bounds.per_token
@@ -66,14 +66,8 @@ class ConnectionPlaces:
         ):
             yield False
             return
-        self._open.update(both)
-        try:
+        with count_one(self._open, token, address):
             yield True
-        finally:
-            self._open.subtract(both)
-            for each in both:
-                if not self._open[each]:
-                    del self._open[each]
 
 
 class RemoteTerminals:

@@ -24,6 +24,7 @@ from goclaw.errors import ToolError
 from goclaw.gateway.servers.api.operations import BYTES, Call, Key, Operations, Reply, Request, Response
 from goclaw.gateway.servers.api.problems import RETRY_SECONDS, Problem, bad_request
 from goclaw.gateway.servers.api.sessions import readable, writable
+from goclaw.gateway.servers.connections import count_one
 from goclaw.gateway.servers.http import HEADERS
 
 MAX_FILE = 20 << 20
@@ -41,7 +42,8 @@ _HEAD = {
     # A browser keeps it, and asks each time: it is not for those who are logged out, or may not read any more.
     "Cache-Control": "private, no-cache",
 }
-_WAIT = {"Retry-After": RETRY_SECONDS}
+_UPLOADS = Counter[str]()
+"""Uploads at work, by person."""
 
 Kind = Literal["image", "document", "audio", "video"]
 
@@ -70,29 +72,14 @@ class MediaAsked(Request):
     blob: Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="The key of a picture or artifact of a message.")]
 
 
-class Working:
-    """Counts uploads at work."""
-
-    def __init__(self) -> None:
-        self._of: Counter[str] = Counter()
-
-    @contextmanager
-    def count(self, owner: str) -> Iterator[None]:
-        """Count one until the block ends; raises Problem (429) if there are too many."""
-        if self._of[owner] >= AT_ONCE or self._of.total() >= AT_ONCE_IN_ALL:
-            raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS, "other uploads are running; wait for them to end", headers=_WAIT
-            )
-        self._of[owner] += 1
-        try:
-            yield
-        finally:
-            self._of[owner] -= 1
-            if not self._of[owner]:
-                del self._of[owner]
-
-
-_WORKING = Working()
+@contextmanager
+def _count_upload(owner: str) -> Iterator[None]:
+    """Count an upload until the block ends; raises Problem (429) if there are too many."""
+    if _UPLOADS[owner] >= AT_ONCE or _UPLOADS.total() >= AT_ONCE_IN_ALL:
+        words = "other uploads are running; wait for them to end"
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": RETRY_SECONDS})
+    with count_one(_UPLOADS, owner):
+        yield
 
 
 OPERATIONS = Operations()
@@ -106,7 +93,7 @@ async def upload_file(call: Call, asked: UploadAsked) -> Uploaded:
     """
     session = await writable(call, asked.session)
     name = "".join(each for each in asked.name if each.isprintable()).strip()[:MAX_NAME]
-    with _WORKING.count(call.actor.key):
+    with _count_upload(call.actor.key):
         data = await call.request.read()
         if not data:
             raise bad_request("the file is empty", "body")

@@ -10,20 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from goclaw.channels.base import Handler
 from goclaw.errors import AccessDenied, StateError
 from goclaw.gateway.servers.admission import NotAdmitted
-from goclaw.gateway.servers.http import HEADERS
+from goclaw.gateway.servers.http import HEADERS, allowed_methods, explain
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = "5"
-_WORDS: Mapping[int, str] = {
-    400: "this request is malformed",
-    403: "pages of this origin may not call the API (`http.origins`)",
-    404: "this path does not exist; GET /api/v1/openapi.json lists all paths",
-    405: "this path does not accept this method",
-    408: "the body did not arrive in time",
-    413: "the body is too large",
-    421: "this server does not answer to this host name (`http.hosts`)",
-    503: "too many requests at once; try again later",
-}
 
 
 class ProblemDetails(BaseModel):
@@ -78,9 +68,8 @@ def unavailable(detail: str) -> Problem:
 
 def refusal_response(refusal: web.HTTPException) -> web.Response:
     """Return the answer to a request that the listener refuses."""
-    words = _WORDS.get(refusal.status, "this request cannot be answered")
-    headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
-    return Problem(HTTPStatus(refusal.status), words, headers=headers).response()
+    words = explain(refusal, "this path does not exist; GET /api/v1/openapi.json lists all paths")
+    return Problem(HTTPStatus(refusal.status), words, headers=allowed_methods(refusal)).response()
 
 
 async def respond(handler: Handler, request: web.Request) -> web.StreamResponse:

@@ -20,21 +20,10 @@ from mcp_types import (
     CompleteResult,
     Completion,
     EmptyResult,
-    GetPromptRequestParams,
-    GetPromptResult,
     InputRequiredResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
     PromptReference,
-    ReadResourceRequestParams,
-    ReadResourceResult,
     SetLevelRequestParams,
     SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
     UnsubscribeRequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -88,23 +77,23 @@ class McpExport:
             instructions=settings.instructions or None,
             # Called for the headers that repeat arguments, before the caller is known; our schemas declare none.
             get_tool_input_schema=lambda name: None,
-            on_list_tools=self.list_tools,
-            on_call_tool=self.call_tool,
-            on_list_resources=self.list_resources,
-            on_list_resource_templates=self.list_templates,
-            on_read_resource=self.read_resource,
-            on_subscribe_resource=self.subscribe,
-            on_unsubscribe_resource=self.unsubscribe,
-            on_subscriptions_listen=self.listen,
-            on_list_prompts=self.list_prompts,
-            on_get_prompt=self.get_prompt,
-            on_completion=self.complete,
+            on_list_tools=lambda ctx, params: self._tools.list_items(self._actor(ctx), params),
+            on_call_tool=self._call_tool,
+            on_list_resources=lambda ctx, params: self._resources.list_items(self._actor(ctx), params),
+            on_list_resource_templates=lambda _, params: self._resources.templates(params),
+            on_read_resource=lambda ctx, params: self._resources.read(self._actor(ctx), params.uri),
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_subscriptions_listen=lambda ctx, params: self.hub.listen(self._actor(ctx), ctx, params),
+            on_list_prompts=lambda ctx, params: self._prompts.list_items(self._actor(ctx), params),
+            on_get_prompt=lambda ctx, params: self._prompts.get(self._actor(ctx), params),
+            on_completion=self._complete,
         )
         key = self._backend.state_key or os.urandom(32)
         security = RequestStateSecurity(keys=[key], bind_principal=lambda ctx: self._who(ctx).actor.key)
         if self._backend.declared.notifications:
             # Not in the constructor, which warns of features removed from the newer revision.
-            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
+            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
         server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
         return server
 
@@ -112,47 +101,29 @@ class McpExport:
         """Wait until no call runs."""
         await self._tools.idle()
 
-    async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return await self._tools.list_items(self._who(ctx).actor, params)
+    def _actor(self, ctx: Context) -> Actor:
+        return self._who(ctx).actor
 
-    async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         caller = self._who(ctx)
         return await self._tools.run_call(caller.actor, ctx, params, caller.gone)
 
-    async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await self._resources.list_items(self._who(ctx).actor, params)
-
-    async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return await self._resources.templates(params)
-
-    async def read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await self._resources.read(self._who(ctx).actor, params.uri)
-
-    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+    async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
         caller = self._who(ctx)
         if not await self._resources.there(caller.actor, params.uri):
             raise MCPError(NOT_FOUND, f"there is no resource {params.uri[:200]}")
         await self.hub.subscribe(caller.connection, params.uri)
         return EmptyResult()
 
-    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def _unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         await self.hub.unsubscribe(self._who(ctx).connection, params.uri)
         return EmptyResult()
 
-    async def set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
+    async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
         self.hub.set_log_level(self._who(ctx).connection, params.level)
         return EmptyResult()
 
-    async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        return await self.hub.listen(self._who(ctx).actor, ctx, params)
-
-    async def list_prompts(self, ctx: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        return await self._prompts.list_items(self._who(ctx).actor, params)
-
-    async def get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        return await self._prompts.get(self._who(ctx).actor, params)
-
-    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def _complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
         actor, argument = self._who(ctx).actor, params.argument
         if isinstance(params.ref, PromptReference):
             found = self._prompts.complete(actor, params.ref.name, argument.name, argument.value)

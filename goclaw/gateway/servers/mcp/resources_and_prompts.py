@@ -6,10 +6,8 @@ Prompts are those of the configuration, and those that code declares.
 """
 
 import base64
-import binascii
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import orjson
@@ -50,7 +48,6 @@ from goclaw.gateway.servers.mcp.uris import (
     session_of,
     transcript_uri,
 )
-from goclaw.tools.mcp import declared
 from goclaw.tools.mcp.declared import Argument, DeclaredPrompt, Message
 
 ItemT = TypeVar("ItemT")
@@ -100,21 +97,14 @@ def page(
     Raises:
         MCPError: the cursor is invalid.
     """
-    after = _key_in(params.cursor) if params and params.cursor is not None else ""
+    try:
+        cursor = params.cursor if params and params.cursor else ""
+        after = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except ValueError:  # also of binascii
+        raise MCPError(INVALID_PARAMS, "the cursor is not from this server") from None
     rest = sorted((item for item in items if key(item) > after), key=key)
     here = rest[:PAGE_ENTRIES]
-    return here, _cursor_of(key(here[-1])) if len(rest) > PAGE_ENTRIES else None
-
-
-def _cursor_of(key: str) -> str:
-    return base64.urlsafe_b64encode(key.encode()).decode()
-
-
-def _key_in(cursor: str) -> str:
-    try:
-        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError, ValueError):
-        raise MCPError(INVALID_PARAMS, "the cursor is not from this server") from None
+    return here, base64.urlsafe_b64encode(key(here[-1]).encode()).decode() if len(rest) > PAGE_ENTRIES else None
 
 
 class ResourceOffer:
@@ -138,7 +128,9 @@ class ResourceOffer:
             about = "The status of the daemon; clients can subscribe to it."
             found.append(Resource(name="status", uri=STATUS, mime_type=JSON, description=about))
         if self._offers_own:
-            found += await self._files(actor) + await self._conversations(actor)
+            found += await self._files(actor)
+            conversations = (await self._readable(actor))[:MAX_SESSIONS]
+            found += [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in conversations]
         resources, cursor = page(found, lambda resource: resource.uri, params)
         return ListResourcesResult(resources=resources, next_cursor=cursor)
 
@@ -201,10 +193,6 @@ class ResourceOffer:
         except ToolError:
             return False
 
-    def find_declaration(self, uri: str) -> declared.Resource | None:
-        """Return the resource that code declares under this URI."""
-        return self._declared.get(uri)
-
     async def complete(self, actor: Actor, name: str, begun: str) -> Sequence[str]:
         """Return completions of a template's variable."""
         if name == "session" and self._offers_own:
@@ -220,10 +208,6 @@ class ResourceOffer:
         workspace = await self._backend.environment.workspace(actor)
         paths = [path for path in await workspace.paths(MAX_FILES) if not path.endswith("/")]
         return [Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
-
-    async def _conversations(self, actor: Actor) -> list[Resource]:
-        keys = await self._readable(actor)
-        return [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in keys[:MAX_SESSIONS]]
 
     async def _readable(self, actor: Actor) -> list[str]:
         found = await self._backend.conversations.sessions()
@@ -317,9 +301,11 @@ class PromptOffer:
             messages = await prompt.render(actor, given)
         except GoclawError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
-        return GetPromptResult(
-            description=prompt.description or None, messages=[_prompt_message(each) for each in messages]
-        )
+        shown = [
+            PromptMessage(role="user" if each.role == "system" else each.role, content=TextContent(text=each.text))
+            for each in messages
+        ]
+        return GetPromptResult(description=prompt.description or None, messages=shown)
 
     def complete(self, actor: Actor, name: str, argument: str, begun: str) -> Sequence[str]:
         """Return completions of an argument."""
@@ -338,11 +324,11 @@ def configured_prompt(name: str, settings: PromptSettings) -> DeclaredPrompt:
         Argument(argument, given.description, given.required, given.values)
         for argument, given in settings.arguments.items()
     )
-    return DeclaredPrompt(name, settings.description, partial(_filled_in, settings), arguments)
 
+    async def render(_: Actor, given: Mapping[str, str]) -> Sequence[Message]:
+        return [Message(each.role, PLACE.sub(lambda at: given.get(at[1], ""), each.text)) for each in settings.messages]
 
-async def _filled_in(settings: PromptSettings, actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
-    return [Message(each.role, PLACE.sub(lambda at: given.get(at[1], ""), each.text)) for each in settings.messages]
+    return DeclaredPrompt(name, settings.description, render, arguments)
 
 
 def _checked_arguments(prompt: DeclaredPrompt, given: Mapping[str, str]) -> Mapping[str, str]:
@@ -365,8 +351,3 @@ def _listed_prompt(prompt: DeclaredPrompt) -> Listed:
         for each in prompt.arguments
     ]
     return Listed(name=prompt.name, description=prompt.description or None, arguments=arguments)
-
-
-def _prompt_message(message: Message) -> PromptMessage:
-    role = "user" if message.role == "system" else message.role
-    return PromptMessage(role=role, content=TextContent(text=message.text))

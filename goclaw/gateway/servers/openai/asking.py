@@ -7,8 +7,8 @@ a kept session a turn that asks is parked, as everywhere, and the answer so far 
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -34,6 +34,7 @@ from goclaw.common.core.supervise import background
 from goclaw.durable.store.blobs import image_type
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import StateError
+from goclaw.gateway.servers.connections import count_one
 from goclaw.gateway.servers.openai.errors import NOT_AGAIN, ApiError
 from goclaw.gateway.servers.openai.places import Place, Places
 from goclaw.gateway.servers.openai.reading import Delta, TurnReader, turn_end
@@ -131,7 +132,7 @@ class Asking:
         reader = self._reader(wanted, wanted.turn)
         try:
             async with self._ports.gateway.follow(wanted.place.session, "", NOWHERE) as following:
-                with self._count(wanted):
+                with count_one(self._awaited, wanted.turn):
                     async with aclosing(self._follow(wanted, reader, following)) as pieces:
                         async for piece in pieces:
                             yield piece
@@ -180,16 +181,6 @@ class Asking:
         finally:
             await self._leave(wanted, reader, watch)
         watch.check()
-
-    @contextmanager
-    def _count(self, wanted: Wanted) -> Iterator[None]:
-        self._awaited[wanted.turn] += 1
-        try:
-            yield
-        finally:
-            self._awaited[wanted.turn] -= 1
-            if not self._awaited[wanted.turn]:
-                del self._awaited[wanted.turn]
 
     async def _watch_caller(self, wanted: Wanted, reader: TurnReader, following: Following, watch: _Watch) -> None:
         """End the following when the caller is gone or has to go, or the turn is over unseen."""
