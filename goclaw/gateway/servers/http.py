@@ -135,11 +135,7 @@ class _Guard:
     """The checks of every request."""
 
     def __init__(
-        self,
-        place: Endpoint,
-        caps: ListenerLimits,
-        rules: Sequence[PathRule],
-        connections: Connections,
+        self, place: Endpoint, caps: ListenerLimits, rules: Sequence[PathRule], connections: Connections
     ) -> None:
         self._connections = connections
         self._place = place
@@ -231,11 +227,7 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         if isinstance(exc, ConnectionError):
             log.debug(

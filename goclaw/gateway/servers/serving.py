@@ -179,11 +179,7 @@ class Serving:
     """The connections of clients, until `end`."""
 
     def __init__(
-        self,
-        gateway: ServingGateway,
-        clock: Clock,
-        greeting: Callable[[], str],
-        presenting: Presenting | None = None,
+        self, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str], presenting: Presenting | None = None
     ) -> None:
         """`presenting`: how frames are written; None: as `core.wire` has them."""
         self._presenting = presenting
@@ -240,11 +236,7 @@ class Serving:
         await asyncio.gather(*(connection.close(code=WSCloseCode.GOING_AWAY) for connection in self._connections))
 
     async def _admit(
-        self,
-        connection: web.WebSocketResponse,
-        transport: asyncio.BaseTransport | None,
-        attach: Attach,
-        visitor: Peer,
+        self, connection: web.WebSocketResponse, transport: asyncio.BaseTransport | None, attach: Attach, visitor: Peer
     ) -> None:
         actor = visitor.actor_in(attach.session)
         asked = attach.session or visitor.home

@@ -146,10 +146,7 @@ class _Feed:
         else:
             await self._write(await self._reset(following, now))
         epoch = following.position.epoch
-        async with (
-            open_gathering(following.events) as gathered,
-            aclosing(with_pauses(gathered, self._clock)) as pieces,
-        ):
+        async with open_gathering(following.events) as gathered, aclosing(with_pauses(gathered, self._clock)) as pieces:
             async for piece in pieces:
                 if self._must_end():
                     break

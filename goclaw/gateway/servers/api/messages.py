@@ -127,10 +127,7 @@ def for_people(row: MessageStored) -> MessageStored:
     "messages",
     Reply(
         body=Accepted,
-        statuses={
-            HTTPStatus.ACCEPTED: "A turn answers it.",
-            HTTPStatus.OK: "It is answered, or was received before.",
-        },
+        statuses={HTTPStatus.ACCEPTED: "A turn answers it.", HTTPStatus.OK: "It is answered, or was received before."},
     ),
     refusals=(HTTPStatus.NOT_FOUND,),
 )

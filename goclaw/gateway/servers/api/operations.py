@@ -216,9 +216,5 @@ EVERYWHERE = (
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
 """Statuses of refusals that every operation can have."""
-WITH_BODY = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-)
+WITH_BODY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 """The same of an operation whose request has a body."""

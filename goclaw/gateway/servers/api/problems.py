@@ -32,12 +32,7 @@ class Problem(Exception):
     """A request that is refused. The message is for the caller, and reveals no secret."""
 
     def __init__(
-        self,
-        status: HTTPStatus,
-        detail: str,
-        *,
-        field: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, status: HTTPStatus, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
         """`field`: the part of the request that is wrong: `limit`, `text`."""
         super().__init__(detail)

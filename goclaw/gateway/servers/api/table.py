@@ -116,11 +116,7 @@ def _entry(operation: Operation, schemas: Mapping[_Key, Any], components: dict[s
     fields = _resolve(schemas[operation.id, "request"], components)
     properties: Mapping[str, Any] = fields.get("properties", {})
     required = fields.get("required", ())
-    entry: dict[str, Any] = {
-        "operationId": operation.id,
-        "summary": operation.summary,
-        "tags": [operation.tag],
-    }
+    entry: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary, "tags": [operation.tag]}
     said = (operation.description, "For admins only." if operation.admins_only else "")
     if description := " ".join(filter(None, said)):
         entry["description"] = description

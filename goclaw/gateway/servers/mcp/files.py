@@ -212,10 +212,7 @@ class _Watch:
         if not self._warned:
             self._warned = True
             log.warning(
-                "files of %s cannot be watched; checking for changes every %g s: %s",
-                self._person,
-                SAFETY_SECONDS,
-                why,
+                "files of %s cannot be watched; checking for changes every %g s: %s", self._person, SAFETY_SECONDS, why
             )
 
     async def _check(self, workspace: Workspace, interest: Interest) -> None:

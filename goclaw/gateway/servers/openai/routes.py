@@ -54,9 +54,7 @@ class OpenAIRoutes:
         ]
 
     async def _handle(
-        self,
-        handler: Callable[[web.Request, Program], Awaitable[web.StreamResponse]],
-        request: web.Request,
+        self, handler: Callable[[web.Request, Program], Awaitable[web.StreamResponse]], request: web.Request
     ) -> web.StreamResponse:
         """Admit the caller, and answer errors in the protocol's shape."""
         try:
@@ -141,14 +139,7 @@ class OpenAIRoutes:
         return await asyncio.to_thread(parse, kind, raw) if len(raw) > LARGE_BODY else parse(kind, raw)
 
     def _build_request(
-        self,
-        request: web.Request,
-        program: Program,
-        placed: tuple[Place, str],
-        asked: Asked,
-        agent: str,
-        *,
-        live: bool,
+        self, request: web.Request, program: Program, placed: tuple[Place, str], asked: Asked, agent: str, *, live: bool
     ) -> Wanted:
         def is_disconnect() -> bool:
             return request.transport is None or request.transport.is_closing()

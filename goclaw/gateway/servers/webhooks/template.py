@@ -175,14 +175,7 @@ def _upper(value: Any) -> str:
     return _render(value).upper()
 
 
-_OWN_FILTERS = {
-    "join": _join,
-    "json": _json,
-    "lower": _lower,
-    "truncate": _truncate,
-    "upper": _upper,
-    _COUNTED: _count,
-}
+_OWN_FILTERS = {"join": _join, "json": _json, "lower": _lower, "truncate": _truncate, "upper": _upper, _COUNTED: _count}
 
 
 def _environment() -> _JsonOnly:
