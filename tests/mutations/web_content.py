@@ -25,8 +25,8 @@ BUGS: list[Bug] = [
         "a person's message is rendered",
         "what was typed with stars is shown without them",
         _PRESENTING,
-        '    return str(message["text"]) if message["role"] == "assistant" else ""',
-        '    return str(message["text"]) if message["role"] in ("user", "assistant") else ""',
+        'if row["message"]["role"] == "assistant" else ""',
+        'if row["message"]["role"] in ("user", "assistant") else ""',
         f"{_OF_LIVE}::test_messages_come_with_their_html",
     ),
     bug(

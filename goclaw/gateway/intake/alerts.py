@@ -304,9 +304,7 @@ def _fitting(text: str) -> str:
 def _message(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return f"⚠ GoClaw needs you: {texts[0]}"
-    more = (
-        [f"- … and {len(texts) - MAX_ALERTS} more; `goclaw status --json` lists them"]
-        if len(texts) > MAX_ALERTS
-        else []
-    )
-    return "\n".join(["⚠ GoClaw needs you:", "", *(f"- {text}" for text in texts[:MAX_ALERTS]), *more])
+    lines = [f"- {text}" for text in texts[:MAX_ALERTS]]
+    if len(texts) > MAX_ALERTS:
+        lines.append(f"- … and {len(texts) - MAX_ALERTS} more; `goclaw status --json` lists them")
+    return "\n".join(["⚠ GoClaw needs you:", "", *lines])

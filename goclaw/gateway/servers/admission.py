@@ -149,10 +149,6 @@ class Admission:
 
 def shown_token(request: web.Request) -> str:
     """Return the token that a request shows; empty without one, or with more than one."""
-    return token_in(request.headers.getall("Authorization", []))
-
-
-def token_in(values: list[str]) -> str:
-    """Return the token in the values of `Authorization`; empty without one, or with more than one value."""
+    values = request.headers.getall("Authorization", [])
     found = BEARER.fullmatch(values[0]) if len(values) == 1 else None
     return found[1] if found else ""

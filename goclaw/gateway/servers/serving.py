@@ -335,11 +335,9 @@ class Serving:
         """Return whether the rows that a client has were deleted, and those that it lacks."""
         if following.goes_on:
             return False, []
-        anew = attach.after > 0 and not await self._has(session, attach.after)
+        last = attach.after
+        anew = last > 0 and not await self._gateway.history(session, last - 1, 1, before=last + 1)
         return anew, list(await self._gateway.history(session, 0 if anew else attach.after, attach.limit))
-
-    async def _has(self, session: str, row: int) -> bool:
-        return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
 
     async def _show(self, visit: _Visit, events: AsyncIterator[Numbered], last: int) -> None:
         """Send events; a row already sent with the history is not sent twice, but ends its streamed text."""
@@ -473,18 +471,15 @@ class IdempotencyCache:
         self._given[key] = asyncio.get_running_loop().create_future()
         try:
             acceptance = await take()
-        except BaseException as error:
-            self._fail(key, error)
+        except Exception as error:
+            failed = self._given.pop(key)
+            failed.set_exception(error)
+            failed.exception()  # the task may end without a waiter
+            raise
+        except BaseException:
+            self._given.pop(key).cancel()
             raise
         self._given[key].set_result(acceptance)
         for old in [old for old, given in self._given.items() if given.done()][:-MAX_RECEIPTS]:
             del self._given[old]
         return acceptance
-
-    def _fail(self, key: Hashable, error: BaseException) -> None:
-        given = self._given.pop(key)
-        if isinstance(error, Exception):
-            given.set_exception(error)
-            given.exception()  # the task may end without a waiter
-        else:
-            given.cancel()

@@ -135,7 +135,8 @@ async def serve_owner(
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
         _demand_owner(request)
-        return await serving.serve(request, Peer(_owner, _always_welcome))
+        # No objection: the owner's rights may change, but not the access to the own machine.
+        return await serving.serve(request, Peer(_owner, lambda: ""))
 
     async def make_link(request: web.Request) -> web.Response:
         _demand_owner(request)
@@ -178,8 +179,3 @@ def _peer_uid(request: web.Request) -> int:
     peer: socket.socket = transport.get_extra_info("socket")
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
-
-
-def _always_welcome() -> str:
-    """Return no objection: the owner's rights may change, but not the access to the own machine."""
-    return ""

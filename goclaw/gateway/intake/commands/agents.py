@@ -110,7 +110,8 @@ async def _model(context: CommandContext) -> Reply:
     try:
         await models.choose(context.session, wanted)
     except ConfigError as error:
-        return Reply(f"{error}{_model_hint(wanted, choices)}")
+        close = difflib.get_close_matches(wanted, [choice.spec for choice in choices], n=1)
+        return Reply(f"{error} Did you mean {close[0]}?" if close else str(error))
     if not wanted:
         return Reply(f"This conversation uses the configured model again. {models.sentence}")
     return Reply(
@@ -150,11 +151,6 @@ def _find_model(text: str, choices: Sequence[AvailableModel]) -> str:
     full = [choice.spec for choice in choices if choice.spec == text]
     short = [choice.spec for choice in choices if choice.spec.partition(":")[2] in (text, f"{text}:latest")]
     return [*full, *short, text][0]
-
-
-def _model_hint(wanted: str, choices: Sequence[AvailableModel]) -> str:
-    close = difflib.get_close_matches(wanted, [choice.spec for choice in choices], n=1)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)

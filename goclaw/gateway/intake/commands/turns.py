@@ -20,18 +20,15 @@ NOTHING_RUNS = "Nothing is running."
 
 
 async def _stop(context: CommandContext) -> Reply:
+    tasks, owner = context.ports.environment.tasks, Owner(context.session, context.actor.key)
     if context.arguments.strip().lower() == "tasks":
-        return await _stop_tasks(context)
+        ended = await tasks.stop_all(owner)
+        return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
     reply = await _stop_turn(context)
-    if running := context.ports.environment.tasks.running(Owner(context.session, context.actor.key)):
+    if running := tasks.running(owner):
         are, them = ("task is", "it") if running == 1 else ("tasks are", "them")
         return Reply(f"{reply.text}\n{running} background {are} still running; `/stop tasks` stops {them}.")
     return reply
-
-
-async def _stop_tasks(context: CommandContext) -> Reply:
-    ended = await context.ports.environment.tasks.stop_all(Owner(context.session, context.actor.key))
-    return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
 
 
 async def _stop_turn(context: CommandContext) -> Reply:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goclaw.common.auth.audit import AuditEntry
-from goclaw.common.auth.users import User
 from goclaw.common.config.changing import CHANGEABLE, change
 from goclaw.common.config.document import all_shown
 from goclaw.common.core.redact import mask
@@ -111,7 +110,19 @@ async def get_log(call: Call, asked: LogAsked) -> Log:
 @OPERATIONS.add("GET", "/users", "administration", admins_only=True)
 async def list_users(call: Call, _: NoFields) -> UserList:
     """List the users"""
-    return UserList(users=list(map(_render_user, call.ports.users.all())))
+    users = [
+        ListedUser(
+            key=user.key,
+            name=user.name,
+            roles=sorted(user.roles),
+            allowed_tools=None if user.allowed_tools is None else sorted(user.allowed_tools),
+            groups=user.groups,
+            timezone=user.timezone,
+            quiet_hours=user.quiet_hours,
+        )
+        for user in call.ports.users.all()
+    ]
+    return UserList(users=users)
 
 
 @OPERATIONS.add("GET", "/config", "administration", admins_only=True)
@@ -133,15 +144,3 @@ async def change_setting(call: Call, asked: SettingAsked) -> Changed:
         raise Problem(HTTPStatus.CONFLICT, str(error), field="key") from None
     call.ports.audit(AuditEntry("config.change", asked.key, call.actor, rule="admin", result="ok"))
     return Changed(key=asked.key, value=asked.value)
-
-
-def _render_user(user: User) -> ListedUser:
-    return ListedUser(
-        key=user.key,
-        name=user.name,
-        roles=sorted(user.roles),
-        allowed_tools=None if user.allowed_tools is None else sorted(user.allowed_tools),
-        groups=user.groups,
-        timezone=user.timezone,
-        quiet_hours=user.quiet_hours,
-    )

@@ -141,6 +141,7 @@ class _Feed:
             transport.abort()
 
     async def _send(self, following: Following, now: SessionNow) -> None:
+        gateway = self._call.ports.gateway
         if following.goes_on:
             await self._stream.wait()
         else:
@@ -154,7 +155,7 @@ class _Feed:
                     await self._write(None)
                     continue
                 number, event, at = piece
-                if isinstance(event, Notice) and event.for_admins and not self._oversees():
+                if isinstance(event, Notice) and event.for_admins and not gateway.oversees(self._call.actor):
                     continue
                 if isinstance(event, MessageStored):
                     event = for_people(event)
@@ -173,9 +174,6 @@ class _Feed:
         self._writing_since = self._clock.monotonic()
         await (self._stream.send([event]) if event else self._stream.wait())
         self._writing_since = None
-
-    def _oversees(self) -> bool:
-        return self._call.ports.gateway.oversees(self._call.actor)
 
 
 def _position(request: web.Request) -> Position:

@@ -82,14 +82,11 @@ async def get_memory_file(call: Call, asked: FileAsked) -> FileShown:
     except NoSuchFile as error:
         raise Problem(HTTPStatus.NOT_FOUND, str(error), field="path") from None
     text = str(found["text"])
-    html = await _html_of(text) if call.ports.config.http.web else ""
+    html = ""
+    if call.ports.config.http.web:  # the renderer's libraries are loaded where there is a page, and only there
+        render = await asyncio.to_thread(load, RENDERER, FunctionType)
+        html = str(await render(text))
     return FileShown(path=str(found["path"]), text=text, html=html)
-
-
-async def _html_of(text: str) -> str:
-    # Its libraries are loaded where there is a page, and only there.
-    render = await asyncio.to_thread(load, RENDERER, FunctionType)
-    return str(await render(text))
 
 
 async def _ask(call: Call, query: MemoryQuery) -> Mapping[str, Any]:

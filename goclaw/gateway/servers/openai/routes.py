@@ -13,12 +13,12 @@ from goclaw.channels.base import Handler, PathRule
 from goclaw.common.config.listening import OPENAI as PREFIX
 from goclaw.gateway.servers.admission import NotAdmitted
 from goclaw.gateway.servers.event_stream import EventStream
-from goclaw.gateway.servers.http import ENDING, HEADERS
+from goclaw.gateway.servers.http import HEADERS
 from goclaw.gateway.servers.openai.answers import Completion, Form, Response, named_by, stream
 from goclaw.gateway.servers.openai.asking import Answered, Asking, Wanted
 from goclaw.gateway.servers.openai.errors import ApiError, bad_request, refusal_response
 from goclaw.gateway.servers.openai.places import Models, Place, Places
-from goclaw.gateway.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parse
+from goclaw.gateway.servers.openai.requests import ChatRequest, RequestT, ResponsesRequest, parse
 from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePart, RoutePorts
 
@@ -58,7 +58,11 @@ class OpenAIRoutes:
     ) -> web.StreamResponse:
         """Admit the caller, and answer errors in the protocol's shape."""
         try:
-            program = await self._admit(request)
+            if request.query_string:
+                raise bad_request(
+                    "query parameters are not supported; put a token in the Authorization header", code="no_query"
+                )
+            program = await self._programs.admit(request)
             with self._programs.count(program):
                 return await handler(request, program)
         except NotAdmitted as refusal:
@@ -66,13 +70,6 @@ class OpenAIRoutes:
             return ApiError(refusal.status, str(refusal), code=code, headers=refusal.headers).response()
         except ApiError as error:
             return error.response()
-
-    async def _admit(self, request: web.Request) -> Program:
-        if request.query_string:
-            raise bad_request(
-                "query parameters are not supported; put a token in the Authorization header", code="no_query"
-            )
-        return await self._programs.admit(request)
 
     async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
         listed = {"object": "list", "data": self._models.list_entries(program.actor)}
@@ -91,16 +88,14 @@ class OpenAIRoutes:
             place, turn = self._places.fresh(program, key)
         include_usage = body.stream_options is not None and body.stream_options.include_usage
         form = Completion(turn, body.model, self._ports.clock.now(), include_usage=include_usage)
-        wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
-        return await self._reply(request, wanted, form)
+        return await self._reply(Wanted(request, program, place, turn, asked, agent, bool(body.stream)), form)
 
     async def _respond(self, request: web.Request, program: Program) -> web.StreamResponse:
         body = await self._body(request, ResponsesRequest)
         agent, asked = self._models.agent(program.actor, body.model), body.extract_question()
         place, turn = await self._place_of(request, program, body)
         form = Response(turn, place, body.model, self._ports.clock.now(), body.previous_response_id)
-        wanted = self._build_request(request, program, (place, turn), asked, agent, live=bool(body.stream))
-        return await self._reply(request, wanted, form)
+        return await self._reply(Wanted(request, program, place, turn, asked, agent, bool(body.stream)), form)
 
     async def _place_of(self, request: web.Request, program: Program, body: ResponsesRequest) -> tuple[Place, str]:
         """Return the session and the turn of a request to /v1/responses."""
@@ -138,20 +133,11 @@ class OpenAIRoutes:
         raw = await request.read()
         return await asyncio.to_thread(parse, kind, raw) if len(raw) > LARGE_BODY else parse(kind, raw)
 
-    def _build_request(
-        self, request: web.Request, program: Program, placed: tuple[Place, str], asked: Asked, agent: str, *, live: bool
-    ) -> Wanted:
-        def is_disconnect() -> bool:
-            return request.transport is None or request.transport.is_closing()
-
-        progress = live and self._ports.config.openai.progress
-        return Wanted(program, *placed, asked, agent, progress, live, is_disconnect, request.app[ENDING].is_set)
-
-    async def _reply(self, request: web.Request, wanted: Wanted, form: Form) -> web.StreamResponse:
+    async def _reply(self, wanted: Wanted, form: Form) -> web.StreamResponse:
         headers = {SESSION: wanted.place.session} if wanted.place.is_kept else {}
         async with aclosing(self._asking.answer(wanted)) as pieces:
             if wanted.live:
-                return await stream(EventStream(request, headers), form, pieces, self._ports.clock)
+                return await stream(EventStream(wanted.request, headers), form, pieces, self._ports.clock)
             said: list[str] = []
             async for piece in pieces:
                 if isinstance(piece, Answered):

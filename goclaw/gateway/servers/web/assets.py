@@ -170,17 +170,13 @@ def read_assets(folder: Path) -> Assets:
         for path in sorted(folder.rglob("*"))
         if path.suffix in TYPES and path.is_file() and not path.name.startswith(".")
     }
-    version = _version_of(contents)
-    if INDEX in contents:
-        contents[INDEX] = _with_versions(contents[INDEX].decode(), version).encode()
-    return Assets({name: _asset(content, TYPES[Path(name).suffix]) for name, content in contents.items()}, version)
-
-
-def _version_of(contents: Mapping[str, bytes]) -> str:
     found = hashlib.sha256()
     for name, content in contents.items():
         found.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
-    return found.hexdigest()[:16]
+    version = found.hexdigest()[:16]
+    if INDEX in contents:
+        contents[INDEX] = _with_versions(contents[INDEX].decode(), version).encode()
+    return Assets({name: _asset(content, TYPES[Path(name).suffix]) for name, content in contents.items()}, version)
 
 
 def _with_versions(index: str, version: str) -> str:

@@ -8,7 +8,7 @@ null where the beginning of a text is unknown here; its `text` is whole.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -89,8 +89,6 @@ class PageFrames:
                     acceptance["html"] = await self._html_of(frame.acceptance.text)
             case Happened():
                 data["event"] = await self._event(frame)
-            case _:
-                pass
         return orjson.dumps(data).decode()
 
     async def rows(self, rows: Sequence[MessageStored]) -> list[dict[str, Any]]:
@@ -118,8 +116,6 @@ class PageFrames:
                 await self._put_questions([event["question"]])
             case "MessageStored":
                 await self._put_messages([event])
-            case _:
-                pass
         if frame.name in _ENDING_NAMES:
             self._growing = GrowingHtml()
         return event
@@ -135,17 +131,16 @@ class PageFrames:
         """Add the HTML of messages, and remove the parts for their models."""
         for row in rows:
             row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
-        texts = [_shown_text(row["message"]) for row in rows]
+        # An answer is Markdown; a person's message is shown as it was typed.
+        texts = [str(row["message"]["text"]) if row["message"]["role"] == "assistant" else "" for row in rows]
         found = [self._known.find(text) if text else "" for text in texts]
         size = sum(len(text) for text, html in zip(texts, found, strict=True) if html is None)
         for row, text, html in zip(rows, texts, found, strict=True):
-            row["html"] = html if html is not None else await self._new(text, size)
-
-    async def _new(self, text: str, size: int) -> str:
-        """Return the HTML of a text that is not known, one of several with `size` characters."""
-        html = await self._render(size, partial(render, text))
-        self._known.store(text, html)
-        return html
+            if html is None:
+                row["html"] = await self._render(size, partial(render, text))
+                self._known.store(text, row["html"])
+            else:
+                row["html"] = html
 
     async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
         for question in questions:
@@ -178,8 +173,3 @@ def text_before(missed: Sequence[Numbered], text: str) -> str | None:
         elif isinstance(event, _ENDS_TEXT):
             return None
     return text[: len(text) - added]
-
-
-def _shown_text(message: Mapping[str, Any]) -> str:
-    """Return a message's Markdown: an answer's alone, as a person's message is shown as it was typed."""
-    return str(message["text"]) if message["role"] == "assistant" else ""

@@ -196,19 +196,13 @@ class _Renderer(RendererHTML):
             return escape(label) + _format_target(source, label)
         return f'<a href="{escape(source)}">{escape(label or source)}</a>'
 
-    def th_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Return the beginning of a head's cell."""
-        return _cell(tokens[idx])
-
     def td_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """Return the beginning of a cell."""
-        return _cell(tokens[idx])
+        """Return the beginning of a cell: its direction as a class, as no style is allowed in a page."""
+        token = tokens[idx]
+        found = _ALIGNED.get(str(token.attrs.get("style", "")))
+        return f'<{token.tag} class="{found}">' if found else f"<{token.tag}>"
 
-
-def _cell(token: Token) -> str:
-    """Return a cell's tag: its direction as a class, as no style is allowed in a page."""
-    found = _ALIGNED.get(str(token.attrs.get("style", "")))
-    return f'<{token.tag} class="{found}">' if found else f"<{token.tag}>"
+    th_open = td_open
 
 
 def _code(code: str, info: str) -> str:

@@ -167,15 +167,14 @@ def _truncate(value: Any, length: int = 200) -> str:
     return text if len(text) <= length else f"{text[: max(0, length - 1)]}…"
 
 
-def _lower(value: Any) -> str:
-    return _render(value).lower()
-
-
-def _upper(value: Any) -> str:
-    return _render(value).upper()
-
-
-_OWN_FILTERS = {"join": _join, "json": _json, "lower": _lower, "truncate": _truncate, "upper": _upper, _COUNTED: _count}
+_OWN_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "join": _join,
+    "json": _json,
+    "lower": lambda value: _render(value).lower(),
+    "truncate": _truncate,
+    "upper": lambda value: _render(value).upper(),
+    _COUNTED: _count,
+}
 
 
 def _environment() -> _JsonOnly:
