@@ -312,8 +312,8 @@ BUGS: list[Bug] = [
         "a webhook reads a body before the rate limit",
         "memory that strangers fill",
         _RECEIVING,
-        '        if wait := self._rate.wait(network_of(request.remote or "")):',
-        '        await request.read()\n        if wait := self._rate.wait(network_of(request.remote or "")):',
+        '        calls, seconds = self._calls.note(network_of(request.remote or ""))',
+        '        await request.read()\n        calls, seconds = self._calls.note(network_of(request.remote or ""))',
         f"{_ATTACKS}::test_the_body_is_read_only_behind_a_credential",
     ),
     bug(

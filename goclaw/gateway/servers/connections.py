@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 NOWHERE = "somewhere"
 """The network of an address that is not an IP address."""
+FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
+"""Headers of a proxy, trusted or not: its caller may be anywhere."""
 MAX_FORWARDED = 2_000
 """Characters of the list of forwarded addresses that are looked at, from its end."""
 

@@ -32,6 +32,7 @@ from goclaw.common.core.events import (
     MessageStored,
     Notice,
     Outline,
+    QuestionAsked,
     StreamRestarted,
     TranscriptRow,
 )
@@ -168,6 +169,10 @@ class ServingGateway(GatewayPort, Protocol):
 
     async def outline(self, session: str, last: int) -> Outline:
         """Return the session's state without its rows, and where its last `last` messages begin."""
+        ...
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that an actor may answer now, in all sessions."""
         ...
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:

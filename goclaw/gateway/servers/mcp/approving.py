@@ -182,28 +182,18 @@ class ClientQuestion:
             if given.action == "accept":
                 self._agreed.add(wanted.digest)
             return given.action
+        form = ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
         self.asks = InputRequiredResult(
-            input_requests={
-                KEY: ElicitRequest(
-                    params=ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
-                )
-            },
+            input_requests={KEY: ElicitRequest(params=form)},
             request_state=await self._approvals.open(PendingApproval(wanted.digest, frozenset(self._agreed))),
         )
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
     def _record(self, wanted: ApprovalRequest, answer: str) -> None:
+        tool, session = wanted.call.name, self._backend.session(self._actor)
+        rule, tags = "mcp.server.elicitation", self._backend.access.tags(tool)
         self._backend.environment.audit(
-            AuditEntry(
-                "tool.approval",
-                wanted.call.name,
-                self._actor,
-                self._backend.session(self._actor),
-                answer == "accept",
-                "mcp.server.elicitation",
-                answer,
-                tags=self._backend.access.tags(wanted.call.name),
-            )
+            AuditEntry("tool.approval", tool, self._actor, session, answer == "accept", rule, answer, tags=tags)
         )
 
 

@@ -185,7 +185,10 @@ class _Watch:
                 if isinstance(error.__cause__, FileNotFoundError):
                     await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
                     continue
-                self._warn(str(error))
+                if not self._warned:
+                    self._warned = True
+                    words = "files of %s cannot be watched; checking for changes every %g s: %s"
+                    log.warning(words, self._person, SAFETY_SECONDS, error)
                 await self._check(workspace, interest)
                 await self._clock.sleep(SAFETY_SECONDS)
 
@@ -208,23 +211,10 @@ class _Watch:
                 return  # a folder that comes again under its old name is another one
             due = bool(told) if interest.everything else not ways.isdisjoint(told)
 
-    def _warn(self, why: str) -> None:
-        if not self._warned:
-            self._warned = True
-            log.warning(
-                "files of %s cannot be watched; checking for changes every %g s: %s", self._person, SAFETY_SECONDS, why
-            )
-
     async def _check(self, workspace: Workspace, interest: Interest) -> None:
         """Compare the files with the last snapshot, and report differences."""
-        before, self._seen = (
-            self._seen.or_else(self._interests.began(self._person)),
-            await snapshot(workspace, interest),
-        )
-        self._notify(interest, before)
-
-    def _notify(self, interest: Interest, before: Seen) -> None:
-        now = self._seen
+        before = self._seen.or_else(self._interests.began(self._person))
+        now = self._seen = await snapshot(workspace, interest)
         by_name = _find_changes(before.named, now.named)
         in_list = differences(before, now)
         for uri in sorted(interest.uris):

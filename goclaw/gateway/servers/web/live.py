@@ -60,18 +60,16 @@ class LivePages:
         audit: Callable[[AuditEntry], None],
         admit: Callable[[web.Request], Awaitable[PageVisitor]],
         is_own_origin: Callable[[web.Request], bool],
-        greeting: Callable[[], str] = str,
-        bounds: TerminalLimits | None = None,
     ) -> None:
         """`admit`: returns the visitor by the request's cookie, or raises NotAdmitted; `is_own_origin`: whether the
         request has an `Origin`, and that is the address under which the page was loaded."""
         self._gateway = gateway
         self._known = HtmlCache()
-        self._serving = Serving(gateway, clock, greeting, lambda missed: PageFrames(missed, self._known).text)
+        self._serving = Serving(gateway, clock, str, lambda missed: PageFrames(missed, self._known).text)
         self._audit = audit
         self._admit = admit
         self._is_own_origin = is_own_origin
-        self._places = ConnectionPlaces(bounds or TerminalLimits())
+        self._places = ConnectionPlaces(TerminalLimits())
         self._persons = ConnectionPlaces(PERSONS)
         self._ended = False
 

@@ -85,10 +85,7 @@ class Logins:
                 raise self._ports.admission.refuse(network, LINK_OVER)
             return self._devices.answer(request, await self._devices.make(request, let_in))
         name, token = await self._ports.admission.admit(body.token or "", network)
-        times, seconds = self._by_token.note(token.user)
-        if times > LOGINS.failures:
-            again = {"Retry-After": str(int(seconds) + 1)}
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many sign-ins by this user; wait a minute", headers=again)
+        _limit(self._by_token, LOGINS, token.user, "too many sign-ins by this user; wait a minute")
         return self._devices.answer(
             request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
         )
@@ -108,12 +105,7 @@ class Logins:
         await self._body_of(request, CodeBody)
         address = request.remote or ""
         network = network_of(address)
-        times, seconds = self._codes.note(network)
-        if times > CODES.failures:
-            again = {"Retry-After": str(int(seconds) + 1)}
-            raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS, "too many codes from this address; wait a minute", headers=again
-            )
+        _limit(self._codes, CODES, network, "too many codes from this address; wait a minute")
         try:
             code, secret = await self._logins.ask(
                 browser_of(request), address, network, is_here=self._cookies.is_here(request)
@@ -169,3 +161,10 @@ class Logins:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise bad_request(f"the body cannot be used: {first['msg']}") from None
+
+
+def _limit(attempts: Failures, bound: FailureLimits, key: str, words: str) -> None:
+    """Count an attempt of `key`. Raises Problem (429) with these words: there were too many."""
+    times, seconds = attempts.note(key)
+    if times > bound.failures:
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": str(int(seconds) + 1)})
