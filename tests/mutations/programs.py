@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
         "a revoked token reads its stream to the end",
         "a check at the beginning only",
         _ASKING,
-        "            watch.objection, watch.gone = self._places.objection(wanted.program), wanted.is_gone",
+        "            watch.objection, watch.gone = self._programs.objection(wanted.program), wanted.is_gone",
         "            watch.gone = wanted.gone()",
         f"{_TESTS}/test_asking.py::test_a_token_or_a_right_that_is_taken_away_ends_the_stream_and_the_turn",
     ),

@@ -41,7 +41,7 @@ BUGS: list[Bug] = [
         "another page opens the page's WebSocket",
         "cross-site WebSocket hijacking",
         _LIVE,
-        "        if not self._is_own_origin(request):",
+        "        if not self._cookies.is_own_origin(request):",
         "        if False:",
         f"{_OF_LIVE}::test_no_page_comes_in_without_cookie_and_own_origin",
     ),

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_network
 from typing import Any
@@ -280,24 +281,22 @@ async def _listen(
     manager = runner.server
     assert manager is not None  # noqa: S101 - since `setup`
     loop = asyncio.get_running_loop()
-
-    def connection() -> asyncio.Protocol:
-        return _Connection(
-            manager,
-            connections,
-            loop=loop,
-            keepalive_timeout=caps.head_seconds,
-            # An unused body is not read to its end.
-            lingering_time=0,
-            access_log=None,
-            max_line_size=caps.field_bytes,
-            max_field_size=caps.field_bytes,
-            max_headers=caps.fields,
-            read_bufsize=65_536,
-            # Our callers do not compress, and a small body that unpacks to a large one is a known attack.
-            auto_decompress=False,
-        )
-
+    connection = partial(
+        _Connection,
+        manager,
+        connections,
+        loop=loop,
+        keepalive_timeout=caps.head_seconds,
+        # An unused body is not read to its end.
+        lingering_time=0,
+        access_log=None,
+        max_line_size=caps.field_bytes,
+        max_field_size=caps.field_bytes,
+        max_headers=caps.fields,
+        read_bufsize=65_536,
+        # Our callers do not compress, and a small body that unpacks to a large one is a known attack.
+        auto_decompress=False,
+    )
     try:
         return await loop.create_server(connection, place.host, place.port, reuse_address=True)
     except OSError as error:
@@ -342,13 +341,6 @@ class HttpServer:
         self.port = 0
         """The port in use."""
 
-    def add_to(self, application: web.Application, routes: Routes) -> None:
-        """Add our own pages and the others'."""
-        for path, page in zip(PROBES, (self.health, self.ready), strict=True):
-            application.router.add_get(path, page)
-        for method, path, handler in routes.added:
-            application.router.add_route(method, path, handler)
-
     async def health(self, _: web.Request) -> web.StreamResponse:
         """Answer `/healthz`: any answer proves that the event loop runs."""
         return web.json_response({"status": "ok"}, headers=HEADERS)
@@ -382,6 +374,9 @@ async def open_http(
         has_page=config.http.web,
     )
     server, application = HttpServer(readiness), guarded(place, caps, rules=routes.rules)
-    server.add_to(application, routes)
+    for path, page in zip(PROBES, (server.health, server.ready), strict=True):
+        application.router.add_get(path, page)
+    for method, path, handler in routes.added:
+        application.router.add_route(method, path, handler)
     async with open_listener(place, application, caps) as server.port:
         yield server

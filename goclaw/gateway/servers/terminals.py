@@ -146,13 +146,10 @@ async def serve_owner(
             return web.Response(text=str(error), status=HTTPStatus.CONFLICT)
         return web.Response(text=url)
 
-    async def end(_: web.Application) -> None:
-        await serving.end()
-
     application = web.Application()
     application.router.add_get(PATH, serve)
     application.router.add_post(LINK_PATH, make_link)
-    application.on_shutdown.append(end)
+    application.on_shutdown.append(lambda _: serving.end())
     runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

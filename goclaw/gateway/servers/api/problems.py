@@ -40,13 +40,10 @@ class Problem(Exception):
         self.field = field
         self.headers = headers or {}
 
-    def details(self) -> ProblemDetails:
-        """Return the body."""
-        return ProblemDetails(title=self.status.phrase, status=self.status, detail=str(self), field=self.field)
-
     def response(self) -> web.Response:
         """Return the answer."""
-        body = orjson.dumps(self.details().model_dump(exclude_none=True))
+        details = ProblemDetails(title=self.status.phrase, status=self.status, detail=str(self), field=self.field)
+        body = orjson.dumps(details.model_dump(exclude_none=True))
         head = {**HEADERS, "Content-Type": MEDIA_TYPE, **self.headers}
         return web.Response(body=body, status=self.status, headers=head)
 

@@ -40,10 +40,10 @@ from goclaw.errors import StateError
 from goclaw.gateway.servers.connections import count_one
 from goclaw.gateway.servers.http import ENDING
 from goclaw.gateway.servers.openai.errors import NOT_AGAIN, ApiError
-from goclaw.gateway.servers.openai.places import Place, Places
+from goclaw.gateway.servers.openai.places import Place
 from goclaw.gateway.servers.openai.reading import Delta, TurnReader
 from goclaw.gateway.servers.openai.requests import Asked, Said
-from goclaw.gateway.servers.programs import Program
+from goclaw.gateway.servers.programs import Program, Programs
 from goclaw.gateway.servers.routes import RoutePorts
 
 log = logging.getLogger(__name__)
@@ -127,9 +127,9 @@ class _Watch:
 class Asking:
     """Begins turns for programs and follows them."""
 
-    def __init__(self, ports: RoutePorts, places: Places) -> None:
+    def __init__(self, ports: RoutePorts, programs: Programs) -> None:
         self._ports = ports
-        self._places = places
+        self._programs = programs
         self._link = ports.config.http.public_url or ""
         self._outcomes: BoundedDict[str, Outcome] = BoundedDict(KNOWN_OUTCOMES)
         self._awaited: Counter[str] = Counter()
@@ -198,7 +198,7 @@ class Asking:
         session = wanted.place.session
         while not watch.is_over:
             await self._ports.clock.sleep(LOOK_SECONDS)
-            watch.objection, watch.gone = self._places.objection(wanted.program), wanted.is_gone
+            watch.objection, watch.gone = self._programs.objection(wanted.program), wanted.is_gone
             watch.ending = wanted.is_ending
             watch.idle_looks = 0 if await self._works(session, reader.turn) else watch.idle_looks + 1
             if watch.question in {each.id for each in (await self._ports.gateway.now(session)).questions}:

@@ -47,10 +47,6 @@ class Places:
         self._ports = ports
         self._programs = programs
 
-    def objection(self, program: Program) -> str:
-        """Return why a program may not stay; empty: it may."""
-        return self._programs.objection(program)
-
     def fresh(self, program: Program, key: str) -> tuple[Place, str]:
         """Return the session and the turn of a request without a session. `key`: its `Idempotency-Key`, or empty."""
         digits = digits_of(program.actor.key, "", key)

@@ -41,7 +41,7 @@ class OpenAIRoutes:
         self._ports = ports
         self._programs = Programs(ports.admission, ports.access, ports.audit, ports.clock)
         self._places = Places(ports, self._programs)
-        self._asking = Asking(ports, self._places)
+        self._asking = Asking(ports, self._programs)
         self._models = Models(ports.config, ports.access, ports.clock.now())
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:

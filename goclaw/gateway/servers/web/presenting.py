@@ -26,6 +26,7 @@ IN_LOOP = 200
 """Characters that are rendered in the event loop: hostile ones take some milliseconds."""
 _ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
 """Events after which the streamed text starts again."""
+_ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
 _HIDDEN = ("native", "told")
 """Fields of a message that are for its model alone."""
 
@@ -157,9 +158,6 @@ class PageFrames:
             return work()
         async with self._turn:
             return await aside(work)
-
-
-_ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
 
 
 def text_before(missed: Sequence[Numbered], text: str) -> str | None:

@@ -24,7 +24,7 @@ from goclaw.gateway.servers.web.devices import Devices
 from goclaw.gateway.servers.web.login import MAX_BODY, Logins
 
 if TYPE_CHECKING:
-    from goclaw.gateway.servers.web.live import LivePages, PageVisitor
+    from goclaw.gateway.servers.web.live import LivePages
 
 LIVE = "goclaw.gateway.servers.web.live:LivePages"
 LIMITS = ProgramLimits(at_once=32, per_minute=600)
@@ -101,16 +101,8 @@ class _Page:
                 await asyncio.to_thread(load_large, LIVE, type)
                 from goclaw.gateway.servers.web.live import LivePages
 
-                ports, is_own_origin = self._ports, self._cookies.is_own_origin
-                self._pages = LivePages(ports.gateway, ports.clock, ports.audit, self._visitor, is_own_origin)
+                self._pages = LivePages(self._ports, self._programs, self._cookies)
         return self._pages
-
-    async def _visitor(self, request: web.Request) -> "PageVisitor":
-        """Return who a page's WebSocket belongs to; raises NotAdmitted."""
-        from goclaw.gateway.servers.web.live import PageVisitor
-
-        program = await self._programs.admit(request)
-        return PageVisitor(program.name, program.actor, partial(self._programs.objection, program))
 
 
 WEB = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refusal_response),))

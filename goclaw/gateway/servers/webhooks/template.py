@@ -167,7 +167,7 @@ def _truncate(value: Any, length: int = 200) -> str:
     return text if len(text) <= length else f"{text[: max(0, length - 1)]}…"
 
 
-_OWN_FILTERS: Mapping[str, Callable[..., Any]] = {
+_OWN_FILTERS: dict[str, Callable[..., Any]] = {
     "join": _join,
     "json": _json,
     "lower": lambda value: _render(value).lower(),
