@@ -270,7 +270,7 @@ BUGS: list[Bug] = [
         "a token asks as often as it likes",
         "a count that is not compared",
         _PROGRAMS,
-        "        if self._in_minute[program.name] > self._limits.per_minute:",
+        "        if self._in_minute[program.name] > self.limits.per_minute:",
         "        if False:",
         f"{_API_TESTS}/test_routes.py::test_a_token_has_a_number_of_requests_in_a_minute",
     ),

@@ -139,45 +139,35 @@ class ServingGateway(GatewayPort, Protocol):
 
     def session_for(self, actor: Actor, session: str) -> str:
         """Return the session that `actor` gets for `session`; raise AccessDenied if it may not read that."""
-        ...
 
     def oversees(self, actor: Actor) -> bool:
         """Return whether `actor` may see faults of the daemon."""
-        ...
 
     def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
         """Yield the session's events from now on, or from `position` on if that is still known (`Bus.follow`)."""
-        ...
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
         """Note that `client` has shown everything up to event `number` of the session."""
-        ...
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """Return the next rows after `after`, oldest first: as many as suit one frame."""
-        ...
 
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
         """Return the beginning of a stored artifact of the session, and whether there is more; of a deleted one, the
         reason."""
-        ...
 
     async def media_name(self, session: str, blob: str) -> str | None:
         """Return the name of a picture or file that a message of the session has; empty: it has no name; None: none
         has it."""
-        ...
 
     async def outline(self, session: str, last: int) -> Outline:
         """Return the session's state without its rows, and where its last `last` messages begin."""
-        ...
 
     async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
         """Return the open questions that an actor may answer now, in all sessions."""
-        ...
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
         """Return the answer to a query about memory; raises AccessDenied or StateError."""
-        ...
 
 
 class Serving:

@@ -23,6 +23,13 @@ from goclaw.llm.open import DEMO
 from goclaw.llm.served import NO_TOOLS
 from goclaw.tools.toolkit.tool_docs import ListedTool, details, fault_lines, overview
 
+DEFAULT_AGENT = "default"
+AGENT_NOT_YOURS = "Only the owner of this conversation or an admin can choose its agent."
+DEFAULT_MODEL = "default"
+MODEL_NOT_YOURS = "Only the owner of this conversation or an admin can choose its model."
+MAX_MODELS = 30
+LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and says when it asks for approval."
+
 
 async def _agents(context: CommandContext) -> Reply:
     agents_for = context.ports.sessions.agents_for
@@ -42,13 +49,6 @@ async def _agents(context: CommandContext) -> Reply:
         line = f"- {kind.name}: {about}" if about else f"- {kind.name}"
         lines.append(f"{line} ({', '.join(notes)})" if notes else line)
     return Reply("\n".join([*lines, "", "/agent NAME switches this conversation to one of them."]))
-
-
-AGENTS = Command("agents", "List the agents available to you", _agents)
-
-
-DEFAULT_AGENT = "default"
-AGENT_NOT_YOURS = "Only the owner of this conversation or an admin can choose its agent."
 
 
 async def _agent(context: CommandContext) -> Reply:
@@ -84,14 +84,6 @@ async def _agent_here(context: CommandContext) -> str:
     if chosen and chosen != found.kind.name:
         lines.append(f"{chosen}, chosen with /agent, no longer exists or is not available to you.")
     return " ".join([*lines, "/agents lists them all, /agent NAME switches."])
-
-
-AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
-
-
-DEFAULT_MODEL = "default"
-MODEL_NOT_YOURS = "Only the owner of this conversation or an admin can choose its model."
-MAX_MODELS = 30
 
 
 async def _model(context: CommandContext) -> Reply:
@@ -153,12 +145,6 @@ def _find_model(text: str, choices: Sequence[AvailableModel]) -> str:
     return [*full, *short, text][0]
 
 
-MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
-
-
-LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and says when it asks for approval."
-
-
 async def _tools(context: CommandContext) -> Reply:
     listing, name = context.ports.reports.tools, context.arguments
     if name:
@@ -189,9 +175,6 @@ def _unknown_tool(context: CommandContext) -> str:
     return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
 
 
-TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools, anywhere=True)
-
-
 async def _tool(context: CommandContext) -> Reply:
     ports = context.ports
     try:
@@ -204,4 +187,8 @@ async def _tool(context: CommandContext) -> Reply:
     return Reply(turn=context.inbound.id)
 
 
+AGENTS = Command("agents", "List the agents available to you", _agents)
+AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
+MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
+TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools, anywhere=True)
 TOOL = Command("tool", 'Run a tool directly (demo model only): /tool read {"path": "AGENTS.md"}', _tool)

@@ -27,6 +27,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 OTHER = "Other"
 """The heading of the commands that have no other: prompts of MCP servers, and agents with a command of their own."""
+PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
+PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
+PAIR_NOT_YOURS = "Only admins can manage pairing requests."
+PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
 
 
 async def _help(context: CommandContext) -> Reply:
@@ -41,21 +45,9 @@ async def _help(context: CommandContext) -> Reply:
     return Reply("\n\n".join("\n".join(block) for block in blocks))
 
 
-HELP = Command("help", "Show available commands", _help, anywhere=True)
-
-
 async def _whoami(context: CommandContext) -> Reply:
     rights = context.ports.reports.rights(context.actor, context.session)
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
-
-
-WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhere=True)
-
-
-PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
-PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
-PAIR_NOT_YOURS = "Only admins can manage pairing requests."
-PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
 
 
 async def _pair(context: CommandContext) -> Reply:
@@ -87,6 +79,8 @@ async def _pair(context: CommandContext) -> Reply:
     return Reply(PAIR_USAGE, refusal=AnswerRefusal.INVALID)
 
 
+HELP = Command("help", "Show available commands", _help, anywhere=True)
+WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhere=True)
 PAIR = Command(
     "pair", "Manage pairing requests: /pair list|approve|deny (admins)", _pair, for_admins=True, anywhere=True
 )

@@ -35,9 +35,6 @@ async def _remind(context: CommandContext) -> Reply:
     return await _answer(make_schedule(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
 
 
-REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
-
-
 async def _schedule(context: CommandContext) -> Reply:
     try:
         order = parse(context.arguments)
@@ -58,12 +55,11 @@ async def _answer(order: Awaitable[str]) -> Reply:
         return Reply(f"Not done: {error}.")
 
 
-SCHEDULE = Command("schedule", "Schedule messages and tasks: /schedule list|add|…", _schedule, anywhere=True)
-
-
 async def _heartbeat(context: CommandContext) -> Reply:
     order = context.arguments.strip().lower()
     return await _answer(run_heartbeat_order(context.ports.schedules, context.inbound, order))
 
 
+REMIND = Command("remind", "Set a reminder: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
+SCHEDULE = Command("schedule", "Schedule messages and tasks: /schedule list|add|…", _schedule, anywhere=True)
 HEARTBEAT = Command("heartbeat", "Check HEARTBEAT.md regularly: /heartbeat on|off|now", _heartbeat, anywhere=True)

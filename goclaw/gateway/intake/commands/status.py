@@ -16,6 +16,18 @@ from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.memory import memory_queries
 from goclaw.memory.base import DISABLED
 
+DAY = 24 * 3600.0
+PERIODS: Mapping[str, tuple[float, str]] = {
+    "day": (DAY, "in the last 24 hours"),
+    "week": (7 * DAY, "in the last 7 days"),
+    "month": (30 * DAY, "in the last 30 days"),
+    "all": (float("inf"), "since the beginning"),
+}
+MAX_SESSIONS = 20
+MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
+REINDEX_NOT_YOURS = "Only admins can rebuild the memory index."
+REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old one. /memory shows the progress."
+
 
 async def _status(context: CommandContext) -> Reply:
     ports = context.ports
@@ -26,19 +38,6 @@ async def _status(context: CommandContext) -> Reply:
         details = details.with_schedules(await overview(ports.schedules, context.actor))
     status = await ports.sessions.inspection.status(context.session, details, context.actor)
     return Reply(status.text(ports.sessions.compactor.health, ports.clock), aligned=True)
-
-
-STATUS = Command("status", "Show session status and compaction health", _status)
-
-
-DAY = 24 * 3600.0
-PERIODS: Mapping[str, tuple[float, str]] = {
-    "day": (DAY, "in the last 24 hours"),
-    "week": (7 * DAY, "in the last 7 days"),
-    "month": (30 * DAY, "in the last 30 days"),
-    "all": (float("inf"), "since the beginning"),
-}
-MAX_SESSIONS = 20
 
 
 async def _usage(context: CommandContext) -> Reply:
@@ -95,14 +94,6 @@ def _price(spent: Spent) -> str:
     return f"{dollars(spent.cost)}{unknown}"
 
 
-USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
-
-
-MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
-REINDEX_NOT_YOURS = "Only admins can rebuild the memory index."
-REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old one. /memory shows the progress."
-
-
 async def _memory(context: CommandContext) -> Reply:
     memory = context.ports.environment.memory
     is_admin = context.ports.access.authorize(context.actor, "command.admin", "memory").allowed
@@ -123,6 +114,8 @@ async def _memory(context: CommandContext) -> Reply:
     return Reply(MEMORY_USAGE)
 
 
+STATUS = Command("status", "Show session status and compaction health", _status)
+USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
 MEMORY = Command(
     "memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory, anywhere=True
 )

@@ -17,6 +17,9 @@ ANSWER_SECONDS = 0.15
 """Seconds the answer waits for the turn's end: /stop is answered within 0.2 s, and most turns end in 0.05."""
 
 NOTHING_RUNS = "Nothing is running."
+PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused ({key}). /stop ends the current one."
+MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
+DEFAULT_MODE = "default"
 
 
 async def _stop(context: CommandContext) -> Reply:
@@ -48,13 +51,6 @@ def _follows(waiting: int, when: str) -> str:
     return f" 1 waiting message follows {when}." if waiting == 1 else f" {waiting} waiting messages follow {when}."
 
 
-STOP = Command("stop", "Stop the current turn", _stop)
-
-
-PAUSE_NOT_ALLOWED = "This agent's turns cannot be paused ({key}). /stop ends the current one."
-MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
-
-
 async def _pause(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
     rules, turn = ports.sessions.inspection.rules_in(context.session), ports.engine.running(session)
@@ -69,9 +65,6 @@ async def _pause(context: CommandContext) -> Reply:
     return Reply("Paused: the current step may finish, but nothing new starts. /resume continues, /stop ends the turn.")
 
 
-PAUSE = Command("pause", "Pause the current turn", _pause)
-
-
 async def _resume(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
     turn = ports.engine.running(session)
@@ -80,12 +73,6 @@ async def _resume(context: CommandContext) -> Reply:
     if turn is None or not await ports.sessions.pauses.lift(session, turn, ports.engine.signal):
         return Reply("Nothing is paused.")
     return Reply("Resumed.")
-
-
-RESUME = Command("resume", "Resume the paused turn", _resume)
-
-
-DEFAULT_MODE = "default"
 
 
 async def _queue(context: CommandContext) -> Reply:
@@ -108,4 +95,7 @@ def _queue_overview(current: QueueMode, default: QueueMode) -> str:
     return "\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({default})"])
 
 
+STOP = Command("stop", "Stop the current turn", _stop)
+PAUSE = Command("pause", "Pause the current turn", _pause)
+RESUME = Command("resume", "Resume the paused turn", _resume)
 QUEUE = Command("queue", "Choose how messages sent during a turn are handled: /queue [MODE]", _queue)

@@ -64,23 +64,18 @@ class Conversations(Protocol):
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return every conversation of people, the latest first."""
-        ...
 
     async def outline(self, session: str, last: int) -> Outline:
         """Return the state of a conversation without its rows, and where its last `last` messages begin."""
-        ...
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """Return the next rows after `after`, oldest first; empty at the end."""
-        ...
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
         """Return the daemon's status, as far as the actor may see it."""
-        ...
 
     def changes(self, wanted: Callable[[], bool]) -> AbstractAsyncContextManager[AsyncIterator[Changed]]:
         """Yield changes from now on, while `wanted`. The stream ends when its reader lags far."""
-        ...
 
 
 class ExternalRunsPort(Protocol):
@@ -89,13 +84,11 @@ class ExternalRunsPort(Protocol):
     @property
     def without(self) -> Sequence[str]:
         """Return a selection that excludes tools of no use to a client."""
-        ...
 
     def open_port(
         self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
     ) -> AbstractAsyncContextManager[AgentPort]:
         """Yield the port for the tool of a call with this id to ask agents, with their tools limited to `tools`."""
-        ...
 
 
 class NoExternalRuns:
