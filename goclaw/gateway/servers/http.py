@@ -173,15 +173,13 @@ class _Guard:
         named = request.headers.getall("Host", [])
         if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
             raise web.HTTPMisdirectedRequest
-        if not all(self._may_call(origin.lower(), named[0]) for origin in request.headers.getall("Origin", [])):
+        # A page may call that is configured, or that is our own and comes from the very host it calls.
+        host, origins = named[0].lower(), {each.lower() for each in request.headers.getall("Origin", [])}
+        own = (f"http://{host}", f"https://{host}") if self._place.has_page else ()
+        if not origins <= {*self._place.origins, *own}:
             raise web.HTTPForbidden
         if (request.content_length or 0) > body_bytes:
             raise web.HTTPRequestEntityTooLarge(body_bytes)
-
-    def _may_call(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may call: one that is configured, or our own, from the very host it calls."""
-        own = (f"http://{host.lower()}", f"https://{host.lower()}") if self._place.has_page else ()
-        return origin in self._place.origins or origin in own
 
     @contextmanager
     def _body_in_time(self, request: web.Request, seconds: float) -> Iterator[None]:

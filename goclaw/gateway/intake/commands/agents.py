@@ -24,9 +24,7 @@ from goclaw.llm.served import NO_TOOLS
 from goclaw.tools.toolkit.tool_docs import ListedTool, details, fault_lines, overview
 
 DEFAULT_AGENT = "default"
-AGENT_NOT_YOURS = "Only the owner of this conversation or an admin can choose its agent."
 DEFAULT_MODEL = "default"
-MODEL_NOT_YOURS = "Only the owner of this conversation or an admin can choose its model."
 MAX_MODELS = 30
 LEGEND = "The risk of a call is in brackets. /tools NAME describes a tool and says when it asks for approval."
 
@@ -56,7 +54,7 @@ async def _agent(context: CommandContext) -> Reply:
     if not wanted:
         return Reply(await _agent_here(context))
     if not context.ports.access.authorize(context.actor, "session.own", context.session).allowed:
-        return Reply(AGENT_NOT_YOURS)
+        return Reply("Only the owner of this conversation or an admin can choose its agent.")
     name = "" if wanted.lower() == DEFAULT_AGENT else wanted
     try:
         await agents_for.choose(context.session, name, context.actor)
@@ -91,7 +89,7 @@ async def _model(context: CommandContext) -> Reply:
         return Reply(await _model_here(context))
     access, actor = context.ports.access, context.actor
     if not access.authorize(actor, "session.own", context.session).allowed:
-        return Reply(MODEL_NOT_YOURS)
+        return Reply("Only the owner of this conversation or an admin can choose its model.")
     models = context.ports.sessions.models
     choices, _ = await models.choices()
     wanted = "" if context.arguments.lower() == DEFAULT_MODEL else _find_model(context.arguments, choices)

@@ -19,7 +19,6 @@ from goclaw.conversation.sessions.modes import MEANINGS, Modes
 from goclaw.durable.store.approvals import ApprovalRule
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
-PAGE_ELSEWHERE = "Other people can read this chat. Send the code in our private chat, or in the terminal."
 PAGE_FOR_OWNER = (
     "That page is open on another machine and would get all rights of the owner, because you are not in users.json. "
     "`goclaw web` creates a link for a page elsewhere; `goclaw users add` gives you rights of your own."
@@ -54,7 +53,7 @@ async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool)
     """Let in a web page as the person who says so, or turn it away; the answer says which browser it is, and where."""
     actor, access = context.actor, context.ports.access
     if context.inbound.address.reply_to is not None or access.is_group(context.session):
-        return Reply(PAGE_ELSEWHERE)
+        return Reply("Other people can read this chat. Send the code in our private chat, or in the terminal.")
     if rule := access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
         return Reply(f"You may not use the web page: {rule}.")
     try:

@@ -21,7 +21,6 @@ from goclaw.errors import ConfigError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 
 CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
-FORGET_NOT_YOURS = "Only the owner of this conversation or an admin can delete it."
 BUSY = (
     "This conversation is busy: a message has no answer yet, or an answer is still being delivered. Wait or send "
     "/stop, then send /forget again."
@@ -91,7 +90,7 @@ async def _forget(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
     # An actor on behalf of others is no person who could mean it.
     if context.actor.behalf or not ports.access.authorize(context.actor, "session.own", session).allowed:
-        return Reply(FORGET_NOT_YOURS)
+        return Reply("Only the owner of this conversation or an admin can delete it.")
     if not context.arguments:
         return Reply(await _explain_forgetting(context))
     forgetter = ports.sessions.forgetter

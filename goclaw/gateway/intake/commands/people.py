@@ -27,10 +27,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 
 OTHER = "Other"
 """The heading of the commands that have no other: prompts of MCP servers, and agents with a command of their own."""
-PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
 PAIRING_OFF = "Pairing is off: strangers get no answer. Set `pairing.enabled` in the configuration to turn it on."
-PAIR_NOT_YOURS = "Only admins can manage pairing requests."
-PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
 
 
 async def _help(context: CommandContext) -> Reply:
@@ -54,9 +51,9 @@ async def _pair(context: CommandContext) -> Reply:
     ports, actor, pairing = context.ports, context.actor, context.ports.entrances.pairing
     # An actor on behalf of others is no person who could mean it.
     if actor.behalf or not ports.access.authorize(actor, "command.admin", "pair").allowed:
-        return Reply(PAIR_NOT_YOURS, refusal=AnswerRefusal.GONE)
+        return Reply("Only admins can manage pairing requests.", refusal=AnswerRefusal.GONE)
     if context.inbound.address.reply_to is not None or ports.access.is_group(context.session):
-        return Reply(PAIR_ELSEWHERE, refusal=AnswerRefusal.INVALID)
+        return Reply("Other people can read this chat. Send /pair in our private chat.", refusal=AnswerRefusal.INVALID)
     if pairing is None or not pairing.enabled:
         return Reply(PAIRING_OFF, refusal=AnswerRefusal.INVALID)
     order, _, code = context.arguments.partition(" ")
@@ -76,7 +73,7 @@ async def _pair(context: CommandContext) -> Reply:
                 return Reply(f"Refused {(await pairing.deny(actor, code)).key}, who gets no new code for a day.")
     except PairingRefused as refused:
         return Reply(str(refused), refusal=AnswerRefusal.GONE)
-    return Reply(PAIR_USAGE, refusal=AnswerRefusal.INVALID)
+    return Reply("Send /pair list, /pair approve CODE or /pair deny CODE.", refusal=AnswerRefusal.INVALID)
 
 
 HELP = Command("help", "Show available commands", _help, anywhere=True)

@@ -17,13 +17,11 @@ from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.tools.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 
-REMIND_USAGE = "Send /remind 20m TEXT. Instead of 20m you can write 8:00, tomorrow 8:00, or 2026-12-24T18:00."
-
 
 async def _remind(context: CommandContext) -> Reply:
     ports, inbound = context.ports, context.inbound
     if not context.arguments:
-        return Reply(REMIND_USAGE)
+        return Reply("Send /remind 20m TEXT. Instead of 20m you can write 8:00, tomorrow 8:00, or 2026-12-24T18:00.")
     try:
         moment, text = split_moment(context.arguments, ports.clock.now(), ports.schedules.zone(context.actor))
     except UnusableTime as error:

@@ -24,8 +24,6 @@ PERIODS: Mapping[str, tuple[float, str]] = {
     "all": (float("inf"), "since the beginning"),
 }
 MAX_SESSIONS = 20
-MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
-REINDEX_NOT_YOURS = "Only admins can rebuild the memory index."
 REINDEX_BEGUN = "Rebuilding the index; until that is done, searches use the old one. /memory shows the progress."
 
 
@@ -104,14 +102,14 @@ async def _memory(context: CommandContext) -> Reply:
                 return Reply("\n".join(["Memory", *(f"  {name}: {text}" for name, text in lines)]))
             case "reindex":
                 if not is_admin:
-                    return Reply(REINDEX_NOT_YOURS)
+                    return Reply("Only admins can rebuild the memory index.")
                 if not (await memory.status()).enabled:
                     return Reply(f"Nothing to rebuild: {DISABLED}.")
                 await memory.reindex()
                 return Reply(REINDEX_BEGUN)
     except StateError as error:
         return Reply(f"Memory does not work: {error}")
-    return Reply(MEMORY_USAGE)
+    return Reply("Send /memory for the state of memory, or /memory reindex to rebuild its index (admins).")
 
 
 STATUS = Command("status", "Show session status and compaction health", _status)

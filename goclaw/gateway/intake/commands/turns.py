@@ -78,7 +78,9 @@ async def _resume(context: CommandContext) -> Reply:
 async def _queue(context: CommandContext) -> Reply:
     modes, wanted = context.ports.sessions.queue_modes, context.arguments.lower()
     if not wanted:
-        return Reply(_queue_overview(await modes.of(context.session), modes.default))
+        lines = [f"  /queue {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
+        head = f"Queue mode: {await modes.of(context.session)}. When a message arrives while I work:"
+        return Reply("\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({modes.default})"]))
     for mode in get_args(QueueMode):
         if wanted == mode:
             await modes.set(context.session, mode)
@@ -87,12 +89,6 @@ async def _queue(context: CommandContext) -> Reply:
         return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*MEANINGS, DEFAULT_MODE))}.")
     await modes.set(context.session, None)
     return Reply(f"Queue mode: {modes.default}, as configured (queue.mode).")
-
-
-def _queue_overview(current: QueueMode, default: QueueMode) -> str:
-    lines = [f"  /queue {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
-    head = f"Queue mode: {current}. When a message arrives while I work:"
-    return "\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({default})"])
 
 
 STOP = Command("stop", "Stop the current turn", _stop)

@@ -5,7 +5,6 @@ each connection has a name of its own: a program with one token may read in seve
 far, or comes back too late, must read the messages (`reset`).
 """
 
-import asyncio
 import uuid
 from contextlib import aclosing
 from http import HTTPStatus
@@ -99,7 +98,7 @@ class _Feed:
 
     async def run(self, position: Position) -> web.StreamResponse:
         """Send events from `position` on. Raises ConnectionResetError when the reader is gone."""
-        gateway = self._call.ports.gateway
+        call, gateway = self._call, self._call.ports.gateway
         now = await gateway.now(self._session)
         # No event can come between these two lines: later ones are followed.
         async with gateway.follow(self._session, f"api {uuid.uuid4().hex}", position) as following:
@@ -111,7 +110,9 @@ class _Feed:
                 while not await ends_within(sending, self._clock, LOOK_SECONDS):
                     if self._is_over():
                         following.end()
-                        await self._drain(sending)
+                        # The written data get a moment.
+                        if not await ends_within(sending, self._clock, GOODBYE_SECONDS) and call.request.transport:
+                            call.request.transport.abort()
                         break
         return self._stream.response
 
@@ -133,12 +134,6 @@ class _Feed:
             return self._call.ports.gateway.session_for(self._call.actor, self._asked) != self._session
         except AccessDenied:
             return True
-
-    async def _drain(self, sending: "asyncio.Task[None]") -> None:
-        """Give the reader a moment for the written data, and then close its connection."""
-        transport = self._call.request.transport
-        if not await ends_within(sending, self._clock, GOODBYE_SECONDS) and transport is not None:
-            transport.abort()
 
     async def _send(self, following: Following, now: SessionNow) -> None:
         gateway = self._call.ports.gateway

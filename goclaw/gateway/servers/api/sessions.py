@@ -83,8 +83,10 @@ async def readable(call: Call, session: str) -> str:
         name = call.ports.gateway.session_for(call.actor, session)
     except AccessDenied:
         raise unknown(session) from None
-    if name != call.services.programs.home(call.actor) and not await _exists(call, name):
-        raise unknown(session)
+    if name != call.services.programs.home(call.actor):
+        queue = await call.ports.engine.queue(name)
+        if not (queue.running or queue.waiting or (await call.ports.gateway.outline(name, 0)).rows):
+            raise unknown(session)
     return name
 
 
@@ -108,13 +110,6 @@ def is_writable(call: Call, session: str) -> bool:
 def unknown(session: str) -> Problem:
     """Return the refusal for a session that is not there for the caller."""
     return Problem(HTTPStatus.NOT_FOUND, f"you have no access to a session {session[:200]!r}", field="session")
-
-
-async def _exists(call: Call, session: str) -> bool:
-    queue = await call.ports.engine.queue(session)
-    if queue.running or queue.waiting:
-        return True
-    return bool((await call.ports.gateway.outline(session, 0)).rows)
 
 
 def _encode(place: SessionPlace) -> str:

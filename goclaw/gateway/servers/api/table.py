@@ -113,7 +113,9 @@ def _schemas() -> tuple[Mapping[_Key, Any], dict[str, Any]]:
 
 
 def _entry(operation: Operation, schemas: Mapping[_Key, Any], components: dict[str, Any]) -> dict[str, Any]:
-    fields = _resolve(schemas[operation.id, "request"], components)
+    fields: Mapping[str, Any] = schemas[operation.id, "request"]
+    if "$ref" in fields:  # a request's own schema is no component: its fields stand in parameters and body
+        fields = components[fields["$ref"].rpartition("/")[2]]
     properties: Mapping[str, Any] = fields.get("properties", {})
     required = fields.get("required", ())
     entry: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary, "tags": [operation.tag]}
@@ -168,11 +170,3 @@ def _responses(operation: Operation, schemas: Mapping[_Key, Any]) -> Iterable[tu
     problem = {PROBLEM: {"schema": schemas["", "problem"]}}
     for code in sorted(refusals):
         yield str(code.value), {"description": code.phrase, "content": problem}
-
-
-def _resolve(schema: Mapping[str, Any], components: dict[str, Any]) -> Mapping[str, Any]:
-    """Return a request's own schema, which is no component: its fields stand in parameters and body."""
-    if "$ref" not in schema:
-        return schema
-    found: Mapping[str, Any] = components[schema["$ref"].rpartition("/")[2]]
-    return found

@@ -1,6 +1,6 @@
 """Usage: tokens and costs of models, by day, model, person or session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Literal
 
@@ -81,7 +81,10 @@ async def plot_usage(call: Call, asked: PlotAsked) -> web.Response:
         described += f" Most: {most[0] or 'forgotten'}, {amount(most[1])}."
     words = plots.PlotWords(f"{what} by {asked.by}: {amount(total)}", described, amount)
     if asked.by == "day":
-        return picture(plots.columns(words, _every_day(call.ports.clock.now(), asked.days, dict(bars)), asked.theme))
+        # All days of UTC, also those on which nothing was spent.
+        now, sums = call.ports.clock.now(), dict(bars)
+        names = [f"{moment(now - DAY_SECONDS * ago):%Y-%m-%d}" for ago in range(asked.days - 1, -1, -1)]
+        return picture(plots.columns(words, [(name, sums.get(name, 0.0)) for name in names], asked.theme))
     return picture(plots.rows(words, sorted(bars, key=lambda bar: -bar[1]), asked.theme))
 
 
@@ -89,9 +92,3 @@ def picture(svg: str) -> web.Response:
     """Return a plot as an answer."""
     headers = {**HEADERS, "Content-Type": plots.MEDIA_TYPE, "Content-Security-Policy": "sandbox; default-src 'none'"}
     return web.Response(body=svg.encode(), headers=headers)
-
-
-def _every_day(now: float, days: int, sums: Mapping[str, float]) -> Sequence[plots.Bar]:
-    """Return all days of UTC, also those on which nothing was spent."""
-    names = [f"{moment(now - DAY_SECONDS * ago):%Y-%m-%d}" for ago in range(days - 1, -1, -1)]
-    return [(name, sums.get(name, 0.0)) for name in names]

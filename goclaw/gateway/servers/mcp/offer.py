@@ -186,15 +186,12 @@ async def open_offer(backend: McpBackend, who: Who) -> AsyncIterator[McpExport]:
         yield McpExport(backend, who, tools, resources, hub)
 
 
-STDIO_CONNECTION = "stdio"
-
-
 async def serve_stdio(backend: McpBackend, actor: Actor) -> None:
     """Serve the client as `actor` until it closes our input.
 
     Meanwhile nothing else may read standard input, and prints of other code go to standard error: the library handles
     both.
     """
-    caller = ClientCall(actor, STDIO_CONNECTION)
+    caller = ClientCall(actor, "stdio")
     async with open_offer(backend, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):
         await offer.server.run(incoming, outgoing, offer.server.create_initialization_options())

@@ -8,7 +8,6 @@ from typing import Literal
 
 from goclaw.common.core.events import (
     MessageStored,
-    Question,
     QuestionAsked,
     StreamRestarted,
     TextStreamed,
@@ -88,7 +87,10 @@ class TurnReader:
                 yield Delta("reasoning", f"\n{event.hint or event.name}\n")
             case QuestionAsked():
                 self.asked = True
-                yield from self.paragraph(self._in_words(event.question))
+                where = "in this conversation, or in a terminal (`goclaw`)"
+                where = f"{where}, or at {self._link}" if self._link else where
+                words = in_words(event.question, event.question.text)
+                yield from self.paragraph(f"{words}\n\nAnswer {where}.")
             case TurnFinished():
                 self.finished = event
                 yield from self._end(event)
@@ -127,9 +129,3 @@ class TurnReader:
             yield from self._text(event.text)
         elif refused := describe_refusals(self._refused) if self._unattended else "":
             yield from self.paragraph(refused)
-
-    def _in_words(self, question: Question) -> str:
-        where = "in this conversation, or in a terminal (`goclaw`)"
-        if self._link:
-            where = f"{where}, or at {self._link}"
-        return f"{in_words(question, question.text)}\n\nAnswer {where}."

@@ -30,7 +30,6 @@ MAX_BODY = 12 << 20
 LARGE_BODY = 64 << 10
 """Bytes from which on a body is read in a thread."""
 MAX_KEY = 255
-HARD_TO_READ = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 _CODES = {HTTPStatus.UNAUTHORIZED: "invalid_api_key", HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded"}
 
 
@@ -129,7 +128,7 @@ class OpenAIRoutes:
 
     async def _body(self, request: web.Request, kind: type[RequestT]) -> RequestT:
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise ApiError(HARD_TO_READ, "send the body without a Content-Encoding")
+            raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without a Content-Encoding")
         raw = await request.read()
         return await asyncio.to_thread(parse, kind, raw) if len(raw) > LARGE_BODY else parse(kind, raw)
 

@@ -175,17 +175,11 @@ def read_assets(folder: Path) -> Assets:
         found.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
     version = found.hexdigest()[:16]
     if INDEX in contents:
-        contents[INDEX] = _with_versions(contents[INDEX].decode(), version).encode()
+        contents[INDEX] = _NAMED.sub(
+            lambda found: f'"{WEB}v-{version}/{found[1]}"' if found[1].endswith(VERSIONED) else found[0],
+            contents[INDEX].decode(),
+        ).encode()
     return Assets({name: _asset(content, TYPES[Path(name).suffix]) for name, content in contents.items()}, version)
-
-
-def _with_versions(index: str, version: str) -> str:
-    """Return the index with the versions of the files that it names."""
-
-    def with_version(found: re.Match[str]) -> str:
-        return f'"{WEB}v-{version}/{found[1]}"' if found[1].endswith(VERSIONED) else found[0]
-
-    return _NAMED.sub(with_version, index)
 
 
 def _asset(content: bytes, media_type: str) -> Asset:

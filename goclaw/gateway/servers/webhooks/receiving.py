@@ -127,6 +127,8 @@ class Webhook:
 
     def _inbound(self, identity: str, text: str, foreign: tuple[Foreign, ...]) -> Inbound:
         hook, now = self._hook, self._ports.clock.now()
+        # A terminal reads its session.
+        address = Address(LOCAL, "") if hook.address.channel == "tui" else hook.address
         actor = Actor(hook.user, ENTRY, name=f"{ENTRY} {self.name}")
         unattended = Unattended(
             0,
@@ -140,7 +142,7 @@ class Webhook:
             seconds=hook.seconds,
         )
         session = self._session(actor, identity)
-        return Inbound(*(identity, actor, session, text, _address(hook), now), foreign=foreign, unattended=unattended)
+        return Inbound(*(identity, actor, session, text, address, now), foreign=foreign, unattended=unattended)
 
     def _session(self, actor: Actor, identity: str) -> str:
         """Return the session of a call: for a task one of its own, unless the configuration names another."""
@@ -165,11 +167,6 @@ def shown_headers(hook: IncomingWebhook, headers: Headers) -> Mapping[str, str]:
     """Return the headers that a template may use, as it names them: `headers.x_github_event`."""
     wanted = (*SHOWN_HEADERS, *hook.headers, *filter(None, [hook.id_header]))
     return {name.lower().replace("-", "_"): headers[name] for name in wanted if name in headers}
-
-
-def _address(hook: IncomingWebhook) -> Address:
-    """Return where results go; a terminal reads its session."""
-    return Address(LOCAL, "") if hook.address.channel == "tui" else hook.address
 
 
 def _respond(status: HTTPStatus, word: str) -> web.StreamResponse:
