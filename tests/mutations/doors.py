@@ -117,8 +117,8 @@ BUGS: list[Bug] = [
         "a message overtakes the command in front of it",
         "frames of a client that are answered all at once",
         _SERVING,
-        "        if sends and isinstance(frame, Send)",
-        "        if False and isinstance(frame, Send)",
+        "        if sends and isinstance(frame, wire.Send)",
+        "        if False and isinstance(frame, wire.Send)",
         "tests/gateway/servers/test_serving.py::test_a_message_behind_a_command_is_taken_under_what_that_sets",
     ),
     bug(

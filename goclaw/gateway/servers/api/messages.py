@@ -158,15 +158,9 @@ async def send_message(call: Call, asked: MessageSent) -> Answer:
 async def _accept(call: Call, session: str, asked: MessageSent) -> Acceptance:
     await _refuse_full(call, session, asked.text)
     attachments = await attachments_of(call, session, asked.files)
-    inbound = Inbound(
-        id=f"{TURN}{digits_of(call.actor.key, session, asked.id)}",
-        actor=call.actor,
-        session=session,
-        text=asked.text,
-        address=Address(LOCAL, session),
-        received_at=call.ports.clock.now(),
-        attachments=attachments,
-    )
+    turn, address = f"{TURN}{digits_of(call.actor.key, session, asked.id)}", Address(LOCAL, session)
+    now = call.ports.clock.now()
+    inbound = Inbound(turn, call.actor, session, asked.text, address, now, attachments=attachments)
     return await call.ports.gateway.accept(inbound)
 
 

@@ -60,14 +60,8 @@ async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
     if not (decision := call.ports.access.authorize(call.actor, "command.run", "stop")).allowed:
         raise Problem(HTTPStatus.FORBIDDEN, f"you may not stop turns: {decision.rule}")
     turn = (await call.ports.engine.queue(session)).running
-    order = Inbound(
-        id=f"{TURN}{uuid.uuid4().hex}",
-        actor=call.actor,
-        session=session,
-        text="/stop",
-        address=Address(LOCAL, session),
-        received_at=call.ports.clock.now(),
-    )
+    identity, address = f"{TURN}{uuid.uuid4().hex}", Address(LOCAL, session)
+    order = Inbound(identity, call.actor, session, "/stop", address, call.ports.clock.now())
     return Stopped(turn=turn, text=(await call.ports.gateway.accept(order)).text)
 
 

@@ -6,26 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    UNSUPPORTED_PROTOCOL_VERSION,
-    CallToolRequestParams,
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    EmptyResult,
-    InputRequiredResult,
-    PromptReference,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from goclaw import __version__
@@ -93,7 +80,7 @@ class McpExport:
         security = RequestStateSecurity(keys=[key], bind_principal=lambda ctx: self._who(ctx).actor.key)
         if self._backend.declared.notifications:
             # Not in the constructor, which warns of features removed from the newer revision.
-            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+            server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
         return server
 
@@ -104,34 +91,36 @@ class McpExport:
     def _actor(self, ctx: Context) -> Actor:
         return self._who(ctx).actor
 
-    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         caller = self._who(ctx)
         return await self._tools.run_call(caller.actor, ctx, params, caller.gone)
 
-    async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+    async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         caller = self._who(ctx)
         if not await self._resources.there(caller.actor, params.uri):
             raise MCPError(NOT_FOUND, f"there is no resource {params.uri[:200]}")
         await self.hub.subscribe(caller.connection, params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def _unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         await self.hub.unsubscribe(self._who(ctx).connection, params.uri)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
+    async def _set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         self.hub.set_log_level(self._who(ctx).connection, params.level)
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def _complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         actor, argument = self._who(ctx).actor, params.argument
-        if isinstance(params.ref, PromptReference):
+        if isinstance(params.ref, types.PromptReference):
             found = self._prompts.complete(actor, params.ref.name, argument.name, argument.value)
         else:
             found = await self._resources.complete(actor, argument.name, argument.value)
         more = len(found) > MAX_COMPLETED
-        return CompleteResult(
-            completion=Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
+        return types.CompleteResult(
+            completion=types.Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
         )
 
     async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -174,7 +163,7 @@ def _require_version(wanted: str, ctx: Context) -> None:
     fits = not is_handshake and (ctx.protocol_version in MODERN_PROTOCOL_VERSIONS) is is_modern
     if not fits and ctx.request_id is not None:
         data = {"supported": [wanted], "requested": ctx.protocol_version}
-        raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"this server supports only version {wanted}", data)
+        raise MCPError(types.UNSUPPORTED_PROTOCOL_VERSION, f"this server supports only version {wanted}", data)
 
 
 @asynccontextmanager
