@@ -142,11 +142,7 @@ class AlertDesk:
         await self._facts.learn(fact, value)
 
     async def _load(self) -> None:
-        """Read the faults that this process and others have reported.
-
-        Raises:
-            StateError: it cannot be read, and never was.
-        """
+        """Read the faults that were reported, here or elsewhere; raises StateError where none were ever read."""
         try:
             rows = await self._facts.facts(FACT)
             if "" in rows:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_network
@@ -132,32 +133,32 @@ def guarded(
     return application
 
 
+@dataclass(eq=False)
 class _Guard:
     """The checks of every request."""
 
-    def __init__(
-        self, place: Endpoint, caps: ListenerLimits, rules: Sequence[PathRule], connections: Connections
-    ) -> None:
-        self._connections = connections
-        self._place = place
-        self._caps = caps
-        self._rules = rules
+    place: Endpoint
+    caps: ListenerLimits
+    rules: Sequence[PathRule]
+    connections: Connections
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
-        probe = request.path in self._place.probes
-        rule = next(rule for rule in self._rules if _concerns(rule, request))
-        if rule.body_bytes != self._caps.body_bytes:
+        probe = request.path in self.place.probes
+        # The end as the router sees it: a key in a path may have `/` as `%2F`, and with it the end of another path.
+        rules = (rule for rule in self.rules if request.rel_url.raw_path.endswith(rule.suffix))
+        rule = next(rule for rule in rules if request.path.startswith(rule.prefix))
+        if rule.body_bytes != self.caps.body_bytes:
             request = request.clone(client_max_size=rule.body_bytes)
-        if (caller := self._connections.caller_of(request)) != request.remote:
+        if (caller := self.connections.caller_of(request)) != request.remote:
             request = request.clone(remote=caller)
-        with self._connections.work(request.protocol, caller, probe=probe) as has_room:
+        with self.connections.work(request.protocol, caller, probe=probe) as has_room:
             try:
                 if not has_room:
                     raise web.HTTPServiceUnavailable
                 self._admit(request, rule.body_bytes)
-                with self._body_in_time(request, rule.body_seconds or self._caps.body_seconds):
+                with self._body_in_time(request, rule.body_seconds or self.caps.body_seconds):
                     response = await handler(request)
             except web.HTTPException as refusal:
                 response = rule.refused(refusal)
@@ -171,12 +172,12 @@ class _Guard:
     def _admit(self, request: web.Request, body_bytes: int) -> None:
         """Raise HTTPException for a request that is refused."""
         named = request.headers.getall("Host", [])
-        if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
+        if len(named) != 1 or not names_us(named[0], self.place.host, self.place.names):
             raise web.HTTPMisdirectedRequest
         # A page may call that is configured, or that is our own and comes from the very host it calls.
         host, origins = named[0].lower(), {each.lower() for each in request.headers.getall("Origin", [])}
-        own = (f"http://{host}", f"https://{host}") if self._place.has_page else ()
-        if not origins <= {*self._place.origins, *own}:
+        own = (f"http://{host}", f"https://{host}") if self.place.has_page else ()
+        if not origins <= {*self.place.origins, *own}:
             raise web.HTTPForbidden
         if (request.content_length or 0) > body_bytes:
             raise web.HTTPRequestEntityTooLarge(body_bytes)
@@ -198,11 +199,6 @@ class _Guard:
             yield
         finally:
             timer.cancel()
-
-
-def _concerns(rule: PathRule, request: web.BaseRequest) -> bool:
-    # The end as the router sees it: a key in a path may have `/` as `%2F`, and with it the end of another path.
-    return request.path.startswith(rule.prefix) and request.rel_url.raw_path.endswith(rule.suffix)
 
 
 class _Connection(web.RequestHandler):

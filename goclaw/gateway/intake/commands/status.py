@@ -82,14 +82,9 @@ def _total(per_model: Sequence[Spent]) -> Spent:
 def _sums(spent: Spent) -> str:
     requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
     cached = f" ({spent.cache_read / spent.input:.0%} cached)" if spent.cache_read and spent.input else ""
-    return f"{requests}, {spent.input:,} tokens in{cached}, {spent.output:,} out, {_price(spent)}"
-
-
-def _price(spent: Spent) -> str:
-    if spent.unpriced == spent.requests:
-        return "price unknown"
     unknown = f" and {spent.unpriced:,} of unknown price" if spent.unpriced else ""
-    return f"{dollars(spent.cost)}{unknown}"
+    price = "price unknown" if spent.unpriced == spent.requests else f"{dollars(spent.cost)}{unknown}"
+    return f"{requests}, {spent.input:,} tokens in{cached}, {spent.output:,} out, {price}"
 
 
 async def _memory(context: CommandContext) -> Reply:

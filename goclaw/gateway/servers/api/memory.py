@@ -90,11 +90,7 @@ async def get_memory_file(call: Call, asked: FileAsked) -> FileShown:
 
 
 async def _ask(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
-    """Return the gateway's answer.
-
-    Raises:
-        Problem: 409, memory is off: to ask again would not help.
-    """
+    """Return the gateway's answer; raises Problem (409) where memory is off: to ask again would not help."""
     try:
         return await call.ports.gateway.memory(call.actor, query)
     except MemoryOff as error:

@@ -175,11 +175,7 @@ async def _change(call: Call, name: str, action: str) -> Schedule:
 
 
 async def _find(call: Call, name: str) -> StoredJob:
-    """Return a schedule that the caller may see.
-
-    Raises:
-        Problem: 404, no such schedule, or another user's: one answer for both.
-    """
+    """Return a schedule that the caller may see; raises Problem (404) for another user's as for an unknown one."""
     found = next((each for each in await call.ports.schedules.of(call.actor) if each.job.name == name), None)
     if found is None:
         raise Problem(HTTPStatus.NOT_FOUND, f"you have no schedule {name!r}", field="name")

@@ -161,11 +161,7 @@ class ClientQuestion:
         return found.action
 
     async def _answer_to(self, wanted: ApprovalRequest) -> str:
-        """Return the person's answer as the client reports it.
-
-        Raises:
-            ToolError: it was not asked yet; `asks` has the question.
-        """
+        """Return the person's answer as the client reports it; raises ToolError until then: `asks` has the question."""
         if self._answered is None:
             self._answered = await self.approvals.pop(self.params.request_state or "")
             self._agreed |= self._answered.agreed

@@ -148,11 +148,7 @@ class _Server(Server[Any]):
 
 
 def _require_version(wanted: str, ctx: Context) -> None:
-    """Accept this version of the protocol only.
-
-    Raises:
-        MCPError: the client speaks another one of those that are not negotiated.
-    """
+    """Raise MCPError for a client that speaks another version of the protocol, one of those that are not negotiated."""
     is_modern, is_handshake = wanted in MODERN_PROTOCOL_VERSIONS, ctx.method == "initialize"
     if is_handshake and not is_modern:
         # Any requested version is answered with ours (specification, Lifecycle, Version Negotiation). In place: the
