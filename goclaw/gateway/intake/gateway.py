@@ -183,7 +183,9 @@ class Gateway:
             return await self.answer(
                 inbound, f"{limit} messages are already waiting (limits.queued_messages). Try /stop."
             )
-        if not await self.ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
+        is_running = self.ports.engine.running(session) is not None
+        interrupts = is_running and await self.ports.sessions.queue_modes.of(session) == "interrupt"
+        if not await self.ports.engine.submit(inbound, interrupt=interrupts):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
 
@@ -343,12 +345,6 @@ class Gateway:
         if not await self.journal.knows(inbound.id):
             self._record_command(inbound, name, exists=True)
         return True
-
-    async def _interrupts(self, session: str) -> bool:
-        """Whether a message stops the turn that runs in its session, as far as that is the session's business."""
-        if self.ports.engine.running(session) is None:
-            return False
-        return await self.ports.sessions.queue_modes.of(session) == "interrupt"
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self.ports.access.authorize(actor, "command.run", command).allowed
