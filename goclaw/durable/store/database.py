@@ -79,24 +79,17 @@ class Statement:
 
     def compile(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return its text and its fixed values; compiled at the first use, which keeps starts quick."""
-        found = self._compiled.get(dialect.name)
-        if found is None:
-            found = self._compiled[dialect.name] = _compile(self.clause, dialect)
-        return found
+        if dialect.name not in self._compiled:
+            compiled = self.clause.compile(dialect=dialect)
+            if "POSTCOMPILE" in (text := str(compiled)):
+                raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {text}")
+            self._compiled[dialect.name] = text, dict(compiled.params or {})
+        return self._compiled[dialect.name]
 
     def __call__(self, **values: Any) -> "BoundStatement":
-        unknown = values.keys() - self.parameters
-        if unknown:
+        if unknown := values.keys() - self.parameters:
             raise TypeError(f"the statement has no parameter {', '.join(sorted(unknown))}: {self.clause}")
         return BoundStatement(self, values)
-
-
-def _compile(clause: ClauseElement, dialect: Dialect) -> tuple[str, dict[str, Any]]:
-    compiled = clause.compile(dialect=dialect)
-    text = str(compiled)
-    if "POSTCOMPILE" in text:
-        raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {text}")
-    return text, dict(compiled.params or {})
 
 
 @record
@@ -110,6 +103,11 @@ class BoundStatement:
         """Return its text and all its values for a store."""
         text, fixed = self.statement.compile(dialect)
         return text, fixed | self.values
+
+
+def columns_of(table: Table) -> list[str]:
+    """Return the columns of a table for which an INSERT has values: all but the `id`, which the store counts up."""
+    return [column.name for column in table.columns if column.name != "id"]
 
 
 def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> Statement:
@@ -179,9 +177,9 @@ class Database:
         self.trouble: DiskError | None = None
         """Why the last write failed; None when it did not."""
         self._watchers: list[Callable[[DiskError | None], None]] = []
-        self.written: Callable[[], None] = _ignore_commit
+        self.written: Callable[[], None] = lambda: None
         """Called after each commit; must return at once."""
-        self.deleted: Callable[[], None] = _ignore_commit
+        self.deleted: Callable[[], None] = lambda: None
         """Called where other processes share the store, when something that was said may have been deleted."""
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
@@ -370,7 +368,3 @@ class Examined:
     words: str
     weaknesses: Sequence[tuple[str, str]]
     """The problems that were found, each with its remedy."""
-
-
-def _ignore_commit() -> None:
-    """Do nothing after a commit."""

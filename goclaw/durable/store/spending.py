@@ -14,14 +14,14 @@ from goclaw.common.core import catalog
 from goclaw.common.core.events import AGENT_MARK, AGENT_TURN
 from goclaw.common.core.plugins import load
 from goclaw.common.core.records import record
-from goclaw.durable.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.durable.store.database import BoundStatement, Database, Statement, columns_of, insert_into
 from goclaw.durable.store.dialect import utc_day
 from goclaw.durable.store.schema import usage
 
 Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
 Grouping = Literal["day", "model", "person", "session"]
 
-_INSERT = insert_into(usage, *(column.name for column in usage.columns if column.name != "id"))
+_INSERT = insert_into(usage, *columns_of(usage))
 _SUMS = (
     func.count().label("requests"),
     func.coalesce(func.sum(usage.c.input), 0).label("input"),

@@ -38,8 +38,7 @@ class Summing:
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take the next rows."""
         for row in rows:
-            values = [_common(value) for value in row]
-            self._digest.update(orjson.dumps(values) + b"\n")
+            self._digest.update(orjson.dumps([_common(value) for value in row]) + b"\n")
             self._rows += 1
 
     def sum(self) -> TableSum:
@@ -65,13 +64,8 @@ def rows_in_order(table: Table) -> str:
     """Return the query of all rows of a table that a copy has, ordered by its key, in SQL of both stores."""
     columns = ", ".join(column.name for column in table.columns)
     key = ", ".join(column.name for column in table.primary_key.columns)
-    return f"SELECT {columns} FROM {table.name}{_condition(table)} ORDER BY {key}"  # noqa: S608  # our own names
-
-
-def _condition(table: Table) -> str:
-    if table.name != "daemon_facts":
-        return ""
-    return f" WHERE name NOT IN ({', '.join(repr(name) for name in OF_A_STORE)})"
+    without = f" WHERE name NOT IN ({', '.join(map(repr, OF_A_STORE))})" if table.name == "daemon_facts" else ""
+    return f"SELECT {columns} FROM {table.name}{without} ORDER BY {key}"  # noqa: S608  # our own names
 
 
 @contextmanager
@@ -105,11 +99,8 @@ def differing(one: Mapping[str, TableSum], other: Mapping[str, TableSum]) -> Ite
     """Yield the names of the tables that are not the same, with their rows."""
     for name in sorted(one.keys() | other.keys()):
         if one.get(name) != other.get(name):
-            yield f"{name} ({_rows(one.get(name))} and {_rows(other.get(name))} rows)"
-
-
-def _rows(found: TableSum | None) -> int:
-    return found.rows if found else 0
+            rows = [sums[name].rows if name in sums else 0 for sums in (one, other)]
+            yield f"{name} ({rows[0]} and {rows[1]} rows)"
 
 
 def non_empty(sums: Mapping[str, TableSum]) -> Mapping[str, int]:

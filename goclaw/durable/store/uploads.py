@@ -8,8 +8,6 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -81,8 +79,12 @@ class Uploads:
             StateError: the disk refuses.
         """
         async with self._adding:
-            known = await asyncio.to_thread(self._load_all)
-            self._demand_room(owner, len(data), list(known.values()))
+            since, known = self._clock.now() - COUNTED_SECONDS, await asyncio.to_thread(self._load_all)
+            own = [each.size for each in known if each.owner == owner and each.at > since]
+            if len(own) >= self._limits.files or sum(own) + len(data) > self._limits.size:
+                raise TooManyUploads(
+                    f"a person may upload {self._limits.files} files and {self._limits.size >> 20} MB per hour"
+                )
             blob = await self._blobs.put(data, mime)
             upload = Upload(owner, session, blob, name, mime, kind, len(data), self._clock.now())
             upload_id = secrets.token_hex(16)
@@ -98,28 +100,16 @@ class Uploads:
             return None
         return upload if await self._blobs.retain(upload.blob) else None
 
-    def _demand_room(self, owner: str, size: int, known: list[Upload]) -> None:
-        since = self._clock.now() - COUNTED_SECONDS
-        own = [each.size for each in known if each.owner == owner and each.at > since]
-        if len(own) >= self._limits.files or sum(own) + size > self._limits.size:
-            raise TooManyUploads(
-                f"a person may upload {self._limits.files} files and {self._limits.size >> 20} MB per hour"
-            )
-
-    def _load_all(self) -> dict[str, Upload]:
+    def _load_all(self) -> list[Upload]:
         """Return the records, and remove those that are over."""
-        found: dict[str, Upload] = {}
-        for path in self._paths():
+        found = list[Upload]()
+        for path in list(self._folder.iterdir()) if self._folder.exists() else ():
             upload = self._read(path)
             if upload is None or self._is_over(upload):
                 path.unlink(missing_ok=True)
             else:
-                found[path.name] = upload
+                found.append(upload)
         return found
-
-    def _paths(self) -> Iterator[Path]:
-        with suppress(FileNotFoundError):
-            yield from list(self._folder.iterdir())
 
     def _read(self, path: Path) -> Upload | None:
         try:
