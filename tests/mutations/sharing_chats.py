@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
     bug(
         "a process that begins takes its part before the others leave it",
         "class replicas: the limit is passed whenever one joins",
-        "goclaw/durable/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/channel_processes.py",
         "self._joined_at, self._has_met = before, others > 0",
         "self._joined_at, self._has_met = before, False",
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
@@ -50,7 +50,7 @@ BUGS: list[Bug] = [
     bug(
         "what a process sent that leaves is not counted any more",
         "class replicas: the limit is passed whenever one leaves",
-        "goclaw/durable/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/channel_processes.py",
         "return 1 / (1 + self._others + gone)",
         "return 1 / (1 + self._others)",
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
@@ -58,7 +58,7 @@ BUGS: list[Bug] = [
     bug(
         "a process goes on with what it counted before it stood still",
         "class replicas: one that wakes uses a part that the others have divided",
-        "goclaw/durable/store/postgres/replica_share.py",
+        "goclaw/durable/store/postgres/channel_processes.py",
         "if self._counted_at is None or now - self._counted_at > self._valid:",
         "if self._counted_at is None:",
         f"{_LIMITS}::test_a_process_that_stood_still_is_a_newcomer_again",

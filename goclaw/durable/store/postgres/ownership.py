@@ -22,9 +22,9 @@ from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.fencing import Fence, under_fence
 from goclaw.common.core.supervise import background, cancellable, finish_despite_cancel, run_with_restarts
 from goclaw.durable.store.database import BoundStatement, Database, Statement
-from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, LeaseStore, Orders, Work
+from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, Orders, Work
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
-from goclaw.durable.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
+from goclaw.durable.store.postgres.connecting import SEARCH_PATH, connect, parameters, single
 from goclaw.durable.store.postgres.database import PostgresDatabase
 from goclaw.durable.store.postgres.duties import Duties
 from goclaw.durable.store.postgres.exchange import PostgresExchange
@@ -189,7 +189,8 @@ class PostgresOwnership:
     async def _be_gone(self) -> None:
         """Say that this process ends: nothing it began is alive."""
         try:
-            async with await self._connect() as connection:
+            database = self._database
+            async with await connect(database.place, database.application_name) as connection:
                 await connection.execute(_BE_GONE, (self._database.replica,))
         except (psycopg.Error, OSError) as error:
             log.debug("the end of this process cannot be noted: %s", error)
@@ -355,9 +356,6 @@ class PostgresOwnership:
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._database.place.shown, "written") from error
 
-    async def _connect(self) -> Connection:
-        return await connect(self._database.place, self._database.application_name)
-
 
 async def _write(database: PostgresDatabase, statement: BoundStatement) -> None:
     await database.write(statement)
@@ -384,9 +382,9 @@ def _open(database: Database, clock: Clock) -> PostgresOwnership:
     return PostgresOwnership(postgres, clock, postgres.settings.stall_seconds)
 
 
-def _open_processes(database: Database, leases: LeaseStore, clock: Clock) -> PostgresProcesses:
-    return PostgresProcesses(_postgres(database), leases, clock)
-
-
-PART = LeasePart(_open, _open_processes, lambda database: PostgresExchange(_postgres(database)))
+PART = LeasePart(
+    _open,
+    lambda database, leases, clock: PostgresProcesses(_postgres(database), leases, clock),
+    lambda database: PostgresExchange(_postgres(database)),
+)
 """The leases that `LEASES` of the catalogue names."""

@@ -167,9 +167,7 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaS
             "backup"
         )
     if version < FIRST:
-        told = (
-            f"has version {version}, older than any release" if version else "does not say which version it has"
-        )
+        told = f"has version {version}, older than any release" if version else "does not say which version it has"
         raise StateError(f"the schema {schema} {told}: `goclaw restore` a backup")
     before = await fact(connection, MIGRATION)
     now = await migrate_jobs(connection, schema, str(before)) if before else await make_jobs(connection)

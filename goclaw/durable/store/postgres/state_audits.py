@@ -119,7 +119,10 @@ class StateAudits:
         """
         async with self._one:
             await self._blank_forgotten()
-            await self._look_at_heard()
+            while self._heard:
+                name = self._heard.pop()
+                if name in self._sent and (entry := await self._stored.get(name)) and entry.sha256 != self._sent[name]:
+                    self._looks.pop(name, None)  # another process has changed it in the database
             for name in await asyncio.to_thread(self._due):
                 try:
                     await self._send(name)
@@ -127,13 +130,6 @@ class StateAudits:
                     self._looks.pop(name, None)
                     self.is_due = True
                     raise
-
-    async def _look_at_heard(self) -> None:
-        """Have the files sent that another process has changed in the database."""
-        while self._heard:
-            name = self._heard.pop()
-            if name in self._sent and (entry := await self._stored.get(name)) and entry.sha256 != self._sent[name]:
-                self._looks.pop(name, None)
 
     def _due(self) -> list[str]:
         """Return the names of the files that have changed or gone since they were sent."""
