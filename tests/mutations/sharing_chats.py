@@ -142,7 +142,7 @@ BUGS: list[Bug] = [
         "a process that was paused begins the turns of the next owner",
         "the fuzz of three replicas, 2026-11-28: the model was asked without the person's message",
         "goclaw/durable/engine/leases.py",
-        "        if turns and not self._leases.is_sure_of(held.session, held.lease.fence.epoch):\n",
+        "        if turns and not self.leases.is_sure_of(held.session, held.lease.fence.epoch):\n",
         "        if False:\n",
         "tests/durable/engine/test_leased_sessions.py::"
         "test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_the_next_owner",

@@ -5,7 +5,8 @@ order of arrival. A turn that is cut (kill -9, power, an upgrade) is run again f
 a step is read back instead of repeating the step.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -52,8 +53,12 @@ Asked only for a message that begins a turn at once, and must not wait for anyth
 """
 
 
-def unprepared(_: Inbound) -> None:
-    """Prepare no step."""
+def spawn(tasks: "set[asyncio.Task[Any]]", work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+    """Begin a task that is among `tasks` until it ends."""
+    task = asyncio.create_task(work, name=name)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 def never(_: object) -> bool:
@@ -218,7 +223,7 @@ class TurnHandler:
     run: Handler
     failed: Callable[[Turn, Exception], Awaitable[Sequence[Delivery]]]
     """Returns the words for the person where `run` failed in an unforeseen way."""
-    prepare: Prepare = unprepared
+    prepare: Prepare = lambda _: None
 
 
 class Engine(Protocol):

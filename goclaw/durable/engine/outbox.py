@@ -12,11 +12,11 @@ import asyncio
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from sqlalchemy import bindparam, delete, func, literal, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
@@ -28,6 +28,7 @@ from goclaw.common.core.events import Address, Delivery, Receipt
 from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import ends_within, result_of, run_with_restarts, wait_without_cancelling
+from goclaw.durable.engine.base import spawn
 from goclaw.durable.engine.deliveries import DELIVERY, DeliveryProgress, mask, progress_of, word_about
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import contains, json_text
@@ -37,8 +38,6 @@ from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
 
-
-T = TypeVar("T")
 
 GIVE_UP_SECONDS = 24 * 3600.0
 """Seconds after which an undelivered answer is dropped with a log line: it is out of date by then."""
@@ -130,14 +129,17 @@ class Outbox:
 
     def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
         """Return the INSERT for the transaction that promises the delivery; `marked`: as being sent."""
+        body = DELIVERY.to_json(delivery)
         if fence := AUTHORITY.get().fence:
             # Before it is committed: a look for what others promised finds it as soon as it is.
             self._promised.setdefault(fence.epoch, set()).add(delivery.id)
+            if owned_as(delivery) != fence.session:
+                body = json.dumps({**json.loads(body), OWNER: fence.session})
         return _INSERT(
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
-            body=_body_of(delivery),
+            body=body,
             state="sending" if marked else "pending",
             created_at=self._clock.now(),
         )
@@ -169,13 +171,14 @@ class Outbox:
     async def promise(self, delivery: Delivery, *others: BoundStatement) -> bool:
         """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
         # Goes on when the caller is cancelled: what is on disk must be in its queue, too.
-        return await wait_without_cancelling(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
+        work = self._promise(delivery, others)
+        return await wait_without_cancelling(spawn(self._tasks, work, f"promise {delivery.id}"))
 
     def enqueue(self, promised: Sequence[Delivery]) -> None:
         """Queue deliveries committed with `row`. Without an open channel they wait in the database for a start."""
         fence = AUTHORITY.get().fence
         if fence is None and not self.ownership.sends_all:
-            self._spawn(self._wake_owners(promised), "wanting sessions of deliveries")
+            spawn(self._tasks, self._wake_owners(promised), "wanting sessions of deliveries")
             return
         self.enqueue_progress([DeliveryProgress(delivery, self._database, fence=fence) for delivery in promised])
 
@@ -196,7 +199,7 @@ class Outbox:
         """
         if self.ownership.sends_all or AUTHORITY.get().fence is not None:
             return await self._send(delivery, *others)
-        sending = self._spawn(self._send(delivery, *others), f"send {delivery.id}")
+        sending = spawn(self._tasks, self._send(delivery, *others), f"send {delivery.id}")
         try:
             while not await ends_within(sending, self._clock, RECALL_SECONDS):
                 await self._recall(delivery.id)
@@ -310,18 +313,16 @@ class Outbox:
         except StateError as error:
             log.warning("deliveries wait for a later look: %s", error)
 
-    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
         fence, created = AUTHORITY.get().fence, False
         promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
         is_ours = delivery.id not in promised
         try:
-            created = await self._commit(delivery, others)
+            promise = self.prepare([delivery])
+            [made, *_] = await self._database.write(*promise.rows, *others, durable=promise.durable)
+            if made.rowcount == 1:
+                self.enqueue_progress(promise.started)
+                created = True
         finally:
             if is_ours and not created:
                 promised.discard(delivery.id)
@@ -329,14 +330,6 @@ class Outbox:
             # An owner before this one promised it, perhaps without sending it; a look for that has passed it over.
             await self.send_unfinished(fence.session, fence)
         return created
-
-    async def _commit(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
-        promise = self.prepare([delivery])
-        created = await self._database.write(*promise.rows, *others, durable=promise.durable)
-        if created[0].rowcount != 1:
-            return False
-        self.enqueue_progress(promise.started)
-        return True
 
     async def _recall(self, delivery_id: str) -> None:
         """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will give it."""
@@ -371,7 +364,7 @@ class Outbox:
                 queue = self._queues[key] = deque()
                 name = f"outbox {key[0]}:{key[1]}"
                 work = run_with_restarts(name, partial(self._drain, key, queue), self._clock)
-                self._spawn(work, name)
+                spawn(self._tasks, work, name)
             progress.queue = queue
             queue.append(progress)
 
@@ -462,13 +455,6 @@ class Outbox:
         self.counts[delivery.address.channel, "failed"] += 1
         self.enqueue(word)
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
-
-
-def _body_of(delivery: Delivery) -> str:
-    body, fence = DELIVERY.to_json(delivery), AUTHORITY.get().fence
-    if fence is None or owned_as(delivery) == fence.session:
-        return body
-    return json.dumps({**json.loads(body), OWNER: fence.session})
 
 
 def _chat_of(delivery: Delivery) -> Chat:

@@ -15,7 +15,6 @@ from goclaw.common.core.events import (
     LOCAL,
     Address,
     MessageStored,
-    Question,
     QuestionAnswered,
     QuestionAsked,
     SessionForgotten,
@@ -88,7 +87,8 @@ class Mirror:
 
     def now(self) -> SessionNow:
         """Return the state of the session as readers know it."""
-        return replace(self._now_here(), questions=tuple(self._list_questions()), todos=self._todos)
+        questions = tuple(asked.question for asked in self._questions.values())
+        return replace(self._now_here(), questions=questions, todos=self._todos)
 
     def learn(self, now: SessionNow) -> None:
         """Take the state that new readers get of the session, which this process owns."""
@@ -224,7 +224,7 @@ class Mirror:
         self._show_rows(rows, row)
         if ended is not None:
             self._show(ended)
-        elif had and had != now.turn and _has_begun(self._now_here()):
+        elif had and had != now.turn and (self._now_here().text or self._now_here().thinking):
             self._show(StreamRestarted(had, self.session, GOES_ON))
         if now.turn and now.turn != had:
             self._show(TurnStarted(now.turn, self.session, address or Address(LOCAL, "")), now.since)
@@ -262,9 +262,6 @@ class Mirror:
             if question.id not in self._questions:
                 self._show(QuestionAsked(turn, self.session, question))
 
-    def _list_questions(self) -> list[Question]:
-        return [asked.question for asked in self._questions.values()]
-
     def _publish(self, event: TurnEvent | None) -> None:
         if event is not None:
             self._show(event)
@@ -272,7 +269,3 @@ class Mirror:
     def _show(self, event: TurnEvent, since: float = 0.0) -> None:
         self.note(event)
         self._show_here(event, since)
-
-
-def _has_begun(now: SessionNow) -> bool:
-    return bool(now.text or now.thinking)
