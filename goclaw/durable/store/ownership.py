@@ -15,7 +15,7 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.exchange import Exchange
+from goclaw.durable.store.replicas import Exchange
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""

@@ -41,7 +41,10 @@ MAX_WAITING = 10_000
 
 
 class Mirror:
-    """What readers of this process know of one session. Methods that wait are called one at a time."""
+    """What readers of this process know of one session.
+
+    Methods that wait are called one at a time, and raise `DiskError` when the store cannot be read.
+    """
 
     def __init__(
         self,
@@ -129,11 +132,7 @@ class Mirror:
         self.inbox.put_nowait(parcel)
 
     async def start(self) -> None:
-        """Look up which rows were there before there was a reader.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Look up which rows were there before there was a reader."""
         if self.row is None:
             # Another reader may have come meanwhile, and have had rows as events.
             self._reach(await self._stored.last_row(self.session))
@@ -155,11 +154,7 @@ class Mirror:
                     missed()
 
     async def _apply(self, parcel: Parcel) -> bool:
-        """Apply a message to the view. False: something before it is missing.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Apply a message to the view. False: something before it is missing."""
         if parcel.kind == BESIDE:
             self._publish(parcel.event)
             return True
@@ -187,11 +182,7 @@ class Mirror:
         return True
 
     async def own(self, fence: Fence, now: SessionNow) -> None:
-        """Go on from what readers know as the owner, under which nothing has begun yet.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Go on from what readers know as the owner, under which nothing has begun yet."""
         async with self.working:
             self.miss()
             self._epoch, self._number, self.lease = fence.epoch, 0, fence.session
@@ -200,22 +191,14 @@ class Mirror:
             self.is_current.set()
 
     async def check(self) -> None:
-        """Check whether a turn that readers believe to be running has ended without a word.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Check whether a turn that readers believe to be running has ended without a word."""
         async with self.working:
             turn = self._now_here().turn
             if turn and not await self._stored.is_open(turn):
                 await self.bring_up(SessionNow(todos=self._todos), None, None)
 
     async def bring_up(self, now: SessionNow, row: int | None, address: Address | None) -> None:
-        """Bring readers to the state that the owner reports; None: rows up to the last one there is.
-
-        Raises:
-            DiskError: the store cannot be read.
-        """
+        """Bring readers to the state that the owner reports; None: rows up to the last one there is."""
         rows = await self._stored.rows(self.session, self.row or 0)
         had, ended = self._now_here().turn, None
         if had and had != now.turn and not await self._stored.is_open(had):

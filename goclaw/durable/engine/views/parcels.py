@@ -18,7 +18,7 @@ from goclaw.common.core.fencing import Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import set_within
 from goclaw.common.core.wire import Happened, event_frame, event_of
-from goclaw.durable.store.exchange import EVERYONE, Exchange
+from goclaw.durable.store.replicas import EVERYONE, Exchange
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

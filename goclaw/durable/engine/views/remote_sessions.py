@@ -25,7 +25,7 @@ from goclaw.durable.engine.views.parcels import BESIDE, NOTICE, PARCEL, RETRY_SE
 from goclaw.durable.engine.views.stored_views import StoredViews
 from goclaw.durable.engine.views.watchers import Inspect, Watchers
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.exchange import EVERYONE, Exchange
+from goclaw.durable.store.replicas import EVERYONE, Exchange
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from itertools import count
 from sqlalchemy import text
 
 from goclaw.durable.store.database import Statement
-from goclaw.durable.store.exchange import EVERYONE, Watch
 from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.replicas import EVERYONE, Watch
 
 TOPIC = "events"
 """Topic of notices for everyone; those for one process have its name behind it."""
@@ -47,7 +47,7 @@ _WATCHES = Statement(
 
 
 class PostgresExchange:
-    """Implements `store.exchange.Exchange`."""
+    """Implements `store.replicas.Exchange`."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

@@ -61,7 +61,11 @@ _PIECES = Statement(
 
 
 class StateAudits:
-    """The audit log of a state folder, and those of others. Implements `store.shared_files.SharedAudits`."""
+    """The audit log of a state folder, and those of others. Implements `store.shared_files.SharedAudits`.
+
+    All methods that wait raise `DiskError` when the database cannot be reached or the folder not be read or written,
+    and `StateError` when the data in the database is damaged.
+    """
 
     def __init__(
         self,
@@ -106,17 +110,12 @@ class StateAudits:
         self._heard.add(name)
 
     async def begin(self, stored: Iterable[str]) -> None:
-        """Send what the folder has; `stored`: the names of all files of the database. Raises as `send`."""
+        """Send what the folder has; `stored`: the names of all files of the database."""
         self._sent = {name: "" for name in stored if is_audit(name) and self._folder.is_ours(name)}
         await self.send()
 
     async def send(self) -> None:
-        """Send what came into the folder's log since the last time. Forgotten words are blanked before.
-
-        Raises:
-            DiskError: the database cannot be reached; it is sent the next time.
-            StateError: the folder cannot be read or written, or the data in the database is damaged.
-        """
+        """Send what came into the folder's log since it was last sent. Forgotten words are blanked before."""
         async with self._one:
             await self._blank_forgotten()
             while self._heard:
@@ -192,11 +191,7 @@ class StateAudits:
         self._looks.pop(name, None)
 
     async def _blank_forgotten(self) -> None:
-        """Blank forgotten words in the folder, if that is due.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-        """
+        """Blank forgotten words in the folder, if that is due."""
         if not self.is_due:
             return
         self.is_due = False
@@ -211,9 +206,6 @@ class StateAudits:
         """Blank in the folder the lines that are blanked in a file of the database. False: it has other lines.
 
         They may be in another file of the folder, if its log was rotated meanwhile.
-
-        Raises:
-            DiskError: the folder cannot be read or written.
         """
         entries = {
             number: entry for line in theirs.splitlines() if (number := number_of(line)) and (entry := entry_of(line))
@@ -251,12 +243,7 @@ class StateAudits:
         return all(number < lowest for number in left) and (dropped or len(left) < len(lines))
 
     async def fetch(self) -> None:
-        """Get the audit logs of other folders, each under its own name.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-            StateError: the data in the database is damaged.
-        """
+        """Get the audit logs of other folders, each under its own name."""
         for name, entry in await self._others():
             data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
             await asyncio.to_thread(self._folder.write, beside, data, entry)
@@ -265,10 +252,6 @@ class StateAudits:
         """Blank the words of lines in the audit logs of other folders; returns how many files that changed.
 
         The process that goes on with one of them blanks its folder: immediately, or when it is back.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the data in the database is damaged.
         """
         if wanted.sessions:
             # Before the logs are read: a line that comes into one later comes from a process that finds this.
@@ -281,10 +264,6 @@ class StateAudits:
         """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
 
         Also removes the records of sessions forgotten before it, and blanks recently forgotten words.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: the data in the database is damaged.
         """
         forgotten: Mapping[str, float] = await self._settings.facts(FORGOTTEN)
         for session, at in forgotten.items():

@@ -347,7 +347,7 @@ class _Reading:
             try:
                 for row in self._source.execute(self._query, (last,)):
                     last = int(row[0])
-                    if self._is_plausible(row[1:]):
+                    if all(isinstance(value, kind) for value, kind in zip(row[1:], self._kinds, strict=True)):
                         yield row[1:]
                     else:
                         self.whole = False
@@ -376,18 +376,12 @@ class _Reading:
             return False
         return True
 
-    def _is_plausible(self, row: Sequence[Any]) -> bool:
-        return all(isinstance(value, kind) for value, kind in zip(row, self._kinds, strict=True))
-
 
 def _kinds_of(table: Table, name: str) -> tuple[type, ...]:
     column = table.columns[name]
-    of = (int, float) if isinstance(column.type, Float) else (int,) if _is_whole(column.type) else (str,)
+    is_whole = isinstance(column.type, Integer | Boolean)
+    of = (int, float) if isinstance(column.type, Float) else (int,) if is_whole else (str,)
     return (*of, type(None)) if column.nullable else of
-
-
-def _is_whole(kind: object) -> bool:
-    return isinstance(kind, Integer | Boolean)
 
 
 def _close_what_is_uncertain(target: sqlite3.Connection, incomplete: Sequence[str], now: float) -> None:
