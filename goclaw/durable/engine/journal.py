@@ -345,6 +345,7 @@ class Journal:
 
         What had begun goes on first, then what took another's place, then what waited, each in order of arrival.
         """
+        opened = statements.OPEN() if session is None else statements.OPEN_OF(of_session=session)
         turns = [
             JournaledTurn(
                 row["id"],
@@ -356,7 +357,7 @@ class Journal:
                 interrupts=row["state"] == "next",
                 steps=TurnSteps(await self.steps(row["id"]) if row["begun"] else {}),
             )
-            for row in await self._database.read(statements.select_open_work(session))
+            for row in await self._database.read(opened)
             if row["id"] not in known
         ]
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))

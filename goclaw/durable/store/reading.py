@@ -75,21 +75,12 @@ RESULT_CHARACTERS = 4_000
 _GIVEN = messages.c.role != "tool_use"
 _FEED_PAGE = Statement(
     select(
-        messages.c.id,
-        messages.c.session,
-        messages.c.turn,
-        messages.c.role,
+        *(messages.c[name] for name in ("id", "session", "turn", "role", "name", "material", "hint", "call_hint")),
+        *(messages.c[name] for name in ("context", "sender", "created_at")),
         case(
             (messages.c.role == "tool_result", func.substr(messages.c.text, 1, RESULT_CHARACTERS)),
             else_=messages.c.text,
         ).label("text"),
-        messages.c.name,
-        messages.c.material,
-        messages.c.hint,
-        messages.c.call_hint,
-        messages.c.context,
-        messages.c.sender,
-        messages.c.created_at,
     )
     # The empty row that a deletion leaves belongs to no session.
     .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "", is_settled(messages.c.id))

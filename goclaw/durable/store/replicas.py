@@ -73,18 +73,14 @@ class SharedVectors(Protocol):
 
 
 class FolderProbe(Protocol):
-    """Whether all gateways see the same folders."""
+    """Whether all gateways see the same folders. Both methods raise `StateError` when the store cannot be reached."""
 
     async def run(self) -> None:
         """Answer the others, until cancelled."""
         ...
 
     async def unseen(self) -> Sequence[str]:
-        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
+        """Ask the others; return in words which of them do not see a folder of ours, or did not answer."""
         ...
 
 

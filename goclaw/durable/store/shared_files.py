@@ -39,7 +39,7 @@ class SharedAudits(Protocol):
         ...
 
     async def send(self) -> None:
-        """Send what came into the folder's log since the last time."""
+        """Send what came into the folder's log since it was last sent. Forgotten words are blanked before."""
         ...
 
     async def fetch(self) -> None:

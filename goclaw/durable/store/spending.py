@@ -47,12 +47,14 @@ _FORGET_PERSON = Statement(
     update(usage).where(usage.c.person != "", usage.c.created_at < bindparam("before")).values(person="")
 )
 _OF_SESSION = Statement(select(*_SUMS).where(usage.c.session == bindparam("session")))
-_SINCE = Statement(
+_by_model = (
     select(usage.c.model, *_SUMS)
     .where(usage.c.created_at >= bindparam("since"))
     .group_by(usage.c.model)
     .order_by(func.count().desc(), func.sum(usage.c.input).desc(), usage.c.model)
 )
+_SINCE = Statement(_by_model)
+_OF_SESSION_SINCE = Statement(_by_model.where(usage.c.session == bindparam("session")))
 _BY_SESSION = Statement(
     select(usage.c.session, *_SUMS)
     .where(usage.c.created_at >= bindparam("since"))
@@ -79,12 +81,6 @@ _GROUPED: Mapping[Grouping, Statement] = {
     "person": _group_sums(usage.c.person, _DEAREST_FIRST),
     "session": _group_sums(usage.c.session, _DEAREST_FIRST),
 }
-_OF_SESSION_SINCE = Statement(
-    select(usage.c.model, *_SUMS)
-    .where(usage.c.session == bindparam("session"), usage.c.created_at >= bindparam("since"))
-    .group_by(usage.c.model)
-    .order_by(func.count().desc(), func.sum(usage.c.input).desc(), usage.c.model)
-)
 
 
 @record
@@ -244,20 +240,9 @@ class Spending:
         person: str = "",
     ) -> BoundStatement:
         """Return the INSERT for one answer. `tokens`: input, output, from and to the cache. `person`: actor key."""
-        given, output, cache_read, cache_write = tokens
-        return _INSERT(
-            session=session,
-            turn=turn,
-            purpose=purpose,
-            model=model,
-            input=given,
-            output=output,
-            cache_read=cache_read,
-            cache_write=cache_write,
-            cost=cost,
-            created_at=at,
-            person=person,
-        )
+        counts = dict(zip(("input", "output", "cache_read", "cache_write"), tokens, strict=True))
+        about = {"session": session, "turn": turn, "purpose": purpose, "model": model, "person": person}
+        return _INSERT(**about, **counts, cost=cost, created_at=at)
 
     async def store(self, *rows: BoundStatement) -> None:
         """Write rows that belong to no step of a turn: summaries and checkpoints."""

@@ -45,9 +45,7 @@ from goclaw.errors import StateError
 _FACT = "SELECT value FROM daemon_facts WHERE name = %s"
 _KEEP = "INSERT INTO daemon_facts (name, value) VALUES (%s, %s)"
 _SET_SEQUENCE = "SELECT setval(pg_get_serial_sequence(%s, %s), %s)"
-_SEQUENCE = """
-SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(%s, %s)::regclass), 0)
-"""
+_SEQUENCE = "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(%s, %s)::regclass), 0)"
 
 
 def copy_to_file(place: PostgresPlace, target: Path) -> Mapping[str, TableSum]:

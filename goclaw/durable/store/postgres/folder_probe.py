@@ -85,11 +85,6 @@ class FolderProbe:
             notices.subscribe(ASKED, self._receive_question, self._listens.set)
 
     async def run(self) -> None:
-        """Answer the others, until cancelled.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
         while True:
             question = orjson.loads(await self._questions.get())
             token, names = str(question["token"]), [str(name) for name in question["folders"]]
@@ -100,11 +95,6 @@ class FolderProbe:
             await self._write(self._notices.notice_for(SEEN, orjson.dumps(answer).decode()))
 
     async def unseen(self) -> list[str]:
-        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
-
-        Raises:
-            StateError: the store cannot be reached.
-        """
         others = await self._others()
         if not others or not await set_within(self._listens, self._clock, ANSWER_SECONDS):
             return []

@@ -101,7 +101,6 @@ class StateAudits:
 
     @property
     def chain(self) -> str:
-        """The name of this folder's log; empty for that of a gateway which was the only one."""
         return self._folder.chain
 
     def hear(self, name: str) -> None:
@@ -115,7 +114,6 @@ class StateAudits:
         await self.send()
 
     async def send(self) -> None:
-        """Send what came into the folder's log since it was last sent. Forgotten words are blanked before."""
         async with self._one:
             await self._blank_forgotten()
             while self._heard:
@@ -243,7 +241,6 @@ class StateAudits:
         return all(number < lowest for number in left) and (dropped or len(left) < len(lines))
 
     async def fetch(self) -> None:
-        """Get the audit logs of other folders, each under its own name."""
         for name, entry in await self._others():
             data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
             await asyncio.to_thread(self._folder.write, beside, data, entry)

@@ -58,7 +58,6 @@ class StateFiles:
         self._followers: list[Callable[[], Awaitable[None]]] = []
 
     def on_copy(self, call: Callable[[], Awaitable[None]]) -> None:
-        """Have `call` called whenever copies of documents were replaced."""
         self._followers.append(call)
 
     async def begin(self) -> None:

@@ -42,7 +42,6 @@ class StateMedia:
             await asyncio.to_thread(self._remove, self._folder.media_keys() - self.keys)
 
     async def retain(self, key: str) -> None:
-        """Store media that the folder has, or renew their keep time."""
         if key in self.keys and await self._stored.stamp(of_media(key), self._clock.now()):
             return
         # All of it before: that others removed the same may be heard meanwhile, and the folder lacks it then.
@@ -62,7 +61,6 @@ class StateMedia:
         return is_new or await self._stored.stamp(list(files), self._clock.now())
 
     async def fetch(self, key: str) -> bool:
-        """Get media into the folder; False: the database has none."""
         for name in of_media(key):
             if (entry := await self._stored.get(name)) is None:
                 return False
@@ -75,17 +73,14 @@ class StateMedia:
         return True
 
     async def old(self, until: float) -> set[str]:
-        """Return the keys of media that no process has put since a moment."""
         return {key for key in map(key_of, await self._stored.old(until)) if key}
 
     async def drop(self, keys: Iterable[str], until: float) -> None:
-        """Remove media, but for those that any process has put since a moment."""
         gone = set(keys)
         await self._stored.drop((of_media(key)[::-1] for key in gone), until, self._telling)
         self.keys -= gone
 
     async def sync(self) -> None:
-        """Get all media that the folder lacks, and send those that the database lacks."""
         ours = await asyncio.to_thread(self._folder.media_keys)
         for key in sorted(self.keys - ours):
             if key in self.keys:  # else they were removed meanwhile
