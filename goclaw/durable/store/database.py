@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Dialect, Table, bindparam, insert, select
+from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Dialect, Table, bindparam, insert, select, text
 from sqlalchemy.sql.visitors import iterate
 
 from goclaw.common.config.values import PostgresPlace
@@ -63,11 +63,14 @@ class Row(Protocol):
 
 
 class Statement:
-    """An SQLAlchemy statement, compiled once for each store. Call it with the values of its parameters."""
+    """A statement, compiled once for each store. Call it with the values of its parameters."""
 
-    def __init__(self, clause: ClauseElement, *, behind: "Statement | None" = None) -> None:
-        """`behind`: notifies other processes, with its values, after the commit; lost if this one ends there."""
-        self.clause = clause
+    def __init__(self, clause: ClauseElement | str, *, behind: "Statement | None" = None) -> None:
+        """Make it of SQLAlchemy's clause, or of SQL with parameters such as `:name`.
+
+        `behind`: notifies other processes, with its values, after the commit; lost if this one ends there.
+        """
+        self.clause = text(clause) if isinstance(clause, str) else clause
         self.behind = behind
         self._compiled: dict[str, tuple[str, dict[str, Any]]] = {}
 
@@ -81,9 +84,9 @@ class Statement:
         """Return its text and its fixed values; compiled at the first use, which keeps starts quick."""
         if dialect.name not in self._compiled:
             compiled = self.clause.compile(dialect=dialect)
-            if "POSTCOMPILE" in (text := str(compiled)):
-                raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {text}")
-            self._compiled[dialect.name] = text, dict(compiled.params or {})
+            if "POSTCOMPILE" in str(compiled):
+                raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {compiled}")
+            self._compiled[dialect.name] = str(compiled), dict(compiled.params or {})
         return self._compiled[dialect.name]
 
     def __call__(self, **values: Any) -> "BoundStatement":

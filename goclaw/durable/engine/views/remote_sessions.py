@@ -99,10 +99,8 @@ class RemoteSessions:
     def publish(self, event: TurnEvent) -> None:
         if mirror := self._mirrors.get(event.session):
             mirror.note(event)
-        is_for_everyone = isinstance(event, SessionForgotten)
-        if not is_for_everyone:
-            is_for_everyone = not self._remote.publish(event) and isinstance(event, Notice)
-        if is_for_everyone:
+        is_forgotten = isinstance(event, SessionForgotten)
+        if is_forgotten or (not self._remote.publish(event) and isinstance(event, Notice)):
             self._remote.queue.broadcast(BESIDE, event.session, event)
 
     def send_notice(self, text: str, code: str) -> None:

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from sqlalchemy import text
-
 from goclaw.common.core.clock import Clock
 from goclaw.durable.store.database import Statement
 from goclaw.durable.store.ownership import LeaseStore
@@ -34,10 +32,8 @@ NEWCOMER = 1 / 30
 
 _SEEN_WITHIN = "seen_at > clock_timestamp() - make_interval(secs => :{})"
 _COUNT = Statement(
-    text(
-        f"SELECT count(*) FILTER (WHERE id = :own AND {_SEEN_WITHIN.format('late')}) AS seen, "  # noqa: S608  # our own
-        f"count(*) FILTER (WHERE id <> :own AND {_SEEN_WITHIN.format('gone')}) AS others FROM replicas"
-    )
+    f"SELECT count(*) FILTER (WHERE id = :own AND {_SEEN_WITHIN.format('late')}) AS seen, "  # noqa: S608  # our own
+    f"count(*) FILTER (WHERE id <> :own AND {_SEEN_WITHIN.format('gone')}) AS others FROM replicas"
 )
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import orjson
 import psycopg
-from sqlalchemy import text
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.clock import Clock
@@ -43,11 +42,11 @@ MAX_NAMES = 7_500
 MAX_QUESTIONS = 20
 """Questions that wait for an answer; more are dropped, and their askers say that nothing was answered."""
 _CONNECTED = Statement(
-    text("""
+    """
 SELECT r.id FROM replicas r WHERE EXISTS (
     SELECT 1 FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.application_name LIKE 'goclaw ' || r.id || ' %'
-)""")
+)"""
 )
 """A gateway that was killed a moment ago has been seen, but has no connection, and does not answer."""
 _TOKEN = re.compile(r"[0-9a-f]{16}")

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import psycopg
-from sqlalchemy import text
 
 from goclaw.common.config.values import PostgresPlace
 from goclaw.common.core.records import record
@@ -20,7 +19,7 @@ from goclaw.durable.store.postgres.faults import store_error
 
 MAX_BYTES = 7_999
 """Bytes of a payload that Postgres takes (postgresql.org, "NOTIFY")."""
-TELL = Statement(text("SELECT pg_notify(:topic || '_' || md5(current_schema()), :payload)"))
+TELL = Statement("SELECT pg_notify(:topic || '_' || md5(current_schema()), :payload)")
 _LISTEN = "SELECT 'LISTEN \"' || %s::text || '_' || md5(current_schema()) || '\"'"
 
 

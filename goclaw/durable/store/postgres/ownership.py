@@ -16,7 +16,6 @@ from typing import Any
 import psycopg
 from procrastinate import App, PsycopgConnector
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import text
 
 from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.fencing import Fence, under_fence
@@ -60,22 +59,18 @@ CONNECTIONS = 3
 logging.getLogger("procrastinate").setLevel(logging.ERROR)
 
 _WANT = Statement(
-    text("SELECT want_session(:session)"),
-    behind=Statement(text(f"SELECT pg_notify('{NEWS}_' || md5(current_schema()), :session)")),
+    "SELECT want_session(:session)",
+    behind=Statement(f"SELECT pg_notify('{NEWS}_' || md5(current_schema()), :session)"),
 )
-_WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
-_WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
-_IS_OWNED = Statement(
-    text("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
-)
+_WANT_IF_IDLE = Statement("SELECT want_session_if_idle(:session)")
+_WITHDRAW = Statement("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'")
+_IS_OWNED = Statement("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
 _EPOCHS = Statement(
-    text("SELECT session, epoch FROM session_owners WHERE session = ANY(CAST(:sessions AS text[])) ORDER BY session")
+    "SELECT session, epoch FROM session_owners WHERE session = ANY(CAST(:sessions AS text[])) ORDER BY session"
 )
 _FORGET_OWNER = Statement(
-    text(
-        "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
-        "AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = :session)"
-    )
+    "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
+    "AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = :session)"
 )
 """Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
 _SEE = f"""
@@ -84,11 +79,9 @@ RETURNING extract(epoch from clock_timestamp())::float8
 """
 _LOOK = "SELECT gone, next_death FROM look_for_the_dead(%s)"
 _BESIDE = Statement(
-    text(
-        "INSERT INTO session_owners AS known (session, epoch, replica, taken_at) "
-        "VALUES (:session, nextval('session_epochs'), :replica, clock_timestamp()) "
-        "ON CONFLICT (session) DO UPDATE SET replica = excluded.replica RETURNING epoch"
-    )
+    "INSERT INTO session_owners AS known (session, epoch, replica, taken_at) "
+    "VALUES (:session, nextval('session_epochs'), :replica, clock_timestamp()) "
+    "ON CONFLICT (session) DO UPDATE SET replica = excluded.replica RETURNING epoch"
 )
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = (

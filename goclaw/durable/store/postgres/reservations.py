@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import text
-
 from goclaw.common.core.fencing import under_fence
 from goclaw.durable.store.database import BoundStatement, Database, Statement
 from goclaw.durable.store.dialect import IS_SEEN, REPLICA, SEEN_SECONDS
@@ -50,26 +48,24 @@ $$;
 `prune` deletes."""
 RETRY_SECONDS = 1.0
 """Seconds until a row that could not be deleted is tried again: until then requests of its person may wait for it."""
-_RESERVE = Statement(text("SELECT reserve(:id, :person, :session, :turn, :tokens, :cost)"))
+_RESERVE = Statement("SELECT reserve(:id, :person, :session, :turn, :tokens, :cost)")
 _COLUMNS = "id, person, session, turn, tokens, cost"
 _BEFORE = Statement(
-    text(f"SELECT {_COLUMNS} FROM reservations WHERE person = :person AND number < :number ORDER BY number")  # noqa: S608  # our own
+    f"SELECT {_COLUMNS} FROM reservations WHERE person = :person AND number < :number ORDER BY number"  # noqa: S608  # our own
 )
-_OF_PERSON = Statement(text(f"SELECT {_COLUMNS} FROM reservations WHERE person = :person ORDER BY number"))  # noqa: S608  # our own
+_OF_PERSON = Statement(f"SELECT {_COLUMNS} FROM reservations WHERE person = :person ORDER BY number")  # noqa: S608  # our own
 # One that another process has taken over since is not ours to end.
 _END = Statement(
-    text(f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)")  # noqa: S608  # our own
+    f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)"  # noqa: S608  # our own
 )
 # A process may reserve before it is seen for the first time.
 _END_THE_DEAD = Statement(
-    text(
-        f"DELETE FROM reservations WHERE {REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) "  # noqa: S608  # our own
-        f"AND made_at < clock_timestamp() - interval '{SEEN_SECONDS} s' "
-        f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} AND {IS_SEEN})"
-    )
+    f"DELETE FROM reservations WHERE {REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) "  # noqa: S608  # our own
+    f"AND made_at < clock_timestamp() - interval '{SEEN_SECONDS} s' "
+    f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} AND {IS_SEEN})"
 )
 _PRUNE = Statement(
-    text("DELETE FROM spenders WHERE NOT EXISTS (SELECT 1 FROM reservations r WHERE r.person = spenders.person)")
+    "DELETE FROM spenders WHERE NOT EXISTS (SELECT 1 FROM reservations r WHERE r.person = spenders.person)"
 )
 
 

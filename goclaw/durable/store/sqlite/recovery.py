@@ -90,7 +90,7 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
     Raises:
         StateError: the disk does not let us, or the file was written by a newer GoClaw.
     """
-    with _in_words(path):
+    try:
         finish(path)
         found = _damage(path)
         salvaged = _set_aside(path, found, clock.now()) if found else None
@@ -99,6 +99,8 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
         except UnfitSchema as error:
             salvaged = _set_aside(path, str(error), clock.now())
             migrate(path)
+    except (sqlite3.Error, OSError) as error:
+        raise StateError(str(disk_error(error, path, "opened"))) from error
     if salvaged:
         log.error("%s. `goclaw doctor` says how to go on", salvaged.summary)
     return salvaged
@@ -256,15 +258,6 @@ def _free(path: Path, ending: str) -> Path:
 
 def _stamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-
-
-@contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        trouble = disk_error(error, path, "opened")
-        raise StateError(str(trouble)) from error
 
 
 def salvage(damaged: Path, fresh: Path, now: float) -> tuple[dict[str, int], list[str]]:
