@@ -59,7 +59,6 @@ class Row(Protocol):
 
     def keys(self) -> list[str]:
         """Return the names of the columns."""
-        ...
 
 
 class Statement:
@@ -331,7 +330,6 @@ class Salvaged(Protocol):
     @property
     def summary(self) -> str:
         """Its place and the rows that were kept, in words for people."""
-        ...
 
 
 @record

@@ -62,14 +62,12 @@ class SharedVectors(Protocol):
 
     async def find(self, model: str, texts: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """Return the vectors that there are, by the SHA-256 of their texts."""
-        ...
 
     async def store(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
         """Store vectors for the others: of each its session, the SHA-256 of its text, and itself.
 
         Those of sessions that were forgotten meanwhile are dropped.
         """
-        ...
 
 
 class FolderProbe(Protocol):
@@ -77,11 +75,9 @@ class FolderProbe(Protocol):
 
     async def run(self) -> None:
         """Answer the others, until cancelled."""
-        ...
 
     async def unseen(self) -> Sequence[str]:
         """Ask the others; return in words which of them do not see a folder of ours, or did not answer."""
-        ...
 
 
 @record
@@ -103,7 +99,6 @@ class Exchange(Protocol):
     @property
     def replica(self) -> str:
         """The name of this process; another one at each start."""
-        ...
 
     def subscribe(self, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
         """Call `heard` with the messages for this process or for everyone, in the order they were sent.
@@ -112,23 +107,18 @@ class Exchange(Protocol):
             heard: called with each message. It must not wait.
             missed: called when messages may have been missed: at the beginning, and after a break.
         """
-        ...
 
     async def send(self, messages: Sequence[tuple[str, str]]) -> None:
         """Send messages, each with the name of a process or `EVERYONE`: all or none, in this order.
 
         A message may come twice where the connection was lost at that moment.
         """
-        ...
 
     async def watch(self, sessions: Collection[str], seconds: float) -> None:
         """Note that this process has readers of sessions, for so many seconds."""
-        ...
 
     async def unwatch(self, sessions: Collection[str]) -> None:
         """Note that it has readers of these no more."""
-        ...
 
     async def watches(self) -> Sequence[Watch]:
         """Return what other processes watch."""
-        ...

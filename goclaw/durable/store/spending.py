@@ -125,7 +125,6 @@ class ReservationLedger(Protocol):
 
     async def add(self, wanted: Reservation) -> None:
         """Store a reservation after all open ones; one with the same id is replaced."""
-        ...
 
     async def before(self, wanted: Reservation) -> Sequence[Reservation]: ...
 
@@ -135,11 +134,9 @@ class ReservationLedger(Protocol):
 
     def forget(self, reservation: str) -> None:
         """Note that a reservation of this process is deleted."""
-        ...
 
     def end(self, reservation: str) -> None:
         """Delete a reservation of this process without waiting for that."""
-        ...
 
     async def end_the_dead(self) -> None: ...
 
