@@ -1,4 +1,7 @@
-"""Checksums of the rows of a store, by table: equal for the same rows, whichever store has them."""
+"""Checksums of the rows of a store, by table: equal for the same rows, whichever store has them.
+
+What reads a SQLite file raises `sqlite3.Error` when that cannot be read.
+"""
 
 import hashlib
 import sqlite3
@@ -70,21 +73,13 @@ def rows_in_order(table: Table) -> str:
 
 @contextmanager
 def read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a SQLite file that nothing uses, for reading.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Open a SQLite file that nothing uses, for reading."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
         yield file
 
 
 def sums_of_file(path: Path) -> Mapping[str, TableSum]:
-    """Return the sum of each table in a SQLite file of the newest version.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Return the sum of each table in a SQLite file of the newest version."""
     with read_only(path) as file:
         return {str(table.name): _sum_of(file, table) for table in metadata.sorted_tables}
 
@@ -109,11 +104,7 @@ def non_empty(sums: Mapping[str, TableSum]) -> Mapping[str, int]:
 
 
 def rows_of_file(path: Path) -> Mapping[str, int]:
-    """Return the same of a SQLite file of any version.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Return the same of a SQLite file of any version."""
     with read_only(path) as file:
         found = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
         names = sorted({name for (name,) in found} - {"daemon_facts"})
@@ -128,11 +119,7 @@ def in_use(place: str, rows: Mapping[str, int]) -> str:
 
 
 def texts_with_nul(path: Path) -> int:
-    """Count the texts in a SQLite file of the newest version that have the character NUL.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
+    """Count the texts in a SQLite file of the newest version that have the character NUL."""
     with read_only(path) as file:
         queries = (
             f"SELECT count(*) FROM {table.name} WHERE instr({column.name}, char(0))"  # noqa: S608  # our own names

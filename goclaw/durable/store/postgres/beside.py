@@ -1,4 +1,7 @@
-"""Access to a schema while a daemon uses it: queries, and a check. Everything here blocks."""
+"""Access to a schema while a daemon uses it: queries, and a check.
+
+Everything here blocks, and raises `StateError` when Postgres cannot be used.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,11 +60,7 @@ def connect(place: PostgresPlace, *, writes: bool = False) -> Iterator[psycopg.C
 
 
 def read_rows(place: PostgresPlace, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
-    """Return the rows of each query, all of one moment; none where the schema was never used.
-
-    Raises:
-        StateError: Postgres cannot be used.
-    """
+    """Return the rows of each query, all of one moment; none where the schema was never used."""
     with connect(place) as connection:
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
             return [[] for _ in statements]
@@ -69,21 +68,13 @@ def read_rows(place: PostgresPlace, statements: Sequence[BoundStatement]) -> lis
 
 
 def exists(place: PostgresPlace) -> bool:
-    """Whether the schema has the tables of GoClaw.
-
-    Raises:
-        StateError: Postgres cannot be used.
-    """
+    """Whether the schema has the tables of GoClaw."""
     with connect(place) as connection:
         return connection.execute(SCHEMA, (place.schema,)).fetchone() is not None
 
 
 def examine(place: PostgresPlace) -> Examined:
-    """Look at the server, the role and the schema.
-
-    Raises:
-        StateError: Postgres cannot be used.
-    """
+    """Look at the server, the role and the schema."""
     with connect(place) as connection:
         (about,) = connection.execute(_ABOUT).fetchall()
         weak = []
