@@ -5,8 +5,7 @@ order of arrival. A turn that is cut (kill -9, power, an upgrade) is run again f
 a step is read back instead of repeating the step.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -51,14 +50,6 @@ Prepare = Callable[[Inbound], PreparedStep[Any] | None]
 
 Asked only for a message that begins a turn at once, and must not wait for anything.
 """
-
-
-def spawn(tasks: "set[asyncio.Task[Any]]", work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
-    """Begin a task that is among `tasks` until it ends."""
-    task = asyncio.create_task(work, name=name)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-    return task
 
 
 def never(_: object) -> bool:

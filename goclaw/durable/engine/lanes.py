@@ -7,10 +7,10 @@ refusing disk holds a lane up: the write is retried until it is recorded, and fi
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
@@ -18,7 +18,7 @@ from goclaw.common.core.clock import Backoff, Clock
 from goclaw.common.core.events import Delivery, Inbound
 from goclaw.common.core.supervise import ends_within, result_of, wait_without_cancelling
 from goclaw.common.health.stuck_tasks import task_stacks
-from goclaw.durable.engine.base import LaneState, RunningTurn, TurnHandler, TurnKind, continues, spawn
+from goclaw.durable.engine.base import LaneState, RunningTurn, TurnHandler, TurnKind, continues
 from goclaw.durable.engine.journal import Journal, JournaledTurn, TurnStage
 from goclaw.durable.engine.lane import Lane, LaneOwner, SoleLaneOwner
 from goclaw.durable.engine.outbox import Outbox
@@ -26,6 +26,8 @@ from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 CLOSE_SECONDS = (3.0, 1.0, 1.0)
 """Seconds for work to end at shutdown, each time it is asked to.
@@ -83,9 +85,8 @@ class Lanes:
         while (elsewhere := self._owner.elsewhere(inbound.session)) is None:
             # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
             work = self._submit_here(inbound, kind, interrupt=interrupt, also=also)
-            task = spawn(self._tasks, work, f"submit {inbound.id}")
             try:
-                if (is_new := await wait_without_cancelling(task)) is not None:
+                if (is_new := await wait_without_cancelling(self._spawn(work, f"submit {inbound.id}"))) is not None:
                     return is_new
             except OwnershipLost as lost:
                 log.info("the message is for another process: %s", lost, extra={"turn": inbound.id})
@@ -94,7 +95,7 @@ class Lanes:
     async def replace(self, inbound: Inbound) -> bool:
         if not self._turns.done():
             await result_of(self._turns)
-        return await wait_without_cancelling(spawn(self._tasks, self._replace(inbound), f"replace {inbound.id}"))
+        return await wait_without_cancelling(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
         with self._owner.acting(session):
@@ -111,7 +112,7 @@ class Lanes:
         if lane is None or lane.turn is None:
             return False
         stoppable = lane.running()
-        ending = spawn(self._tasks, self._await_stop(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
+        ending = self._spawn(self._await_stop(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
         if patience is None:
             await wait_without_cancelling(ending)
         else:
@@ -148,7 +149,7 @@ class Lanes:
             yield True
         finally:
             if lane.waiting:
-                lane.task = spawn(self._tasks, self._drain(session, lane), _name(session))
+                lane.task = self._spawn(self._drain(session, lane), _name(session))
             else:
                 del self._lanes[session]
 
@@ -286,6 +287,12 @@ class Lanes:
         turns = [*lane.running(), *lane.first()] if lane else []
         return [turn for turn in turns if turn.kind == "message" and continues(inbound, turn.inbound)]
 
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     def push(self, turn: JournaledTurn) -> None:
         """Queue a turn after those of its session, unless the session was left meanwhile."""
         session = turn.inbound.session
@@ -294,7 +301,7 @@ class Lanes:
         lane = self._lanes.get(session)
         if lane is None:
             lane = self._lanes[session] = Lane()
-            lane.task = spawn(self._tasks, self._drain(session, lane), _name(session))
+            lane.task = self._spawn(self._drain(session, lane), _name(session))
         lane.push(turn)
 
     async def _drain(self, session: str, lane: Lane) -> None:
@@ -366,7 +373,7 @@ class Lanes:
         """Report that the disk refused a write, and wait; /stop cuts that short."""
         pause = backoff.next()
         log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
-        spawn(self._tasks, self._report_delay(turn.inbound, error), f"telling of {turn.id}")
+        self._spawn(self._report_delay(turn.inbound, error), f"telling of {turn.id}")
         lane.work, lane.delayed = asyncio.create_task(self._clock.sleep(pause), name=f"rest {turn.id}"), True
         try:
             await asyncio.wait({lane.work})

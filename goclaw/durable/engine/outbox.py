@@ -12,11 +12,11 @@ import asyncio
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import bindparam, delete, func, literal, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
@@ -28,7 +28,6 @@ from goclaw.common.core.events import Address, Delivery, Receipt
 from goclaw.common.core.fencing import AUTHORITY, Authority, Fence
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import ends_within, result_of, run_with_restarts, wait_without_cancelling
-from goclaw.durable.engine.base import spawn
 from goclaw.durable.engine.deliveries import DELIVERY, DeliveryProgress, mask, progress_of, word_about
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import contains, json_text
@@ -38,6 +37,7 @@ from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
 GIVE_UP_SECONDS = 24 * 3600.0
 """Seconds after which an undelivered answer is dropped with a log line: it is out of date by then."""
@@ -171,14 +171,13 @@ class Outbox:
     async def promise(self, delivery: Delivery, *others: BoundStatement) -> bool:
         """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
         # Goes on when the caller is cancelled: what is on disk must be in its queue, too.
-        work = self._promise(delivery, others)
-        return await wait_without_cancelling(spawn(self._tasks, work, f"promise {delivery.id}"))
+        return await wait_without_cancelling(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
 
     def enqueue(self, promised: Sequence[Delivery]) -> None:
         """Queue deliveries committed with `row`. Without an open channel they wait in the database for a start."""
         fence = AUTHORITY.get().fence
         if fence is None and not self.ownership.sends_all:
-            spawn(self._tasks, self._wake_owners(promised), "wanting sessions of deliveries")
+            self._spawn(self._wake_owners(promised), "wanting sessions of deliveries")
             return
         self.enqueue_progress([DeliveryProgress(delivery, self._database, fence=fence) for delivery in promised])
 
@@ -199,7 +198,7 @@ class Outbox:
         """
         if self.ownership.sends_all or AUTHORITY.get().fence is not None:
             return await self._send(delivery, *others)
-        sending = spawn(self._tasks, self._send(delivery, *others), f"send {delivery.id}")
+        sending = self._spawn(self._send(delivery, *others), f"send {delivery.id}")
         try:
             while not await ends_within(sending, self._clock, RECALL_SECONDS):
                 await self._recall(delivery.id)
@@ -313,6 +312,12 @@ class Outbox:
         except StateError as error:
             log.warning("deliveries wait for a later look: %s", error)
 
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
         fence, created = AUTHORITY.get().fence, False
         promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
@@ -364,7 +369,7 @@ class Outbox:
                 queue = self._queues[key] = deque()
                 name = f"outbox {key[0]}:{key[1]}"
                 work = run_with_restarts(name, partial(self._drain, key, queue), self._clock)
-                spawn(self._tasks, work, name)
+                self._spawn(work, name)
             progress.queue = queue
             queue.append(progress)
 

@@ -7,7 +7,7 @@ see only the events of their own process; that a session was forgotten is publis
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -19,7 +19,6 @@ from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
 from goclaw.common.core.fencing import Fence
 from goclaw.common.core.supervise import background, run_with_restarts, set_within
-from goclaw.durable.engine.base import spawn
 from goclaw.durable.engine.views.mirrors import Mirror
 from goclaw.durable.engine.views.parcels import BESIDE, NOTICE, PARCEL, RETRY_SECONDS, UNWATCH, WATCH, Parcel
 from goclaw.durable.engine.views.stored_views import StoredViews
@@ -64,8 +63,8 @@ class RemoteSessions:
         self._exchange = exchange
         self._wanted_if_idle = wanted_if_idle
         self._stored = StoredViews(database)
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._remote = Watchers(exchange, self._stored, clock, partial(spawn, self._tasks))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._remote = Watchers(exchange, self._stored, clock, self._spawn)
         self._mirrors: dict[str, Mirror] = {}
         self._showing: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
@@ -173,7 +172,7 @@ class RemoteSessions:
             showing = run_with_restarts(
                 f"events of {session}", partial(mirror.run, owned, self._changed.set), self._clock
             )
-            self._showing[session] = spawn(self._tasks, showing, f"events of {session}")
+            self._showing[session] = self._spawn(showing, f"events of {session}")
         if mirror.row is None:
             await mirror.start()
         return mirror
@@ -283,7 +282,7 @@ class RemoteSessions:
         for mirror in self._elsewhere():
             mirror.miss()
         self._changed.set()
-        spawn(self._tasks, self._refresh(), "who watches what")
+        self._spawn(self._refresh(), "who watches what")
 
     async def _refresh(self) -> None:
         """Read who watches what, as often as it takes: of watches that it does not know, an owner hears no more."""
@@ -293,6 +292,12 @@ class RemoteSessions:
             except StateError as error:
                 log.debug("who watches what cannot be read: %s", error)
             await self._clock.sleep(RETRY_SECONDS)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _has_lease(session: str) -> bool:
