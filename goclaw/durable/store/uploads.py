@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 KEPT_SECONDS = 24 * 3600.0
 COUNTED_SECONDS = 3600.0
 """Seconds for which a file counts against the limits of its person."""
+MAX_FILES, MAX_BYTES = 60, 300 << 20
+"""The limits of one person in that time."""
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -44,16 +46,6 @@ class Upload:
     at: float
 
 
-@record
-class UploadLimits:
-    """The limits of one person; fields for tests."""
-
-    files: int = 60
-    """In an hour."""
-    size: int = 300 << 20
-    """Bytes in an hour."""
-
-
 class TooManyUploads(Exception):
     """A person has sent as many files as they may for now."""
 
@@ -64,11 +56,10 @@ _CODEC: Codec[Upload] = Codec(Upload)
 class Uploads:
     """The records below one folder, which is made when first used."""
 
-    def __init__(self, folder: Path, blobs: Blobs, clock: Clock, limits: UploadLimits | None = None) -> None:
+    def __init__(self, folder: Path, blobs: Blobs, clock: Clock) -> None:
         self._folder = folder
         self._blobs = blobs
         self._clock = clock
-        self._limits = limits or UploadLimits()
         self._adding = asyncio.Lock()
 
     async def add(self, owner: str, session: str, data: bytes, *, name: str, mime: str, kind: str) -> str:
@@ -81,10 +72,8 @@ class Uploads:
         async with self._adding:
             since, known = self._clock.now() - COUNTED_SECONDS, await asyncio.to_thread(self._load_all)
             own = [each.size for each in known if each.owner == owner and each.at > since]
-            if len(own) >= self._limits.files or sum(own) + len(data) > self._limits.size:
-                raise TooManyUploads(
-                    f"a person may upload {self._limits.files} files and {self._limits.size >> 20} MB per hour"
-                )
+            if len(own) >= MAX_FILES or sum(own) + len(data) > MAX_BYTES:
+                raise TooManyUploads(f"a person may upload {MAX_FILES} files and {MAX_BYTES >> 20} MB per hour")
             blob = await self._blobs.put(data, mime)
             upload = Upload(owner, session, blob, name, mime, kind, len(data), self._clock.now())
             upload_id = secrets.token_hex(16)

@@ -421,6 +421,13 @@ class PostgresDatabase(Database):
             await writer.close()
 
 
+def require_postgres(database: Database) -> PostgresDatabase:
+    """Return an open store on Postgres as what it is; raises TypeError where it is another one."""
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return database
+
+
 @asynccontextmanager
 async def open_schema(place: PostgresPlace, clock: Clock, alone: bool = False) -> AsyncIterator[PostgresDatabase]:
     """Open (and bring up to date, or make) the schema at `place`; `alone`: refused while others use it.

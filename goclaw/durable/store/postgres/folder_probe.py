@@ -21,7 +21,7 @@ from goclaw.common.core.supervise import background, finish_despite_cancel, run_
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement
 from goclaw.durable.store.postgres.beside import exists
 from goclaw.durable.store.postgres.connecting import application_name, connect
-from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.database import require_postgres
 from goclaw.durable.store.postgres.faults import store_error
 from goclaw.durable.store.postgres.notices import Notices
 from goclaw.durable.store.postgres.replicas import ALL, SERVER, use_of
@@ -191,14 +191,9 @@ def _words(others: Sequence[Replica], answers: Mapping[str, list[str]], folders:
 
 
 def open_probe(database: Database, folders: Folders, clock: Clock) -> FolderProbe:
-    """Return the probe of a running gateway, which answers the others, too.
-
-    Raises:
-        TypeError: the store is not on Postgres.
-    """
-    if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared by Postgres")
-    return FolderProbe(database.notices, database.read, database.write, folders, clock, database.replica)
+    """Return the probe of a running gateway, which answers the others, too."""
+    schema = require_postgres(database)
+    return FolderProbe(schema.notices, schema.read, schema.write, folders, clock, schema.replica)
 
 
 async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -> list[str]:

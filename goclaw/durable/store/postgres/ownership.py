@@ -24,7 +24,7 @@ from goclaw.durable.store.database import BoundStatement, Database, Statement
 from goclaw.durable.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, LeasePart, Orders, Work
 from goclaw.durable.store.postgres.channel_processes import PostgresProcesses
 from goclaw.durable.store.postgres.connecting import SEARCH_PATH, connect, parameters, single
-from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.database import PostgresDatabase, require_postgres
 from goclaw.durable.store.postgres.duties import Duties
 from goclaw.durable.store.postgres.exchange import PostgresExchange
 from goclaw.durable.store.postgres.faults import store_error
@@ -364,20 +364,14 @@ async def _open_pool(app: App) -> AsyncIterator[None]:
         await app.close_async()
 
 
-def _postgres(database: Database) -> PostgresDatabase:
-    if not isinstance(database, PostgresDatabase):
-        raise TypeError(f"{database.name} is not shared by Postgres")
-    return database
-
-
 def _open(database: Database, clock: Clock) -> PostgresOwnership:
-    postgres = _postgres(database)
+    postgres = require_postgres(database)
     return PostgresOwnership(postgres, clock, postgres.settings.stall_seconds)
 
 
 PART = LeasePart(
     _open,
-    lambda database, leases, clock: PostgresProcesses(_postgres(database), leases, clock),
-    lambda database: PostgresExchange(_postgres(database)),
+    lambda database, leases, clock: PostgresProcesses(require_postgres(database), leases, clock),
+    lambda database: PostgresExchange(require_postgres(database)),
 )
 """The leases that `LEASES` of the catalogue names."""

@@ -14,7 +14,7 @@ from goclaw.common.config.state import SHARED_FILES
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.supervise import background, run_with_restarts, set_within
 from goclaw.durable.store.database import BoundStatement, Database
-from goclaw.durable.store.postgres.database import PostgresDatabase
+from goclaw.durable.store.postgres.database import require_postgres
 from goclaw.durable.store.postgres.documents import TOPIC, Documents, Effect
 from goclaw.durable.store.postgres.state_audits import FORGOTTEN, StateAudits
 from goclaw.durable.store.postgres.state_folder import StateFolder, is_audit, is_document
@@ -37,18 +37,12 @@ class StateFiles:
     """
 
     def __init__(self, database: Database, folder: Path, clock: Clock) -> None:
-        """Make it of a database and a folder.
-
-        Raises:
-            TypeError: the database is not on Postgres.
-        """
-        if not isinstance(database, PostgresDatabase):
-            raise TypeError(f"{database.name} has no files")
-        self._notices = database.notices
+        schema = require_postgres(database)
+        self._notices = schema.notices
         self._stored = StoredFiles(database)
         self._folder = StateFolder(folder, clock)
         self._clock = clock
-        self._documents = Documents(database.place, self._folder)
+        self._documents = Documents(schema.place, self._folder)
         self.media = StateMedia(self._stored, self._folder, clock, self._telling)
         begin_chain = self._documents.begin_chain
         self.audits = StateAudits(database, self._stored, self._folder, clock, self._telling, begin_chain)
