@@ -421,7 +421,7 @@ BUGS: list[Bug] = [
         "a commit is believed of which Postgres has given the number anew",
         "the fuzz of 2026-11-28: an answer came once more, below a later one, after a restart of Postgres",
         "goclaw/durable/store/postgres/database.py",
-        "return bool(await single(asking, _LAST, self._replica) == self._number)",
+        "return bool(await single(asking, _LAST, self.replica) == self._number)",
         "return True",
         f"{_POSTGRES}::test_a_commit_that_a_crash_has_undone_is_not_taken_for_the_one_that_has_its_number_now",
     ),
@@ -446,7 +446,7 @@ BUGS: list[Bug] = [
         "a job that waits is taken before the transaction that brings its session more has ended",
         "class queue: a wake-up is lost, and the message waits for the next one",
         "goclaw/durable/store/postgres/ownership_schema.py",
-        "DO UPDATE SET priority = known.priority;",
+        "DO UPDATE SET queue_name = excluded.queue_name;",
         "DO NOTHING;",
         "tests/durable/store/postgres/test_ownership.py::"
         "test_a_session_is_not_taken_before_the_transaction_that_brings_it_work_has_ended",

@@ -304,7 +304,7 @@ BUGS: list[Bug] = [
         "what was held outlives /forget",
         "a result of the night in a conversation that is gone",
         "goclaw/durable/store/forgetting.py",
-        "            _FORGET_HELD(of_session=session),",
+        "    _FORGET_HELD,",
         "",
         f"{_QUIETS}::test_what_is_held_is_forgotten_with_its_conversation",
     ),
@@ -401,7 +401,7 @@ BUGS: list[Bug] = [
         "schedules outlive the conversation that they were made in",
         "words of a forgotten conversation that come again every day",
         "goclaw/durable/store/forgetting.py",
-        "            _FORGET_SCHEDULES(of_session=session),\n",
+        "    _FORGET_SCHEDULES,\n",
         "",
         "tests/gateway/intake/commands/test_conversation_forget.py::"
         "test_schedules_that_were_made_there_go_with_their_runs_and_no_others",

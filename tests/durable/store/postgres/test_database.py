@@ -19,7 +19,7 @@ from goclaw.durable.store.database import BoundStatement, ConstraintViolated, St
 from goclaw.durable.store.open import open_database, stored_fact
 from goclaw.durable.store.postgres import connecting, silence
 from goclaw.durable.store.postgres.database import PostgresDatabase
-from goclaw.durable.store.postgres.schema import FIRST, NEWEST, STEPS, VERSION
+from goclaw.durable.store.postgres.schema import NEWEST, STEPS, VERSION
 from goclaw.durable.store.postgres.sending import bind
 from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.durable.store.schema import schedules, sessions
@@ -31,6 +31,8 @@ from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
 from tests.postgres import DURABLE, Server, fresh_place, running
 
+MIGRATIONS_BEFORE = 6
+"""Steps of SQLite that were made before the first tables on Postgres."""
 ADD = insert_into(sessions, "key", "created_at", "context_start")
 
 COUNT = Statement(select(func.count()).select_from(sessions).where(sessions.c.key == bindparam("key")))
@@ -53,8 +55,7 @@ async def keys(found: PostgresDatabase) -> list[str]:
 
 def test_both_stores_have_the_same_tables() -> None:
     """A step of the one is a step of the other, but for those about processes that share a schema."""
-    assert migrations.MIGRATIONS
-    assert 1 + len(migrations.MIGRATIONS) == FIRST + sum(step.of_both_stores for step in STEPS)
+    assert len(migrations.MIGRATIONS) == MIGRATIONS_BEFORE + sum(step.of_both_stores for step in STEPS)
 
 
 async def test_what_is_written_is_there_after_it_is_opened_again(place: PostgresPlace) -> None:
@@ -384,7 +385,7 @@ async def test_a_connection_that_was_closed_while_it_was_idle_fails_no_write(
         assert await keys(found) == ["a"]
         with psycopg.connect(server.url, autocommit=True) as other:
             ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
-            assert len(other.execute(ours, (found._name,)).fetchall()) == 2
+            assert len(other.execute(ours, (found.application_name,)).fetchall()) == 2
         assert await keys(found) == ["a"]
         await found.write(session("b"))
         assert await keys(found) == ["a", "b"]
@@ -417,7 +418,7 @@ async def cut_off(found: PostgresDatabase) -> None:
 async def test_a_postgres_that_does_not_answer_is_cut_off(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(fresh_place(own_server)) as found:
         await found.write(session("a"))
-        with psycopg.connect(own_server.url, options=f"-csearch_path={found._place.schema}") as other:
+        with psycopg.connect(own_server.url, options=f"-csearch_path={found.place.schema}") as other:
             other.execute("LOCK TABLE sessions")
             with monkeypatch.context() as short:
                 short.setattr(silence, "STALL_SECONDS", 0.3)
