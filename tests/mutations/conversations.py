@@ -446,7 +446,7 @@ BUGS: list[Bug] = [
         "a job that waits is taken before the transaction that brings its session more has ended",
         "class queue: a wake-up is lost, and the message waits for the next one",
         "goclaw/durable/store/postgres/ownership_schema.py",
-        "DO UPDATE SET queue_name = excluded.queue_name;",
+        "DO UPDATE SET priority = known.priority;",
         "DO NOTHING;",
         "tests/durable/store/postgres/test_ownership.py::"
         "test_a_session_is_not_taken_before_the_transaction_that_brings_it_work_has_ended",

@@ -1,7 +1,8 @@
 """The rows that channels keep: messages that are parts of one, previews, and facts. Implements `channels.state`.
 
-Several processes may gather one group. Every decision is a condition of the statement that acts on it. The one that
-adds a part and the one that fixes the members both hold the row of the group, so that no part comes between.
+Several processes may gather one group, also a gateway of a former version with the functions of
+`postgres.channel_schema`. Every decision is a condition of the statement that acts on it. The one that adds a part and
+the one that fixes the members both hold the row of the group, so that no part comes between.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """procrastinate's statements on its jobs, for a worker that outlives an outage of Postgres and costs little when idle.
 
-Postgres announces each inserted job and each lock that becomes free (`ownership_schema`). Looks without
+Postgres announces each inserted job and each lock that becomes free (`replicas.BEATS`). Looks without
 a notice are for what may have been missed: a job with its row locked at the last look, a lost connection.
 """
 

@@ -20,8 +20,6 @@ LOST = "session_epoch"
 """The constraint that Postgres names when a transaction has an old epoch: no table has it."""
 QUEUE, TASK = "sessions", "work"
 """procrastinate's names of the queue of all sessions and of its one task: to work on a session."""
-OF_NAME = f"{QUEUE}:"
-"""Beginning of the name of the queue of a gateway's pinned sessions; its name follows."""
 NEWS = "sessions"
 """Topic of the notices that a session was brought something (`store.postgres.notices`)."""
 TABLES = (
@@ -33,16 +31,11 @@ OWNERSHIP = f"""
 CREATE SEQUENCE session_epochs;
 CREATE TABLE session_owners (
     session VARCHAR COLLATE "C" PRIMARY KEY, epoch BIGINT NOT NULL, replica VARCHAR COLLATE "C" NOT NULL,
-    taken_at TIMESTAMPTZ NOT NULL, pinned VARCHAR COLLATE "C", told_at TIMESTAMPTZ
+    taken_at TIMESTAMPTZ NOT NULL
 );
 CREATE TABLE replicas (
     id VARCHAR COLLATE "C" PRIMARY KEY, address TEXT COLLATE "C" NOT NULL, version VARCHAR COLLATE "C" NOT NULL,
-    began_at TIMESTAMPTZ NOT NULL, seen_at TIMESTAMPTZ NOT NULL, name VARCHAR COLLATE "C" NOT NULL DEFAULT '',
-    stall_seconds DOUBLE PRECISION NOT NULL DEFAULT 4, workspaces VARCHAR COLLATE "C" NOT NULL DEFAULT 'shared'
-);
-CREATE UNLOGGED TABLE session_watches (
-    session VARCHAR COLLATE "C" NOT NULL, replica VARCHAR COLLATE "C" NOT NULL, until TIMESTAMPTZ NOT NULL,
-    PRIMARY KEY (session, replica)
+    began_at TIMESTAMPTZ NOT NULL, seen_at TIMESTAMPTZ NOT NULL
 );
 ALTER TABLE steps ADD COLUMN {REPLICA} VARCHAR COLLATE "C" DEFAULT current_setting('goclaw.replica', true);
 ALTER TABLE tasks ADD COLUMN {REPLICA} VARCHAR COLLATE "C" DEFAULT current_setting('goclaw.replica', true);
@@ -75,14 +68,12 @@ CREATE FUNCTION end_connections_of_the_dead(stall_seconds DOUBLE PRECISION) RETU
     WHERE r.seen_at < clock_timestamp() - make_interval(secs => $1) AND a.datname = current_database()
         AND a.usename = current_user AND a.backend_start < r.seen_at + make_interval(secs => $1)
 $$;
-CREATE FUNCTION queue_of(of_session VARCHAR) RETURNS VARCHAR LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT '{OF_NAME}' || pinned FROM session_owners WHERE session = of_session), '{QUEUE}')
-$$;
 CREATE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO procrastinate_jobs AS known (queue_name, task_name, lock, queueing_lock, args) VALUES (
-        queue_of(of_session), '{TASK}', of_session, of_session, jsonb_build_object('session', of_session)
-    ) ON CONFLICT (queueing_lock) WHERE status = 'todo' DO UPDATE SET queue_name = excluded.queue_name;
+    INSERT INTO procrastinate_jobs AS known (queue_name, task_name, lock, queueing_lock, args)
+    VALUES ('{QUEUE}', '{TASK}', of_session, of_session, jsonb_build_object('session', of_session))
+    ON CONFLICT (queueing_lock) WHERE status = 'todo' DO UPDATE SET priority = known.priority;
+    PERFORM pg_notify('{NEWS}_' || md5(current_schema()), of_session);
 END $$;
 CREATE FUNCTION want_session_if_idle(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
@@ -90,66 +81,21 @@ BEGIN
         PERFORM want_session(of_session);
     END IF;
 END $$;
-CREATE FUNCTION want_sessions_of_the_dead(stall_seconds DOUBLE PRECISION)
-    RETURNS SETOF VARCHAR LANGUAGE plpgsql AS $$
+CREATE FUNCTION want_sessions_of_the_dead(stall_seconds DOUBLE PRECISION) RETURNS SETOF VARCHAR LANGUAGE plpgsql AS $$
 DECLARE
     gone VARCHAR;
 BEGIN
     FOR gone IN
-        DELETE FROM procrastinate_jobs WHERE id IN (
-            SELECT job.id FROM procrastinate_jobs AS job
-            WHERE job.status = 'doing' AND (job.queue_name = '{QUEUE}' OR job.queue_name LIKE '{OF_NAME}%')
-                AND NOT EXISTS (
-                    SELECT 1 FROM procrastinate_workers AS worker
-                    WHERE worker.id = job.worker_id
-                        AND worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
-                )
-            FOR UPDATE OF job SKIP LOCKED
-        ) RETURNING lock
+        DELETE FROM procrastinate_jobs AS job WHERE job.status = 'doing' AND job.queue_name = '{QUEUE}' AND NOT EXISTS (
+            SELECT 1 FROM procrastinate_workers AS worker
+            WHERE worker.id = job.worker_id
+                AND worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
+        ) RETURNING job.lock
     LOOP
         PERFORM want_session(gone);
         RETURN NEXT gone;
     END LOOP;
 END $$;
-CREATE FUNCTION look_for_the_dead(stall_seconds DOUBLE PRECISION)
-    RETURNS TABLE (gone VARCHAR[], next_death DOUBLE PRECISION) LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM end_connections_of_the_dead(stall_seconds);
-    gone := ARRAY(SELECT want_sessions_of_the_dead(stall_seconds));
-    next_death := (
-        SELECT coalesce(min(extract(epoch FROM worker.last_heartbeat - clock_timestamp())), 0) + stall_seconds
-        FROM procrastinate_workers AS worker
-        WHERE worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
-    );
-    RETURN NEXT;
-END $$;
-CREATE FUNCTION tell_of_free_lock() RETURNS TRIGGER LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_notify(
-        'procrastinate_queue_v1#' || OLD.queue_name, json_build_object('type', 'job_inserted', 'job_id', OLD.id)::text
-    );
-    RETURN NULL;
-END $$;
-CREATE TRIGGER tell_of_free_lock AFTER DELETE ON procrastinate_jobs
-    FOR EACH ROW WHEN (OLD.status = 'doing') EXECUTE FUNCTION tell_of_free_lock();
-CREATE FUNCTION pin_session(of_session VARCHAR, to_name VARCHAR) RETURNS VARCHAR LANGUAGE sql AS $$
-    INSERT INTO session_owners AS known (session, epoch, replica, taken_at, pinned)
-    VALUES (of_session, nextval('session_epochs'), '', clock_timestamp(), to_name)
-    ON CONFLICT (session) DO UPDATE SET pinned = coalesce(known.pinned, excluded.pinned),
-        told_at = CASE WHEN coalesce(known.pinned, to_name) = to_name THEN NULL ELSE known.told_at END
-    RETURNING known.pinned
-$$;
-CREATE FUNCTION tell_of_the_absent() RETURNS TABLE (waiting VARCHAR, absent VARCHAR) LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN QUERY UPDATE session_owners AS o SET told_at = clock_timestamp() FROM procrastinate_jobs j
-    WHERE j.lock = o.session AND j.status = 'todo' AND o.pinned IS NOT NULL AND o.told_at IS NULL AND NOT EXISTS (
-        SELECT 1 FROM replicas r WHERE r.name = o.pinned
-            AND r.seen_at > clock_timestamp() - make_interval(secs => r.stall_seconds)
-    ) RETURNING o.session, o.pinned;
-END $$;
-CREATE TABLE commits (
-    replica VARCHAR COLLATE "C" PRIMARY KEY, number BIGINT NOT NULL, made_at TIMESTAMPTZ NOT NULL
-) WITH (fillfactor = 50);
 """  # noqa: S608  # our own words
 """`FOR SHARE`: a process that takes a session over waits for the transaction that the one before has open, and that one
 for the new epoch; `FOR KEY SHARE` would hold up neither. Postgres's own `idle_in_transaction_session_timeout` does not
@@ -158,21 +104,10 @@ end a transaction that came as a pipeline: the driver's last message behind it s
 Of a process that counts as dead, the connections are ended that it made before: with one that it makes since, it goes
 on, and is not seen yet. Another role of the database may call its connections as it likes: it must be our own role.
 
-A job that waits is changed by a transaction that brings its session more: no worker takes it before that transaction
-has ended (it skips locked rows), and would find nothing then. Its queue is the one of now, as its session may be pinned
-since. The session's owner is told behind the commit (`ownership`); where there is none, procrastinate tells of the job.
-A job of a dead process is deleted and deferred anew instead of retried: a retry would break the queueing lock of one
-that waits already, again and again, and a process that was only paused would end the job of the one that goes on.
-
-A look for the dead first ends their connections, and skips jobs that are locked: one that was paused within a
-transaction would hold up those that look, and with them their being seen. It says in how many seconds the next
-heartbeat becomes too old. The notice of a lock that has become free is one of procrastinate's own kind
-(`procrastinate_notify_queue_job_inserted_v1`): a job may wait for it, which was told of before.
-
-`session_watches` says which process has readers for which session. It is unlogged: after a crash of Postgres it is
-empty, and each process notes its watches again when it is connected again. `commits` has the last commit of each
-process, by a number that it counts itself (`database`). Half of a page is left free, so that a row's next version
-stands beside the last one and no index is touched (postgresql.org, "Heap-Only Tuples")."""
+A job that waits is changed, though in nothing, by a transaction that brings its session more: no worker takes it before
+that transaction has ended (it skips locked rows), and would find nothing then. A job of a dead process is deleted and
+deferred anew instead of retried: a retry would break the queueing lock of one that waits already, again and again, and
+a process that was only paused would end the job of the one that goes on."""
 MIGRATION = "procrastinate_migration"
 """Fact: the name of procrastinate's last migration that the schema has."""
 PRE = "_pre_"

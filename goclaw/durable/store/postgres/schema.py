@@ -20,20 +20,21 @@ from goclaw import __version__
 from goclaw.common.core.clock import Backoff, Clock, RealClock
 from goclaw.common.core.records import record
 from goclaw.durable.store.dialect import SETTLED_BY
+from goclaw.durable.store.postgres.channel_schema import CHANNEL_FUNCTIONS, CHANNELS
 from goclaw.durable.store.postgres.connecting import Connection, single
 from goclaw.durable.store.postgres.orders import ORDERS
 from goclaw.durable.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
+from goclaw.durable.store.postgres.replicas import BEATS, COMMITS, REPLICAS, WANTED_QUIETLY
 from goclaw.durable.store.postgres.reservations import RESERVATIONS
 from goclaw.durable.store.postgres.stored_files import files_metadata
 from goclaw.durable.store.postgres.vectors import VECTORS
+from goclaw.durable.store.postgres.watches_schema import WATCHES
 from goclaw.durable.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 from goclaw.errors import StateError
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
-FIRST = 16
-"""The version of the first tables that a release of GoClaw made."""
-OF_PROCESSES = (OWNERSHIP, RESERVATIONS, ORDERS, VECTORS)
-"""Scripts for the first tables that Postgres alone has."""
+FIRST = 5
+"""The version of the first tables on Postgres."""
 
 
 @record
@@ -43,9 +44,28 @@ class SchemaStep:
     script: str
     of_both_stores: bool = True
     """Whether SQLite has a step for it, too: a new schema gets its tables from their definitions."""
+    functions: str = ""
+    """The part of it that a new schema needs in addition to those tables."""
+
+    @property
+    def of_new_schema(self) -> str:
+        """The script for a schema with tables made from their definitions."""
+        return self.functions if self.of_both_stores else self.script
 
 
-STEPS: Sequence[SchemaStep] = ()
+STEPS: Sequence[SchemaStep] = (
+    SchemaStep(OWNERSHIP, of_both_stores=False),
+    SchemaStep(WATCHES, of_both_stores=False),
+    SchemaStep(REPLICAS, of_both_stores=False),
+    SchemaStep(CHANNELS, functions=CHANNEL_FUNCTIONS),
+    SchemaStep(RESERVATIONS, of_both_stores=False),
+    SchemaStep(ORDERS, of_both_stores=False),
+    SchemaStep(VECTORS, of_both_stores=False),
+    SchemaStep(WANTED_QUIETLY, of_both_stores=False),
+    SchemaStep(BEATS, of_both_stores=False),
+    SchemaStep(COMMITS, of_both_stores=False),
+    SchemaStep(f"ALTER TABLE {messages.name} ADD COLUMN denied BOOLEAN"),
+)
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
@@ -151,8 +171,9 @@ async def _make(connection: Connection, steps: Sequence[SchemaStep]) -> None:
         for statement in definitions():
             await connection.execute(statement.encode())
     await learn(connection, MIGRATION, await make_jobs(connection))
-    for script in (*OF_PROCESSES, *(step.script for step in steps if not step.of_both_stores)):
-        await connection.execute(script.encode())
+    for step in steps:
+        if step.of_new_schema:
+            await connection.execute(step.of_new_schema.encode())
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await _learn_version(connection, FIRST + len(steps))
 
@@ -167,8 +188,7 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaS
             "backup"
         )
     if version < FIRST:
-        told = f"has version {version}, older than any release" if version else "does not say which version it has"
-        raise StateError(f"the schema {schema} {told}: `goclaw restore` a backup")
+        raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")
     before = await fact(connection, MIGRATION)
     now = await migrate_jobs(connection, schema, str(before)) if before else await make_jobs(connection)
     if now != before:

@@ -19,7 +19,7 @@ from goclaw.durable.store.database import BoundStatement, ConstraintViolated, St
 from goclaw.durable.store.open import open_database, stored_fact
 from goclaw.durable.store.postgres import connecting, silence
 from goclaw.durable.store.postgres.database import PostgresDatabase
-from goclaw.durable.store.postgres.schema import NEWEST, STEPS, VERSION
+from goclaw.durable.store.postgres.schema import FIRST, NEWEST, STEPS, VERSION
 from goclaw.durable.store.postgres.sending import bind
 from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.durable.store.schema import schedules, sessions
@@ -31,8 +31,6 @@ from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
 from tests.postgres import DURABLE, Server, fresh_place, running
 
-MIGRATIONS_BEFORE = 6
-"""Steps of SQLite that were made before the first tables on Postgres."""
 ADD = insert_into(sessions, "key", "created_at", "context_start")
 
 COUNT = Statement(select(func.count()).select_from(sessions).where(sessions.c.key == bindparam("key")))
@@ -55,7 +53,8 @@ async def keys(found: PostgresDatabase) -> list[str]:
 
 def test_both_stores_have_the_same_tables() -> None:
     """A step of the one is a step of the other, but for those about processes that share a schema."""
-    assert len(migrations.MIGRATIONS) == MIGRATIONS_BEFORE + sum(step.of_both_stores for step in STEPS)
+    assert migrations.MIGRATIONS
+    assert 1 + len(migrations.MIGRATIONS) == FIRST + sum(step.of_both_stores for step in STEPS)
 
 
 async def test_what_is_written_is_there_after_it_is_opened_again(place: PostgresPlace) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import Boolean, Float, Integer, Select, types
 import goclaw
 from goclaw.durable.store.database import Statement
 from goclaw.durable.store.postgres.ownership_schema import jobs_schema
-from goclaw.durable.store.postgres.schema import DIALECT, OF_PROCESSES, definitions
+from goclaw.durable.store.postgres.schema import DIALECT, STEPS, definitions
 from goclaw.durable.store.postgres.stored_files import files_metadata
 from goclaw.durable.store.schema import metadata
 from tests.postgres import NEWEST, OLDEST, running
@@ -119,7 +119,7 @@ def test_every_statement_of_the_product_is_taken_by_postgres(major: int) -> None
     refused = {}
     with running(major) as server, psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(jobs_schema())
-        for definition in (*definitions(), *OF_PROCESSES):
+        for definition in (*definitions(), *(step.of_new_schema for step in STEPS)):
             connection.execute(definition.encode())
         for name, statement in known.items():
             text, kinds = numbered(statement)
