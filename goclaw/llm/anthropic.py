@@ -14,18 +14,17 @@ import orjson
 
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
 from goclaw.common.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.common.specs import TOOL_CALL, TOOL_SEARCH
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic_blocks import (
     SEARCH_TOOL,
     STALE_SEARCH,
+    WITHOUT_SEARCH,
     AnthropicAnswer,
-    encode_deferred,
     encode_tools,
     has_search,
     joined_tools,
-    knows_search,
     search_refusal,
-    without_ours,
 )
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
@@ -80,12 +79,12 @@ class AnthropicModel(KnownModel):
         self._name = spec.partition(":")[2]
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._key = key
-        self._defers = defers and knows_search(self._name)
+        self._defers = defers and not WITHOUT_SEARCH.search(self._name)
         self._messages = EncodedMessages(
             partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images
         )
         self._tools = EncodedTools(encode_tools)
-        self._deferred = EncodedTools(encode_deferred)
+        self._deferred = EncodedTools(partial(encode_tools, defer_loading=True))
 
     @property
     def sees_images(self) -> bool:
@@ -114,9 +113,8 @@ class AnthropicModel(KnownModel):
         except ModelError as error:
             if self._defers and (refused := search_refusal(error)):
                 raise refused from error
-            if error.kind is not ModelErrorKind.REJECTED or not _is_stale(str(error)):
-                raise
-            if not self._forget_native(request):
+            is_stale = STALE_THINKING.search(str(error)) or STALE_SEARCH.search(str(error))
+            if error.kind is not ModelErrorKind.REJECTED or not is_stale or not self._forget_native(request):
                 raise
         else:
             return
@@ -155,7 +153,7 @@ class AnthropicModel(KnownModel):
             parts["system"] = [mark(block) if request.cache.after_system else block]
         shown, deferred = request.tools, request.deferred if self._defers else ()
         if deferred:
-            shown = without_ours(shown)
+            shown = [tool for tool in shown if tool.name not in (TOOL_SEARCH, TOOL_CALL)]  # with which others search
             search = mark(SEARCH_TOOL) if request.cache.after_tools else SEARCH_TOOL
             parts["tools"] = joined_tools(self._tools.text(shown), self._deferred.text(deferred), search)
         elif shown:
@@ -176,10 +174,6 @@ class AnthropicModel(KnownModel):
         for message in stale:
             self._messages.store(message, plain(message))
         return bool(stale)
-
-
-def _is_stale(words: str) -> bool:
-    return bool(STALE_THINKING.search(words) or STALE_SEARCH.search(words))
 
 
 def encode(message: Message, pictures: Pictures, *, searches: bool = False) -> Blocks:
@@ -272,21 +266,13 @@ def think(name: str, effort: str, limit: int, messages: Sequence[Message], *, se
         return {}
     if not BUDGET_ONLY.match(name):
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    loop = [message for message in running_loop(messages) if isinstance(message, AssistantMessage)]
-    if not all(replayable(message, searches=searches) for message in loop):
+    since = max((number for number, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
+    answers = [message for message in messages[since:] if isinstance(message, AssistantMessage)]
+    if not all(replayable(message, searches=searches) for message in answers):
         # With a budget the API requires every answer of the running turn to begin with thinking.
         return {}
     budget = BUDGETS[effort]
     return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": limit + budget}
-
-
-def running_loop(messages: Sequence[Message]) -> list[Message]:
-    """Return the answers and tool results since the last message of a person."""
-    since = 0
-    for number, message in enumerate(messages):
-        if isinstance(message, UserMessage):
-            since = number
-    return list(messages[since:])
 
 
 def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> AnthropicModel:

@@ -190,17 +190,12 @@ async def read_events(
     async for chunk in response.content.iter_any():
         if not begun:
             begun = True
-            _expect_more(response)
+            protocol = response.connection.protocol if response.connection else None
+            if protocol is not None:  # else all of it is there
+                protocol.read_timeout = BETWEEN_BYTES  # bounds the silence between two reads from now on
+                protocol.start_timeout()
         yield parser.feed(chunk)
     yield parser.finish()
-
-
-def _expect_more(response: aiohttp.ClientResponse) -> None:
-    """Bound the silence between two reads from now on."""
-    protocol = response.connection.protocol if response.connection else None
-    if protocol is not None:  # else all of it is there
-        protocol.read_timeout = BETWEEN_BYTES
-        protocol.start_timeout()
 
 
 async def promptly(items: AsyncIterator[T], first: float, between: float | None = None) -> AsyncGenerator[T, None]:

@@ -48,8 +48,7 @@ from goclaw.llm.encoded import (
 from goclaw.llm.failures import UNREADABLE, classify, fail, flag_errors, from_text, piece_of_text
 from goclaw.llm.http_streams import promptly
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
-from goclaw.llm.openai_chat import encode_tools
-from goclaw.llm.refused_fields import no_tools
+from goclaw.llm.openai_chat import encode_tools, no_tools
 from goclaw.llm.served import WindowOrigin
 from goclaw.llm.server_words import is_page
 from goclaw.llm.token_counts import estimate_request, reported_tokens
@@ -115,8 +114,7 @@ class OllamaAnswer:
         """
         if self._last is None:
             raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without `done`", accepted=True)
-        stop = Stop.TOOLS if self._calls else Stop.END
-        stop = STOPS.get(str(self._last.get("done_reason")), stop)
+        stop = STOPS.get(str(self._last.get("done_reason")), Stop.TOOLS if self._calls else Stop.END)
         native = None
         if self._calls and self._thinking:
             native = Native(PROVIDER_NAME, NATIVE_SCHEMA, {"thinking": "".join(self._thinking)})
@@ -143,7 +141,8 @@ class OllamaModel:
         self.spec = spec
         self._name = spec.partition(":")[2]
         self._base_url = base_url
-        self._key = settings.api_key.get_secret_value() if settings.api_key else None
+        key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._options = options
         self._ports = ports
         self._served, self._origin = ports.served.open(spec, base_url), WindowOrigin.SERVER
@@ -268,8 +267,7 @@ class OllamaModel:
         return self._options.max_output or usual_output(self._name)
 
     def _asking(self) -> OllamaEndpoint:
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        return OllamaEndpoint(self._ports.http, self._base_url, self._name, headers)
+        return OllamaEndpoint(self._ports.http, self._base_url, self._name, self._headers)
 
     def _choose(self, facts: OllamaFacts) -> None:
         """Settle the window: the configured one, else the largest that fits into the memory, where that is known."""
@@ -299,11 +297,10 @@ class OllamaModel:
         from httpx import Timeout
         from ollama import AsyncClient
 
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         timeout = Timeout(None, connect=CONNECT_TIMEOUT)  # silence is bounded by `promptly`
         # A redirect would send the key and the conversation to another server.
         async with AsyncClient(
-            self._base_url, follow_redirects=False, timeout=timeout, headers=headers, verify=certificates()
+            self._base_url, follow_redirects=False, timeout=timeout, headers=self._headers, verify=certificates()
         ) as client:
             yield client
 
@@ -328,11 +325,9 @@ class OllamaModel:
             )
             kind = ModelErrorKind.LOADING if self._served.facts.answered else ModelErrorKind.NETWORK
             raise fail(kind, self.spec, sentence=sentence) from error
-        except json.JSONDecodeError as error:
-            if not answer.begun and is_page(error.doc):
-                raise from_text(self.spec, error.doc) from error
-            raise fail(ModelErrorKind.TRUNCATED, self.spec, UNREADABLE, accepted=True) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
+            if isinstance(error, json.JSONDecodeError) and not answer.begun and is_page(error.doc):
+                raise from_text(self.spec, error.doc) from error
             raise fail(ModelErrorKind.TRUNCATED, self.spec, UNREADABLE, accepted=True) from error
 
     def _refusal(self, text: str, status: int) -> ModelError:

@@ -60,11 +60,8 @@ def open_model(spec: str, config: Config, ports: ModelPorts) -> ChatModel:
 def find_provider(name: str) -> Provider:
     """Return the provider of this name."""
     paths = {**plugins.third_party("providers"), **catalog.PROVIDERS}
-    if name in paths:
-        return plugins.load(paths[name], Provider)
-    if name in SERVERS:
-        return plugins.load(catalog.PROVIDERS["openai-chat"], Provider)
-    return plugins.load(catalog.PROVIDERS["pydantic-ai"], Provider)
+    shared = catalog.PROVIDERS["openai-chat" if name in SERVERS else "pydantic-ai"]
+    return plugins.load(paths.get(name, shared), Provider)
 
 
 def check_caching(config: Config) -> None:
