@@ -192,7 +192,8 @@ async def read_events(
             begun = True
             protocol = response.connection.protocol if response.connection else None
             if protocol is not None:  # else all of it is there
-                protocol.read_timeout = BETWEEN_BYTES  # bounds the silence between two reads from now on
+                # From now on the silence between two reads is bounded.
+                protocol.read_timeout = BETWEEN_BYTES
                 protocol.start_timeout()
         yield parser.feed(chunk)
     yield parser.finish()

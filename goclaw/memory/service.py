@@ -22,6 +22,7 @@ from goclaw.common.core.container import daemon_command
 from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background, ends_within, run_with_restarts
 from goclaw.common.workspace import Workspace
+from goclaw.durable.store.reading import TranscriptFeed
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts
 from goclaw.memory.base import (
@@ -40,7 +41,7 @@ from goclaw.memory.file_indexer import FileIndexer, WorksIn, everywhere, name_of
 from goclaw.memory.index import database, notes, talk, text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.searching import ranked_places
-from goclaw.memory.transcript_indexer import TranscriptIndexer, TranscriptSource
+from goclaw.memory.transcript_indexer import TranscriptIndexer
 from goclaw.memory.vector_search import VectorSearch
 from goclaw.memory.watching import watch
 
@@ -75,7 +76,7 @@ class Memory:
         index: IndexFile,
         config: Config,
         clock: Clock,
-        feed: TranscriptSource | None,
+        feed: TranscriptFeed | None,
         embedders: Embedders,
         *,
         alone: bool,
@@ -384,7 +385,7 @@ async def open_memory(
     path: Path,
     config: Config,
     clock: Clock,
-    feed: TranscriptSource | None = None,
+    feed: TranscriptFeed | None = None,
     *,
     alone: bool = False,
     embedders: Embedders | None = None,

@@ -281,7 +281,8 @@ class Backfilling:
             self.filling = False
             took = self._clock.monotonic() - began
             level = logging.INFO if told else logging.DEBUG
-            log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *_both_counts(self._count), model, took)
+            counts = (self._count.embedded, self._count.units)
+            log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *counts, model, took)
         return True
 
     async def _register(self, model: str) -> VectorModel:
@@ -395,7 +396,3 @@ class Backfilling:
     def _forget_looks(self) -> None:
         self._gaps = {corpus: _Gaps() for corpus in text_vectors.CORPORA}
         self._left_out = False
-
-
-def _both_counts(count: Count) -> tuple[int, int]:
-    return count.embedded, count.units
