@@ -57,13 +57,7 @@ class VectorSearch:
     """
 
     def __init__(
-        self,
-        index: IndexFile,
-        embedders: Embedders,
-        clock: Clock,
-        *,
-        alone: bool,
-        shared: "SharedVectors | None" = None,
+        self, index: IndexFile, embedders: Embedders, clock: Clock, *, alone: bool, shared: "SharedVectors | None"
     ) -> None:
         self._index = index
         self._embedders = embedders

@@ -213,8 +213,7 @@ class CatalogStore:
             _insert(connection, registry, fresh, "")
             _delete(connection, registry, [key for key in beside if key not in read])
             connection.execute(
-                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, '')",
-                (registry, now, "" if refused or changed else etag),
+                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, '')", (registry, now, "" if refused or changed else etag)
             )
         return TakenOver(len(read), (*refused, *changed), tuple(changed))
 

@@ -83,13 +83,7 @@ def problem_of(taken: TakenOver) -> str:
 
 
 async def sync_forever(
-    name: str,
-    settings: RegistrySettings,
-    store: CatalogStore,
-    *,
-    http: aiohttp.ClientSession,
-    clock: Clock,
-    tell: Tell,
+    name: str, settings: RegistrySettings, store: CatalogStore, *, http: aiohttp.ClientSession, clock: Clock, tell: Tell
 ) -> None:
     """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and report each result."""
     while True:
@@ -107,12 +101,7 @@ async def sync_forever(
 
 
 async def _sync_all(
-    registries: Mapping[str, RegistrySettings],
-    state: Path,
-    *,
-    http: aiohttp.ClientSession,
-    clock: Clock,
-    tell: Tell,
+    registries: Mapping[str, RegistrySettings], state: Path, *, http: aiohttp.ClientSession, clock: Clock, tell: Tell
 ) -> None:
     """Keep all registries in sync, each at its own pace. An unforeseen fault affects one registry only."""
     store = CatalogStore(state / FILE)

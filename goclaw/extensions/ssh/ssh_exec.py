@@ -7,7 +7,6 @@ command alone, as one argument: which program runs here, with which options, fil
 import asyncio
 import os
 import shutil
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,10 +67,7 @@ class SshResult(Result):
     """What a remote command said."""
 
     host: str
-    output: Annotated[
-        str,
-        Field(description="Standard output and error, merged; of a long one head and tail."),
-    ]
+    output: Annotated[str, Field(description="Standard output and error, merged; of a long one head and tail.")]
     exit_code: int
 
     def text(self) -> str:
@@ -89,8 +85,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     place = f"{host.user}@{host.host}:{host.port}"
     states = {}
     for name, path in (("known_hosts", host.known_hosts), ("identity_file", host.identity_file)):
-        found = await asyncio.to_thread(_state_of, path)
-        states[name] = f"{path} {found}"
+        states[name] = f"{path} {await asyncio.to_thread(_state_of, path)}"
     known = {"host": place, "command": arguments.command, **states}
     return Grounds(
         facts={"host": place, **states},
@@ -142,8 +137,7 @@ async def ssh_exec(
 async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten: Shorten | None) -> Ran:
     """Run ssh with an environment of its own, as a tree that dies with the daemon."""
     what = SandboxCommand(argv, Path("/"), environment({}))
-    async with AsyncExitStack() as stack:
-        outside = await stack.enter_async_context(open_off())
+    async with open_off() as outside:
         return await collect_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)
 
 
