@@ -62,24 +62,18 @@ OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation g
 
 
 class AnthropicModel(KnownModel):
-    """A `ChatModel` on the Messages API."""
+    """A `ChatModel` on the Messages API, for `anthropic:name`.
 
-    def __init__(
-        self,
-        spec: str,
-        base_url: str,
-        key: str | None,
-        options: ModelOptions,
-        ports: ModelPorts,
-        *,
-        defers: bool = False,
-    ) -> None:
-        """`defers`: leave it to the API to find the tools of the index, if the model knows how."""
+    Raises:
+        ConfigError: there is no key, as of `reach_api`.
+    """
+
+    def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
         super().__init__(spec, options, ports)
         self._name = spec.partition(":")[2]
-        self._base_url = base_url.rstrip("/").removesuffix("/v1")
-        self._key = key
-        self._defers = defers and not WITHOUT_SEARCH.search(self._name)
+        self._base_url, self._headers = reach_api(spec, settings)
+        self._defers = settings.defer_tools and not WITHOUT_SEARCH.search(self._name)
+        """Whether it is left to the API to find the tools of the index."""
         self._messages = EncodedMessages(
             partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images
         )
@@ -98,8 +92,8 @@ class AnthropicModel(KnownModel):
         """Return Anthropic's own count; an estimate when it cannot be had."""
         body = await self._body(request, {"model": self._name})
         try:
-            url = f"{self._base_url}/v1/messages/count_tokens"
-            async with post(self._ports, self.spec, url, self._headers(), body) as response:
+            url = f"{self._base_url}/messages/count_tokens"
+            async with post(self._ports, self.spec, url, self._headers, body) as response:
                 with connecting(self.spec), reading(self.spec):
                     return int(orjson.loads(await response.read())["input_tokens"])
         except (ModelError, KeyError, TypeError):
@@ -127,8 +121,7 @@ class AnthropicModel(KnownModel):
         thinking = think(self._name, self._options.thinking, limit, request.messages, searches=self._defers)
         head = {"model": self._name, "max_tokens": limit, "stream": True, **thinking}
         body = await self._body(request, head)
-        url = f"{self._base_url}/v1/messages"
-        async with post(self._ports, self.spec, url, self._headers(), body) as response:
+        async with post(self._ports, self.spec, f"{self._base_url}/messages", self._headers, body) as response:
             answer = AnthropicAnswer(self.spec)
             with reading(self.spec):
                 async with aclosing(read_events(response)) as reads:
@@ -140,10 +133,6 @@ class AnthropicModel(KnownModel):
                 finished = answer.finish()
             await drain(response)
             yield finished
-
-    def _headers(self) -> dict[str, str]:
-        key = {"x-api-key": self._key} if self._key else {}
-        return {"anthropic-version": VERSION, **key}
 
     async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
         messages = results_first(request.messages)
@@ -275,8 +264,8 @@ def think(name: str, effort: str, limit: int, messages: Sequence[Message], *, se
     return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": limit + budget}
 
 
-def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> AnthropicModel:
-    """Return the model for `anthropic:name`.
+def reach_api(spec: str, settings: ProviderSettings) -> tuple[str, dict[str, str]]:
+    """Return the address of the API, with its version, and the headers of each request. `spec`: for messages.
 
     Raises:
         ConfigError: there is no key (one is not needed with an own `base_url`).
@@ -284,8 +273,8 @@ def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions,
     key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get("ANTHROPIC_API_KEY")
     if not key and not settings.base_url:
         raise ConfigError(f"{spec}: no key; set ANTHROPIC_API_KEY or providers.anthropic.api_key")
-    url = settings.base_url or BASE_URL
-    return AnthropicModel(spec, url, key, options, ports, defers=settings.defer_tools)
+    base_url = (settings.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+    return f"{base_url}/v1", {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
-PROVIDER = Provider("anthropic", open_anthropic, frozenset({"after_system", "after_tools"}))
+PROVIDER = Provider("anthropic", AnthropicModel, frozenset({"after_system", "after_tools"}))

@@ -7,7 +7,7 @@ events". Ids and retry times are not kept: a broken answer of a model cannot be 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import aiohttp
@@ -56,12 +56,10 @@ async def post(
 
 async def drain(response: aiohttp.ClientResponse) -> None:
     """Read the little that follows a stream's last event, so that the connection serves the next request, too."""
-    try:
+    with suppress(TimeoutError, aiohttp.ClientError, OSError):  # the answer is complete; only the connection is lost
         async with asyncio.timeout(SETTLE_SECONDS):
             async for _ in response.content.iter_any():
                 pass
-    except (TimeoutError, aiohttp.ClientError, OSError):
-        pass  # the answer is complete; only the connection is lost
 
 
 EVENT_LIMIT = 8 * 1024 * 1024

@@ -133,19 +133,17 @@ def replayable(message: AssistantMessage) -> dict[str, Any]:
 
 
 class OllamaModel:
-    """A `ChatModel` on an Ollama server."""
+    """A `ChatModel` on an Ollama server, for `ollama:name[:tag]`."""
 
-    def __init__(
-        self, spec: str, base_url: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
-    ) -> None:
+    def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
         self.spec = spec
         self._name = spec.partition(":")[2]
-        self._base_url = base_url
+        self._base_url = ollama_url(settings)
         key = settings.api_key.get_secret_value() if settings.api_key else None
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._options = options
         self._ports = ports
-        self._served, self._origin = ports.served.open(spec, base_url), WindowOrigin.SERVER
+        self._served, self._origin = ports.served.open(spec, self._base_url), WindowOrigin.SERVER
         self._largest = options.context_window or settings.max_context
         self._num_ctx = options.context_window or 0
         """The window last asked for, or configured; it never shrinks, for a change costs a reload of the model."""
@@ -374,9 +372,4 @@ def certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def open_ollama(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> OllamaModel:
-    """Open the model for `ollama:name[:tag]` at `providers.ollama.base_url`, else `OLLAMA_HOST`, else this machine."""
-    return OllamaModel(spec, ollama_url(settings), settings, options, ports)
-
-
-PROVIDER = Provider(PROVIDER_NAME, open_ollama)
+PROVIDER = Provider(PROVIDER_NAME, OllamaModel)

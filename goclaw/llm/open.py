@@ -260,7 +260,6 @@ def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]
     return bool(provider_settings(config.providers, provider).api_key or env.get(variable))
 
 
-ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 BEST_BY_PROVIDER = {"anthropic": BEST_ANTHROPIC, "openai-chat": BEST_OPENAI}
 """The providers whose strongest general model is known by name."""
 
@@ -319,7 +318,7 @@ def key_variable(provider: str) -> str | None:
     For a provider that is left to pydantic-ai it is a guess by the usual pattern.
     """
     if provider == "anthropic":
-        return ANTHROPIC_KEY
+        return "ANTHROPIC_API_KEY"
     if provider in SERVERS:
         return SERVERS[provider].key_variable
     return None if provider in catalog.PROVIDERS else f"{provider.upper().replace('-', '_')}_API_KEY"

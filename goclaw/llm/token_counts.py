@@ -59,15 +59,8 @@ _TOOLS: dict[int, tuple[ToolSpec, int]] = {}
 _MAX_TOOLS = 1_000
 
 
-def _table() -> bytes:
-    weights = bytearray(256)
-    for tokens, members in BYTE_KINDS:
-        for byte in members:
-            weights[byte] = round(tokens * UNIT)
-    return bytes(weights)
-
-
-_WEIGHTS = _table()
+_BY_BYTE = {byte: round(tokens * UNIT) for tokens, members in BYTE_KINDS for byte in members}
+_WEIGHTS = bytes(_BY_BYTE.get(byte, 0) for byte in range(256))
 
 
 def estimate_text(text: str) -> int:

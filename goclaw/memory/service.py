@@ -68,7 +68,7 @@ class _Searched:
 
 
 class Memory:
-    """The `MemoryPort`; made by `open_memory`."""
+    """The `MemoryPort`; made by `open_memory`. Searches and lists raise StateError where the index cannot be read."""
 
     def __init__(
         self,
@@ -101,11 +101,7 @@ class Memory:
         self._cleared = False
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
-        """Search notes: see `MemoryPort.search`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """Search notes: see `MemoryPort.search`."""
         self.use(workspace)
 
         async def find() -> NoteResults:
@@ -124,11 +120,7 @@ class Memory:
         return await self._run_or_rebuild(find)
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
-        """List files: see `MemoryPort.files`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """List files: see `MemoryPort.files`."""
         self.use(workspace)
 
         async def list_files() -> list[MemoryFile]:
@@ -138,11 +130,7 @@ class Memory:
         return await self._run_or_rebuild(list_files)
 
     async def search_transcripts(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
-        """Search conversations: see `MemoryPort.search_transcripts`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """Search conversations: see `MemoryPort.search_transcripts`."""
         transcript_indexer = self._require_transcript_indexer()
 
         async def find() -> TranscriptResults:
@@ -164,11 +152,7 @@ class Memory:
         return await self._run_or_rebuild(find)
 
     async def talks(self) -> Sequence[Talk]:
-        """List conversations: see `MemoryPort.talks`.
-
-        Raises:
-            StateError: the index cannot be read.
-        """
+        """List conversations: see `MemoryPort.talks`."""
         transcript_indexer = self._require_transcript_indexer()
 
         async def list_talks() -> list[Talk]:

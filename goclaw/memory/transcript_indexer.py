@@ -200,7 +200,11 @@ class TranscriptIndexer:
             strange = _of_another_database(self._seen, known.extents, there) or at not in (None, known.seen_at)
             if strange:
                 log.warning("the memory index is of another database: it takes all conversations in anew")
-                await self._restart({*known.extents, *known.newest_extents})
+                for session in {*known.extents, *known.newest_extents}:
+                    while await self._index.write(partial(talk.forget, session=session)):
+                        pass
+                await self._index.write(talk.restart)
+                self._seen = self._newest = 0
             self._compared = generation
         if strange:
             self._leftovers = True
@@ -222,13 +226,6 @@ class TranscriptIndexer:
                     self._leftovers = True
                 return True
         return False
-
-    async def _restart(self, known: Collection[str]) -> None:
-        for session in known:
-            while await self._index.write(partial(talk.forget, session=session)):
-                pass
-        await self._index.write(talk.restart)
-        self._seen = self._newest = 0
 
 
 @record

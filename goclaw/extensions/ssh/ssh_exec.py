@@ -18,9 +18,8 @@ from goclaw.common.config.tools import SshHost
 from goclaw.common.specs import Annotations, Example, Risk, SideEffect
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools.approval.requests import Grounds
-from goclaw.tools.builtin.exec_run import MAX_COMMAND, Ran, collect_output, shorten_line
+from goclaw.tools.builtin.exec_run import MAX_COMMAND, collect_output, shorten_line
 from goclaw.tools.builtin.text import encode
-from goclaw.tools.execution.compression.shortening import Shorten
 from goclaw.tools.execution.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.execution.sandbox.broker import open_off
 from goclaw.tools.execution.sandbox.layout import environment
@@ -127,18 +126,15 @@ async def ssh_exec(
     settings = _host(host, ctx)
     argv = await asyncio.to_thread(_argv, settings, command, ctx.workspace.root)
     seconds = timeout or ctx.config.tools.exec.timeout
-    ran = await _run(ctx, argv, seconds, shorten_line(command) if ctx.compress else None)
+    shorten = shorten_line(command) if ctx.compress else None
+    # With an environment of its own, as a tree that dies with the daemon.
+    async with open_off() as outside:
+        running = outside.run(SandboxCommand(argv, Path("/"), environment({})), Policy(Path("/")))
+        ran = await collect_output(ctx, running, seconds, shorten)
     if ran.code == _OF_SSH:
         said = ran.output.strip() or "it gave no reason"
         raise ToolError(f"ssh to {host} failed, or the command ended with exit code 255: {said}")
     return SshResult(host=host, output=ran.output, exit_code=ran.code)
-
-
-async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten: Shorten | None) -> Ran:
-    """Run ssh with an environment of its own, as a tree that dies with the daemon."""
-    what = SandboxCommand(argv, Path("/"), environment({}))
-    async with open_off() as outside:
-        return await collect_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)
 
 
 def _host(name: str, ctx: ToolContext) -> SshHost:
