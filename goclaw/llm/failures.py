@@ -8,7 +8,7 @@ line is quoted, and none of an answer about keys.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -217,18 +217,13 @@ def classify(
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the wait in seconds that the server asks for, by `retry-after-ms` or `Retry-After` (seconds or a date)."""
     found = {name.lower(): value.strip() for name, value in headers.items()}
-    try:
+    with suppress(KeyError, ValueError):
         if "retry-after-ms" in found:
             return max(0.0, float(found["retry-after-ms"]) / 1_000)
         return max(0.0, float(found["retry-after"]))
-    except KeyError:
-        return None
-    except ValueError:
-        pass  # a date
-    try:
+    with suppress(KeyError, ValueError):
         return max(0.0, parsedate_to_datetime(found["retry-after"]).timestamp() - now)
-    except (KeyError, ValueError):
-        return None
+    return None
 
 
 def piece_of_text(given: object) -> str:

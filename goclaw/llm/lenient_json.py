@@ -67,7 +67,6 @@ def _parse(text: str) -> Any:
 
 
 def _python(text: str) -> Any:
-    """Return a value in Python's spelling."""
     if text[:1] not in ("{", "[") or len(text) > MAX_PYTHON:
         raise Unreadable("no JSON")
     try:

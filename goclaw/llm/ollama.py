@@ -278,14 +278,9 @@ class OllamaModel:
             return
         self._origin = WindowOrigin.MEMORY
         self._num_ctx = self._largest = fitting_window(footprint, free, self._largest)
-        log.info(
-            "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free",
-            self.spec,
-            self._num_ctx,
-            footprint.token,
-            footprint.weights >> 20,
-            free >> 20,
-        )
+        sizes = (self._num_ctx, footprint.token, footprint.weights >> 20, free >> 20)
+        told = "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free"
+        log.info(told, self.spec, *sizes)
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator["AsyncClient"]:

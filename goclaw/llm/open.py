@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -206,12 +206,7 @@ async def pick_summary(config: Config, find_ollama: Probe) -> tuple[str, ...]:
 
 def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os.environ) -> Probe:
     """Return a function that finds Ollama, for `pick_default` and `pick_summary`; it takes a second at most."""
-    base_url = ollama_url(config.providers.get("ollama", ProviderSettings()), env)
-
-    async def find() -> OllamaServer | None:
-        return await probe(ports.http, base_url)
-
-    return find
+    return partial(probe, ports.http, ollama_url(config.providers.get("ollama", ProviderSettings()), env))
 
 
 def is_local(spec: str, config: Config) -> bool:

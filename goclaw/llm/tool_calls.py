@@ -167,7 +167,6 @@ class PartialCall:
 
 
 def _same_json(some: str, other: str) -> bool:
-    """Return whether two texts are JSON of the same value."""
     try:
         return bool(orjson.loads(some) == orjson.loads(other))
     except orjson.JSONDecodeError:

@@ -251,7 +251,6 @@ class LocalEmbedder:
         return open_worker(self._python.path, setup, offline=self._model.is_here)
 
     async def _setup(self, task: str) -> Head:
-        """Return the setup of a new process."""
         runs = self._python.has(*TO_RUN) and await asyncio.to_thread(self._export.exists)
         words = prefixes(self._model.title)
         return {

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -69,31 +69,6 @@ class Wrapped:
     def unwrap(self) -> CatalogRow:
         """Return the same, parsed."""
         return CatalogRow(orjson.loads(self.document), self.published_at, self.latest, self.via)
-
-
-class Entries(Sequence[CatalogRow]):
-    """A sequence of entries, each parsed when it is accessed."""
-
-    def __init__(self, wrapped: Sequence[Wrapped] = ()) -> None:
-        self._wrapped = tuple(wrapped)
-
-    def without(self, registry: str) -> "Entries":
-        """Return the same without entries that came through the registry with that id."""
-        return Entries([each for each in self._wrapped if registry not in each.via])
-
-    def __len__(self) -> int:
-        return len(self._wrapped)
-
-    @overload
-    def __getitem__(self, index: int) -> CatalogRow: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Entries": ...
-
-    def __getitem__(self, index: int | slice) -> "CatalogRow | Entries":
-        if isinstance(index, slice):
-            return Entries(self._wrapped[index])
-        return self._wrapped[index].unwrap()
 
 
 @record

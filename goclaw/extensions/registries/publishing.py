@@ -263,7 +263,6 @@ class Publisher:
 
 
 def _remedy(each: OfferedDocument, error: RegistryError) -> str:
-    """Return the operator's remedy here."""
     if error.status == _CONFLICT and not each.is_made:
         return f"; give it another `version` ({each.place}.version)"
     if error.status == _FORBIDDEN and each.kind is EntryKind.TOOLSET:

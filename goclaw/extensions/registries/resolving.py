@@ -71,7 +71,6 @@ def resolve(
 def _choose(
     settings: FromRegistrySettings, registry: RegistrySettings, store: CatalogStore, now: float, place: str
 ) -> StoredEntry:
-    """Return the version to use."""
     name, sync = settings.registry, store.sync(settings.registry)
     versions = [each for kind in SERVING for each in store.versions(name, kind, settings.toolset)]
     if not versions:

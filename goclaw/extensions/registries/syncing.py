@@ -114,7 +114,8 @@ async def _sync_all(
 @disable_collection()
 def _take(store: CatalogStore, name: str, found: RegistryCatalog, own: str, now: float, mark: str) -> TakenOver:
     etag = mark + found.etag if found.etag and not found.refused else ""
-    taken = store.replace_catalog(name, found.listed.without(own), now, etag)
+    listed = (each.unwrap() for each in found.listed if own not in each.via)  # one at a time: parsed, it has no room
+    taken = store.replace_catalog(name, listed, now, etag)
     taken = TakenOver(taken.entries, (*found.refused, *taken.refused), taken.changed)
     if problem := problem_of(taken):
         store.record_try(name, now, problem)

@@ -156,7 +156,12 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
     if program is None:
         raise ToolError("ssh is not installed (Debian, Ubuntu: apt install openssh-client)")
     for key, path in (("identity_file", host.identity_file), ("known_hosts", host.known_hosts)):
-        _check_file(key, path, workspace)
+        if not path.is_file():
+            raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) is not there")
+        if not os.access(path, os.R_OK):
+            raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) cannot be read")
+        if path.resolve().is_relative_to(workspace.resolve()):
+            raise ToolError(f"ssh_exec is not set up: {key} {path} lies in the workspace, where commands can change it")
     options = {
         **_FIXED,
         "UserKnownHostsFile": str(host.known_hosts),
@@ -167,15 +172,6 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     # The command is one word behind `--`, so a line feed or a dash in it adds no option of ssh.
     return (program, "-F", "none", "-T", *words, "--", host.host, command)
-
-
-def _check_file(key: str, path: Path, workspace: Path) -> None:
-    if not path.is_file():
-        raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) is not there")
-    if not os.access(path, os.R_OK):
-        raise ToolError(f"ssh_exec is not set up: {key} {path} (tools.ssh.hosts) cannot be read")
-    if path.resolve().is_relative_to(workspace.resolve()):
-        raise ToolError(f"ssh_exec is not set up: {key} {path} lies in the workspace, where commands can change it")
 
 
 def _state_of(path: Path) -> str:

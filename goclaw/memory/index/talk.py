@@ -215,7 +215,6 @@ def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow
 
 
 def _write(connection: sqlite3.Connection, document: IndexedConversation, said: IndexedRow) -> Iterator[Line]:
-    """Write the passages of a message."""
     result = said.role == "tool_result"
     text = said.text[:RESULT_CHARACTERS] if result else said.text
     parts = [(0, len(text))] if result else split_message(text)

@@ -171,14 +171,7 @@ class Pages:
 
     async def _change(self, verb: str, visitor: RegistryUser, request: web.Request, work: Callable[[], bool]) -> bool:
         """Change the store, if allowed, and record in the audit log who did or tried it. Raises `RequestRefused`."""
-        outcome = await _outcome(visitor, work)
-        self._note(verb, visitor, " ".join(_address(request)), outcome)
-        if isinstance(outcome, RequestRefused):
-            self._visitors.count_refusal(visitor)
-            raise outcome
-        return outcome
-
-    def _note(self, verb: str, visitor: RegistryUser, what: str, outcome: bool | RequestRefused) -> None:
+        outcome, what = await _outcome(visitor, work), " ".join(_address(request))
         refusal = outcome if isinstance(outcome, RequestRefused) else None
         result = "done" if outcome else "nothing to do"
         self._audit(
@@ -195,6 +188,10 @@ class Pages:
         )
         shown = " ".join(printable(f"{verb} {what}").split())[:MAX_LOGGED]
         log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, shown, refusal or result)
+        if isinstance(outcome, RequestRefused):
+            self._visitors.count_refusal(visitor)
+            raise outcome
+        return outcome
 
 
 async def _outcome(visitor: RegistryUser, work: Callable[[], bool]) -> bool | RequestRefused:
