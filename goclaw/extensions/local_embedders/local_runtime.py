@@ -148,9 +148,10 @@ def _find_in_cache(name: str, env: Mapping[str, str]) -> Path | None:
     whole = name if "/" in name else f"{USUAL_OWNER}/{name}"
     # The download folders of sentence-transformers and of the hub's library (their documentation).
     home = Path(env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
-    hub = env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE") or home / "hub"
-    for cache in filter(None, (env.get("SENTENCE_TRANSFORMERS_HOME"), hub)):
-        model = Path(cache) / f"models--{whole.replace('/', '--')}"
+    hub = Path(env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE") or home / "hub")
+    named = env.get("SENTENCE_TRANSFORMERS_HOME")
+    for cache in (Path(named), hub) if named else (hub,):
+        model = cache / f"models--{whole.replace('/', '--')}"
         try:
             snapshot = model / "snapshots" / (model / "refs" / "main").read_text("utf-8").strip()
         except OSError:
