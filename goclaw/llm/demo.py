@@ -53,7 +53,7 @@ class DemoModel:
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         text, calls = reply(request.messages)
-        for piece in pieces(text, DELTAS):
+        for piece in pieces(text):
             yield TextDelta(piece)
         for call in calls:
             yield CallStarted(call.name)
@@ -126,9 +126,9 @@ def fresh_ids(messages: Sequence[Message]) -> Iterator[str]:
     return (call_id for number in count(len(messages) + 1) if (call_id := f"demo-{number}") not in taken)
 
 
-def pieces(text: str, count: int) -> list[str]:
-    """Return the text in at most `count` parts of equal length; none of an empty text."""
-    size = max(1, -(-len(text) // max(1, count)))
+def pieces(text: str) -> list[str]:
+    """Return the text cut into at most `DELTAS` parts of equal length."""
+    size = max(1, -(-len(text) // DELTAS))
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 

@@ -16,6 +16,7 @@ from typing import get_args
 from urllib.parse import urlsplit
 
 from goclaw.common.config.agents import AgentSettings
+from goclaw.common.config.keys import closest
 from goclaw.common.config.schema import Config, ModelOptions, ProviderSettings
 from goclaw.common.config.servers import DOUBLE_NAMES, SERVERS, provider_settings
 from goclaw.common.core import catalog, plugins
@@ -39,6 +40,8 @@ SUMMARY_MODEL = "qwen2.5:7b"
 CLOUD = re.compile(r"[:-]cloud$")
 """Models that an Ollama has answered elsewhere, for money: `gpt-oss:120b-cloud`, `kimi-k2:cloud`."""
 HOW_TO_CHANGE = "`goclaw model` chooses another one."
+NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
+"""Lines of the catalogue that no one writes before a model's name, and second names of servers."""
 
 Probe = Callable[[], Awaitable[OllamaServer | None]]
 
@@ -62,6 +65,14 @@ def find_provider(name: str) -> Provider:
     paths = {**plugins.third_party("providers"), **catalog.PROVIDERS}
     shared = catalog.PROVIDERS["openai-chat" if name in SERVERS else "pydantic-ai"]
     return plugins.load(paths.get(name, shared), Provider)
+
+
+def unknown(provider: str) -> str:
+    """Return the message about a provider that does not exist: the nearest of those that do, and all of them."""
+    names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
+    near = closest(provider, names)
+    meant = f" Did you mean `{near}:`?" if near else ""
+    return f"there is no provider {provider!r}.{meant} Available: {', '.join(names)}."
 
 
 def check_caching(config: Config) -> None:

@@ -10,23 +10,19 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from goclaw.common.config.keys import closest
 from goclaw.common.config.schema import ModelOptions, ProviderSettings
-from goclaw.common.config.servers import DOUBLE_NAMES, SERVERS
-from goclaw.common.core import catalog
 from goclaw.common.net import check_reachable
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.failures import fail, flag_errors
 from goclaw.llm.http_streams import promptly
+from goclaw.llm.open import unknown
 
 if TYPE_CHECKING:
     from goclaw.llm.pydantic_ai_bridge import Bridge
 
 INSTALL = "pip install 'goclaw[providers]'"
-NO_SPECS = frozenset({"demo", "pydantic-ai", "scripted", *DOUBLE_NAMES})
-"""Lines of the catalogue that no one writes before a model's name, and second names of servers."""
 
 
 class PydanticAIModel(KnownModel):
@@ -67,14 +63,6 @@ class PydanticAIModel(KnownModel):
         from goclaw.llm.pydantic_ai_bridge import Bridge
 
         return Bridge(self.spec, self._settings, self._ports.load_image, lambda: self.sees_images)
-
-
-def unknown(provider: str) -> str:
-    """Return the message about a provider that does not exist: the nearest of those that do, and all of them."""
-    names = sorted({*catalog.PROVIDERS, *SERVERS} - NO_SPECS)
-    near = closest(provider, names)
-    meant = f" Did you mean `{near}:`?" if near else ""
-    return f"there is no provider {provider!r}.{meant} Available: {', '.join(names)}."
 
 
 def open_pydantic_ai(

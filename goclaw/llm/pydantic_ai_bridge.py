@@ -35,7 +35,7 @@ from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail, piece_of_text
-from goclaw.llm.pydantic_ai import unknown
+from goclaw.llm.open import unknown
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name, trimmed_schema
 
 KINDS = ModelErrorKind

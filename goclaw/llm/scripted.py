@@ -33,7 +33,6 @@ from goclaw.llm.base import (
     ThinkingDelta,
     Usage,
 )
-from goclaw.llm.demo import pieces
 from goclaw.llm.token_counts import estimate_request
 
 CONTEXT_WINDOW = 200_000
@@ -182,6 +181,12 @@ class ScriptedModel:
 def text_of(message: Message) -> str:
     """Return the text of a message of any role."""
     return message.content if isinstance(message, ToolResult) else message.text
+
+
+def pieces(text: str, count: int) -> list[str]:
+    """Return the text in at most `count` parts of equal length; none of an empty text."""
+    size = max(1, -(-len(text) // max(1, count)))
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def read_script(path: Path) -> Script:
