@@ -209,7 +209,7 @@ class FeedRow:
 
 
 class TranscriptFeed:
-    """Reads rows in their order. Implements `memory.transcript_indexer.TranscriptSource`."""
+    """Reads rows in their order."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
