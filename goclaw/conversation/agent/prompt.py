@@ -30,16 +30,7 @@ from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.tools.toolkit.agent_tasks import TEAM_CREATE
 from goclaw.tools.toolkit.offering import Offering, Offerings, profile_of
 
-FILES = (
-    "AGENTS.md",
-    "SOUL.md",
-    "TOOLS.md",
-    "IDENTITY.md",
-    "USER.md",
-    "HEARTBEAT.md",
-    "BOOTSTRAP.md",
-    "MEMORY.md",
-)
+FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md")
 """Files read from the workspace, in this order (docs/context.md)."""
 
 MATERIAL = "the people of this workspace"

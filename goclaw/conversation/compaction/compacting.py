@@ -318,12 +318,7 @@ class Compactor:
     ) -> SummaryAttempt:
         """Return a search for a summary; see `SummaryAttempt`. `model`: is asked in place of `models.summary`."""
         return SummaryAttempt(
-            session,
-            purpose,
-            self._others_health if model else self.health,
-            self.ports,
-            aloud=aloud,
-            model=model,
+            session, purpose, self._others_health if model else self.health, self.ports, aloud=aloud, model=model
         )
 
 

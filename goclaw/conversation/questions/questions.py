@@ -97,14 +97,7 @@ class Questions:
     """All questions that are open."""
 
     def __init__(
-        self,
-        *,
-        access: Access,
-        bus: Bus,
-        environment: ToolEnvironment,
-        journal: Journal,
-        outbox: Outbox,
-        users: Users,
+        self, *, access: Access, bus: Bus, environment: ToolEnvironment, journal: Journal, outbox: Outbox, users: Users
     ) -> None:
         self._access = access
         self._audit = environment.audit

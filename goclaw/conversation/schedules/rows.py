@@ -256,12 +256,7 @@ class ScheduleRows:
         results = await self._database.write(
             _RUN_ENDED(of_turn=turn, new_state=state, at=at, new_text=text, new_cost=cost),
             _JOB_ENDED(
-                of=stored.id,
-                of_turn=turn,
-                new_failures=failures,
-                new_next=next_due,
-                new_state=job_state,
-                new_note=note,
+                of=stored.id, of_turn=turn, new_failures=failures, new_next=next_due, new_state=job_state, new_note=note
             ),
         )
         return results[0].rowcount == 1

@@ -201,10 +201,7 @@ class Models:
         found += [] if is_main or main.spec == DEMO else [(SummarySource.FALLBACK, main)]
         return [
             Summarizer(
-                source,
-                model,
-                is_free=all(is_free(spec, self._config) for spec in _specs(model)),
-                is_main=is_main,
+                source, model, is_free=all(is_free(spec, self._config) for spec in _specs(model)), is_main=is_main
             )
             for source, model in found
         ]

@@ -130,10 +130,7 @@ class SessionOptions(SettingsPort):
 
     async def of_session(self) -> Mapping[str, str]:
         """Return the settings in force in the conversation. The permission mode is read-only: people choose it."""
-        return {
-            QUEUE: await self.queue_modes.of(self.key),
-            MODE_SETTING: await self.modes.of(self.key, self.actor),
-        }
+        return {QUEUE: await self.queue_modes.of(self.key), MODE_SETTING: await self.modes.of(self.key, self.actor)}
 
     async def choose(self, name: str, value: str) -> None:
         """Choose the queue mode.

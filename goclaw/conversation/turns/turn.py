@@ -186,12 +186,7 @@ class TurnRun:
                     self._services.record_usage(name, step.value)
 
         step = await self._turn.step(
-            name,
-            lambda: self._ask_with_hooks(number, name),
-            _FINISHED,
-            rows=rows,
-            kept=on_store,
-            hold=is_last,
+            name, lambda: self._ask_with_hooks(number, name), _FINISHED, rows=rows, kept=on_store, hold=is_last
         )
         return step.value.message
 

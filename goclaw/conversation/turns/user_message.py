@@ -9,15 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Given, Inbound
-from goclaw.common.core.messages import (
-    AssistantMessage,
-    Message,
-    Piece,
-    Provenance,
-    SourceKind,
-    UserMessage,
-    join,
-)
+from goclaw.common.core.messages import AssistantMessage, Message, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.conversation.turns.hooking import context_of
 from goclaw.durable.engine.base import PreparedStep
 from goclaw.durable.store.database import BoundStatement

@@ -327,11 +327,7 @@ class Checkpoint:
 
     def text(self) -> str:
         """As the summary of a compaction."""
-        lists = (
-            ("Topics", self.topics),
-            ("Decisions", self.key_decisions),
-            ("Open questions", self.open_questions),
-        )
+        lists = (("Topics", self.topics), ("Decisions", self.key_decisions), ("Open questions", self.open_questions))
         blocks = [f"{head}:\n" + "\n".join(f"- {line}" for line in lines) for head, lines in lists if lines]
         return "\n\n".join([self.summary, *blocks])
 
