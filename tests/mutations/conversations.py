@@ -100,10 +100,10 @@ BUGS: list[Bug] = [
     bug(
         "the first real model reads that no AI is connected",
         "class context: it goes on saying so",
-        "goclaw/conversation/turns/demo_turns.py",
+        "goclaw/conversation/sessions/models.py",
         "            await self._leave_out(session, turn, since)\n",
         "",
-        "tests/conversation/turns/test_demo_turns.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
+        "tests/conversation/sessions/test_models_demo.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
     ),
     bug(
         "the summary model reads what the demo repeats",
@@ -111,7 +111,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/compaction/summaries.py",
         "if (await self._ports.contexts.session(self._session)).settings.demo is not None:",
         "if False:",
-        "tests/conversation/turns/test_demo_turns.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
+        "tests/conversation/sessions/test_models_demo.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
     ),
     bug(
         "a model is offered tools that are not set up",
@@ -166,7 +166,7 @@ BUGS: list[Bug] = [
     bug(
         "a summary model that is tried again is called healthy with all its failures",
         "class status: a line that contradicts itself",
-        "goclaw/conversation/agent/context/health.py",
+        "goclaw/conversation/compaction/summaries.py",
         "return self.failures if self.failures < self.threshold or self.degraded else 0",
         "return self.failures",
         "tests/gateway/intake/commands/test_status.py::test_when_ollama_is_degraded",

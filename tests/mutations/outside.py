@@ -179,10 +179,10 @@ BUGS: list[Bug] = [
     bug(
         "an answer is seen before the hooks have looked at it",
         "class hooks: a guard that comes too late",
-        "goclaw/conversation/turns/hooking.py",
+        "goclaw/conversation/turns/user_message.py",
         '        return "message_out" in self.hooks.points',
         "        return False",
-        "tests/conversation/turns/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
+        "tests/conversation/turns/test_user_message_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
     ),
     bug(
         "what a tool keeps for one person goes to a whole group",

@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
     bug(
         "the history goes past the operator's hooks",
         "messages that are stored beside the judged one",
-        "goclaw/conversation/turns/hooking.py",
+        "goclaw/conversation/turns/user_message.py",
         '        return "message_in" in self.hooks.points',
         "        return False",
         f"{_TESTS}/test_asking.py::test_hooks_judge_the_history_too",

@@ -157,7 +157,7 @@ BUGS: list[Bug] = [
     bug(
         "the hook for what goes out does not see what is said before a tool call",
         "a text that should be held back reaches the person",
-        "goclaw/conversation/turns/hooking.py",
+        "goclaw/conversation/turns/user_message.py",
         "        if message.calls and not message.text.strip():",
         "        if message.calls:",
         f"{_INTERIM}::test_the_hook_for_what_goes_out_judges_each_of_them",

@@ -21,10 +21,9 @@ from goclaw.conversation.agent.context.compaction import (
     is_due,
     is_full,
 )
-from goclaw.conversation.agent.context.health import CompactionHealth
 from goclaw.conversation.agent.context.summary import ANSWER_SHARE, CHECKPOINT
 from goclaw.conversation.agent.context.window import as_read, thinnable_before
-from goclaw.conversation.compaction.summaries import HEALTH, CompactionPorts, SummaryAttempt
+from goclaw.conversation.compaction.summaries import HEALTH, CompactionHealth, CompactionPorts, SummaryAttempt
 from goclaw.conversation.sessions.state import VIEW, Session
 from goclaw.durable.store.checkpoints import CheckpointStore
 from goclaw.durable.store.spending import Purpose

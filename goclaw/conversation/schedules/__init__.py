@@ -5,5 +5,6 @@ A run is one transaction: the run's row, unique in job and due time, the thing i
 outbox), and the job's next moment. So a crash leaves all of it or nothing, and lanes and outbox take it from there.
 
 `times` reads and writes moments as people do, `recurrence` computes when a job is due, `jobs` is the stored data,
-`rows` the statements, `requests` what people and agents ask for, `saying` sends a text word for word.
+`rows` the statements, `requests` what people and agents ask for, `orders` its answers in words, `quiet_hours` holds
+messages back and sends a text word for word.
 """

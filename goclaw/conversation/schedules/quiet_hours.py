@@ -6,24 +6,28 @@ while, so that a turn that is taken up after a crash does not send its result on
 
 Answers to the person's messages, runs that a person ordered, and reminders at a time that the person set count as asked
 for.
+
+`send_to_chat` says a text word for word, without a model.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
 
 from sqlalchemy import bindparam, delete, func, select, update
 
+from goclaw.common.auth.access import Access
 from goclaw.common.auth.users import NO_HOURS, Users
 from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.codec import Codec
-from goclaw.common.core.events import LOCAL, Address, Delivery, Inbound
+from goclaw.common.core.events import LOCAL, Actor, Address, Delivery, Inbound
 from goclaw.common.core.hours import hours
 from goclaw.common.core.records import record
 from goclaw.conversation.schedules.jobs import DAY_SECONDS
 from goclaw.conversation.schedules.times import shown_shortly
+from goclaw.durable.engine.base import TurnKind
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.schema import held_messages
@@ -193,3 +197,36 @@ class _Hold:
 
     def enqueue(self, promised: Sequence[Delivery]) -> None:
         self.quiet.changed()
+
+
+class Submit(Protocol):
+    """Queues a message for its session's lane, in one transaction with other statements (`Engine.submit`)."""
+
+    def __call__(
+        self, inbound: Inbound, kind: TurnKind = ..., *, also: Sequence[BoundStatement] = ...
+    ) -> Awaitable[bool]: ...
+
+
+def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
+    """Return the session that a person has of their own, and the chat where they read it."""
+    session = access.session_for(actor, actor.key)
+    channel, _, chat = actor.key.partition(":")
+    return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
+
+
+async def send_to_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:
+    """Send the text of `inbound` to its address, in one transaction with other statements. False: it was sent before.
+
+    `way`: the outbox, or what `QuietHours.way` returns.
+
+    The text is part of the conversation, too: terminals read it there, and the agent knows the words.
+
+    Raises:
+        StateError: the disk refuses; nothing is sent.
+    """
+    delivery = Delivery(inbound.id, inbound.address, inbound.text, session=inbound.session)
+    promised = [] if inbound.address.channel == LOCAL else [delivery]
+    if not await submit(inbound, "say", also=[*also, *map(way.row, promised)]):
+        return False
+    way.enqueue(promised)
+    return True

@@ -26,20 +26,18 @@ from goclaw.common.core.records import record
 from goclaw.common.specs import ToolSpec
 from goclaw.conversation.agent.kinds import ABOUT
 from goclaw.conversation.agent.limits import Planning
-from goclaw.conversation.questions.missing_arguments import Clarifier
-from goclaw.conversation.questions.turn_questions import CallerQuestions, TurnQuestions, UnattendedQuestions
+from goclaw.conversation.questions.turn_questions import CallerQuestions, Clarifier, TurnQuestions, UnattendedQuestions
 from goclaw.conversation.schedules.orders import carry_out_for_agent
-from goclaw.conversation.sessions.modes import SessionOptions
+from goclaw.conversation.sessions.modes import SessionOptions, burst
 from goclaw.conversation.sessions.overheard import Carrying
-from goclaw.conversation.sessions.queueing import burst
 from goclaw.conversation.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.costs import Account, Payer, ReservedPlanning, reservation_of
-from goclaw.conversation.turns.hooking import Hooking
 from goclaw.conversation.turns.tool_requests import CommandPort, ToolSampling
 from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.conversation.turns.user_message import Hooking
 from goclaw.conversation.turns.written_calls import Circumstances, KnownTools, TextCalls, WrittenCalls
 from goclaw.durable.store.database import BoundStatement
 from goclaw.errors import GoclawError, StateError

@@ -26,11 +26,10 @@ from goclaw.conversation.sessions.state import Session
 from goclaw.conversation.turns.agent_run import AgentRun, SharedRun
 from goclaw.conversation.turns.agent_services import AgentServices
 from goclaw.conversation.turns.answers import empty_sentence
-from goclaw.conversation.turns.hooking import HEARING, WITHHELD
 from goclaw.conversation.turns.tool_requests import CommandPort
 from goclaw.conversation.turns.turn import SETTLE_STEP, STOPPED, TurnRun
 from goclaw.conversation.turns.turn_context import TurnContext
-from goclaw.conversation.turns.user_message import plain_message
+from goclaw.conversation.turns.user_message import HEARING, WITHHELD, plain_message
 from goclaw.durable.engine.base import PreparedStep, Turn, TurnHandler
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.llm.served import NO_TOOLS

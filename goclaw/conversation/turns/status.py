@@ -19,12 +19,12 @@ from goclaw.common.core.events import Actor, SessionNow
 from goclaw.common.core.records import record
 from goclaw.common.workspace import SHARED
 from goclaw.conversation.agent.context.budget import ContextBudget, percent, reserve
-from goclaw.conversation.agent.context.health import CompactionHealth
 from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import TurnRules
+from goclaw.conversation.compaction.summaries import CompactionHealth
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
-from goclaw.conversation.schedules.overview import Overview
+from goclaw.conversation.schedules.orders import Overview
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.sessions.state import Session

@@ -17,7 +17,7 @@ from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, Too
 from goclaw.common.core.redact import Masking, mask_known, storable
 from goclaw.conversation.agent.context.repair import sound
 from goclaw.conversation.agent.context.window import context_entry
-from goclaw.conversation.sessions.queueing import Withdrawal, Withdrawn
+from goclaw.conversation.sessions.modes import Withdrawal, Withdrawn
 from goclaw.conversation.turns.agent_services import AgentServices, Opening
 from goclaw.conversation.turns.answer_text import AnswerText
 from goclaw.conversation.turns.answers import (

@@ -23,9 +23,8 @@ from goclaw.conversation.agent.prompt import SystemPrompt, measured_budget, star
 from goclaw.conversation.compaction.compacting import Compactor
 from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes
-from goclaw.conversation.sessions.queueing import QueueModes
+from goclaw.conversation.sessions.models import DemoTurns, Models
+from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.reminding import MEMENTO_TOOL, format_mementos
 from goclaw.conversation.sessions.state import Contexts, Session
 from goclaw.conversation.turns.agent_run import AgentRun
@@ -33,7 +32,6 @@ from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.answers import InterimTexts
 from goclaw.conversation.turns.attachments import Attachments
 from goclaw.conversation.turns.costs import Costs
-from goclaw.conversation.turns.demo_turns import DemoTurns
 from goclaw.conversation.turns.tool_requests import Forwarding
 from goclaw.conversation.turns.unattended import UnattendedTurns
 from goclaw.durable.engine.base import Turn

@@ -21,11 +21,10 @@ from goclaw.conversation.compaction.summary_retries import SummaryRetries
 from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.sessions.forgetting import Codes, Forgetter
-from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.models import DemoTurns, Models
+from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
-from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.agent_selection import AgentSelector
@@ -34,7 +33,6 @@ from goclaw.conversation.turns.agents import Agents
 from goclaw.conversation.turns.answers import InterimTexts
 from goclaw.conversation.turns.attachments import Attachments
 from goclaw.conversation.turns.costs import BackgroundCosts, Costs
-from goclaw.conversation.turns.demo_turns import DemoTurns
 from goclaw.conversation.turns.external_runs import ExternalRuns
 from goclaw.conversation.turns.service import Sessions
 from goclaw.conversation.turns.status import Details, SessionInspection
