@@ -136,7 +136,6 @@ class SummaryCosts(Protocol):
         Raises:
             LimitReached: the allowance is used up.
         """
-        ...
 
     def reserve(
         self, reservation: str, session: str, model: ChatModel, request: Request
@@ -146,15 +145,12 @@ class SummaryCosts(Protocol):
         Raises:
             LimitReached: the allowance was used up meanwhile.
         """
-        ...
 
     async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
         """Book an answer to a session, and end its reservation."""
-        ...
 
     def release(self, reservation: str) -> None:
         """End a reservation without bookings; without a reservation, do nothing."""
-        ...
 
 
 @record

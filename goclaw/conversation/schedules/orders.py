@@ -223,7 +223,8 @@ async def run_heartbeat_order(schedules: Schedules, inbound: Inbound, order: str
         case "":
             return f"{await _heartbeat_state(schedules, stored)}\n{HEARTBEAT_USAGE}"
         case "on":
-            await _turn_on(schedules, inbound, stored)
+            wanted = schedules.heartbeat.job(inbound)
+            await (schedules.replace(stored, wanted) if stored else schedules.add(wanted))
             return await _heartbeat_state(schedules, await schedules.rows.find(name_for(actor.key)))
         case "off":
             if stored and stored.state == "active":
@@ -239,14 +240,6 @@ async def run_heartbeat_order(schedules: Schedules, inbound: Inbound, order: str
             return HEARTBEAT_USAGE
 
 
-async def _turn_on(schedules: Schedules, inbound: Inbound, stored: StoredJob | None) -> None:
-    wanted = schedules.heartbeat.job(inbound)
-    if stored is None:
-        await schedules.add(wanted)
-    else:
-        await schedules.replace(stored, wanted)
-
-
 async def _heartbeat_state(schedules: Schedules, stored: StoredJob | None) -> str:
     if stored is None or stored.next is None:
         return f"The heartbeat is off{f': {stored.note}' if stored and stored.note else ''}."
@@ -260,15 +253,11 @@ async def _heartbeat_state(schedules: Schedules, stored: StoredJob | None) -> st
     if most is not None:
         lines.append(f"Today's cost: ${await schedules.heartbeat.spent_today(stored):,.4f} of ${most:,.2f}.")
     try:
-        nothing = not await schedules.heartbeat.orders(stored.job)
+        if not await schedules.heartbeat.orders(stored.job):
+            lines.append(f"{FILE} is empty, so the heartbeat does not run: write into it what to check.")
     except StateError as error:
-        return "\n".join([*lines, f"{FILE} cannot be read: {error}."])
-    return "\n".join(
-        [
-            *lines,
-            *([f"{FILE} is empty, so the heartbeat does not run: write into it what to check."] if nothing else []),
-        ]
-    )
+        lines.append(f"{FILE} cannot be read: {error}.")
+    return "\n".join(lines)
 
 
 SHOWN = 5

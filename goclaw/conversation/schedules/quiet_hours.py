@@ -62,11 +62,9 @@ class Way(Protocol):
 
     def row(self, delivery: Delivery) -> BoundStatement:
         """Return the INSERT for the transaction that promises the delivery."""
-        ...
 
     def enqueue(self, promised: Sequence[Delivery]) -> None:
         """Start the delivery committed with `row`."""
-        ...
 
 
 class QuietHours:

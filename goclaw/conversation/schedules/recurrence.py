@@ -5,11 +5,9 @@ Cron follows Debian's cron, by `cronsim`, also where the clock is changed: a job
 that it runs in a repeated hour twice.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Protocol
 
 from cronsim import CronSim, CronSimError
 
@@ -22,19 +20,6 @@ from goclaw.conversation.schedules.times import NoTime, duration, format_moment
 MIN_EVERY = 60.0
 """Seconds: the least interval, which is cron's too."""
 _FIELDS = 5
-
-
-class Recurrence(Protocol):
-    """When a job is due."""
-
-    def after(self, moment: float) -> float | None:
-        """Return the first due time later than a moment, both in epoch seconds; None: it was the last one."""
-        ...
-
-    @property
-    def words(self) -> str:
-        """Return the rule for people."""
-        ...
 
 
 @record
@@ -105,14 +90,12 @@ class Cron:
     zone: str
 
     def after(self, moment: float) -> float | None:
-        return next(self._from(moment), None)
-
-    def _from(self, moment: float) -> Iterator[float]:
         for due in CronSim(self.expression, datetime.fromtimestamp(moment, zone_of(self))):
             # Of a repeated hour `cronsim` yields both; a fixed time that is skipped comes at the end of the gap.
             at = due.astimezone(UTC).timestamp()
             if at > moment:
-                yield at
+                return at
+        return None
 
     @property
     def words(self) -> str:
@@ -120,7 +103,11 @@ class Cron:
 
 
 AnyRecurrence = Once | Interval | Beat | Cron
-"""The stored form, for a job."""
+"""The stored form, for a job.
+
+`after` returns the first due time later than a moment, both in epoch seconds; None: it was the last one. `words` is the
+rule for people.
+"""
 
 
 def interval(text: str, anchor: float, zone: str = "") -> Interval:

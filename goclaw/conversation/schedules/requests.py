@@ -303,7 +303,9 @@ class Schedules:
 
     async def remove(self, actor: Actor, name: str) -> StoredJob:
         """Forget a job and its runs. A run that is under way goes on."""
-        stored = await self._own(actor, name)
+        stored = await self._find(actor, name)
+        if stored.job.configured:
+            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
         await self.rows.remove(stored)
         self.scheduler.on_change()
         return stored
@@ -324,7 +326,9 @@ class Schedules:
         if len(job.text) > MAX_TEXT:
             raise StateError(f"the text has {len(job.text):,} characters; the limit is {MAX_TEXT:,}")
         for action, object_ in rights_needed(job):
-            self._demand(job.actor, action, object_)
+            decision = self.access.authorize(job.actor, action, object_)
+            if not decision.allowed:
+                raise AccessDenied(decision.rule)
 
     async def _check_model(self, actor: Actor, wanted: str) -> None:
         """Check a model as `/model` does: one that is not configured uses another person's money, or machine."""
@@ -341,11 +345,6 @@ class Schedules:
         if job.task.ask:
             raise StateError(f"ask needs a chat where a person can answer, but notify:{name} is a URL")
 
-    def _demand(self, actor: Actor, action: str, object_: str) -> None:
-        decision = self.access.authorize(actor, action, object_)
-        if not decision.allowed:
-            raise AccessDenied(decision.rule)
-
     def _oversees(self, actor: Actor) -> bool:
         return self.access.authorize(actor, "command.admin", TOOL).allowed
 
@@ -354,10 +353,4 @@ class Schedules:
         stored = await self.rows.find(name)
         if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
             raise StateError(f"there is no schedule named {name[:80]}")
-        return stored
-
-    async def _own(self, actor: Actor, name: str) -> StoredJob:
-        stored = await self._find(actor, name)
-        if stored.job.configured:
-            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
         return stored

@@ -127,7 +127,6 @@ class SubagentsPort(Protocol):
 
     async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Run an agent for `above` to its end, for the call with this step's name and this id."""
-        ...
 
 
 class TeamsPort(Protocol):
@@ -135,11 +134,9 @@ class TeamsPort(Protocol):
 
     def of(self, agent_run: AgentRun) -> TeamPort:
         """Return the team as an agent reaches it."""
-        ...
 
     def news(self, owner: Owner) -> Sequence[Reminder]:
         """Return the reminders for the lead: one per member that spoke."""
-        ...
 
 
 @record

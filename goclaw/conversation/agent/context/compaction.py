@@ -96,11 +96,9 @@ class SummaryProgress(Protocol):
 
     async def spent(self, finished: Finished) -> None:
         """Book an answer of a model."""
-        ...
 
     def record_failure(self, source: SummarySource, reason: str) -> None:
         """Record that a source gave no summary, and why."""
-        ...
 
 
 @record
