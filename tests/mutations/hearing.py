@@ -75,8 +75,8 @@ BUGS: list[Bug] = [
         "a quotation in a summary request goes on into the person's own words",
         "class provenance: a person's words pass for what others wrote",
         "goclaw/conversation/agent/context/summary.py",
-        ' *text.splitlines()]) + "\\n"\n',
-        " *text.splitlines()])\n",
+        ' *words.splitlines()]) + "\\n"\n',
+        " *words.splitlines()])\n",
         "tests/conversation/agent/context/test_untrusted_content.py::"
         "test_who_summarises_is_shown_no_marks_and_what_others_wrote_as_a_quotation",
     ),

@@ -146,10 +146,7 @@ async def found_files(workspace: Workspace, names: Sequence[str] = FILES) -> Map
 
 
 def _compose(found: Mapping[str, bytes], approved: Mapping[str, str], *, own: bool) -> str:
-    """Return the prompt: prompt files as they are approved, the others as they were found, as material.
-
-    `own`: the workspace belongs to one person.
-    """
+    """Return the prompt: prompt files as approved, the others as found, as material; `own`: of a person's workspace."""
     parts, explained = [BASE, *([OF_ONE_PERSON] if own else [])], False
     for name in FILES:
         text = mask_known(

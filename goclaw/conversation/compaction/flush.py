@@ -146,11 +146,7 @@ def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) ->
 
 
 async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> None:
-    """Append notes to today's file in `folder`; another writer may be active at the same moment.
-
-    Raises:
-        ToolError: the file is full, or is a link or is reached through one.
-    """
+    """Append notes to today's file, beside other writers. Raises ToolError: it is full, or a link, or behind one."""
     moment = datetime.fromtimestamp(now).astimezone()
     path = f"{folder}/{moment:%Y-%m-%d}.md"
     added = f"\n## {moment:%H:%M}, noted by GoClaw\n\n{notes}\n".encode()

@@ -214,12 +214,12 @@ class MaintenanceQueue:
 
     async def _summary(
         self, session: Session, last_row: int, context_window: int
-    ) -> Callable[[], Awaitable[None]] | None:
+    ) -> Callable[[], Awaitable[object]] | None:
         """Return the work that writes the owed summary, else a due checkpoint; None: neither is due."""
         if session.window.owed:
             return partial(self.summary_retries.retry_now, session.key)
         if await self.checkpoints.is_due(session, context_window):
-            return partial(self._write_checkpoint, session, last_row, context_window)
+            return partial(self.checkpoints.make, session, last_row, context_window)
         return None
 
     async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> bool:
@@ -236,6 +236,3 @@ class MaintenanceQueue:
             return due
         basis = await self.compactor.originals(session)
         return replace(due, summary=basis.summary, messages=basis.messages)
-
-    async def _write_checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
-        await self.checkpoints.make(session, last_row, context_window)

@@ -268,12 +268,8 @@ class SummaryAttempt:
     def no_source(self) -> str:
         """Explain the consequence when no source gave a summary."""
         reasons = self._refusal or "; ".join(self._failures.values()) or self._health.reason
-        trouble = (
-            f"I could not summarise the conversation: {reasons}."
-            if reasons
-            else ("I could not summarise the conversation.")
-        )
-        return f"{trouble} I will try again until a model can; nothing is lost."
+        because = f": {reasons}" if reasons else ""
+        return f"I could not summarise the conversation{because}. I will try again until a model can; nothing is lost."
 
     def _trouble(self, source: SummarySource) -> Trouble:
         if source is SummarySource.EMERGENCY:

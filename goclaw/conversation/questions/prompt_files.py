@@ -6,7 +6,7 @@ first answer wins, by a button, by `/approve ID` or `/deny ID`. `goclaw prompt-f
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from goclaw.common.auth.access import Access
@@ -77,7 +77,8 @@ class PromptFileQuestions:
             how = f"/approve {change.id} or /deny {change.id}; `goclaw prompt-files list` shows the change"
             self._bus.notice(f"⚠ {said} {how}")
             try:
-                await self._send(change, said)
+                for card in await asyncio.to_thread(self._cards, change, said):
+                    await self._outbox.promise(card)
             except StateError as error:
                 log.warning("could not ask admins about %s: %s", change.name, error)
 
@@ -99,9 +100,8 @@ class PromptFileQuestions:
             return answered(NO_ALWAYS, AnswerRefusal.INVALID)
         approve = answer == ALLOW
         if approve:
-            done = await asyncio.to_thread(
-                self._approved.approve, change.root, change.name, change.before, change.after
-            )
+            named = (change.root, change.name, change.before, change.after)
+            done = await asyncio.to_thread(self._approved.approve, *named)
         else:
             done = await asyncio.to_thread(self._approved.refuse, change)
         if not done:
@@ -117,21 +117,21 @@ class PromptFileQuestions:
             f"{change.name}: {'the new text is now in force' if approve else 'the old text stays in force'}."
         )
 
-    async def _send(self, change: FileChange, said: str) -> None:
-        cards = await asyncio.to_thread(lambda: list(self._cards(change, said)))
-        for card in cards:
-            await self._outbox.promise(card)
-
-    def _cards(self, change: FileChange, said: str) -> Iterator[Delivery]:
-        """Yield the card for each admin with a private chat: with a bot it has the person's own number."""
+    def _cards(self, change: FileChange, said: str) -> list[Delivery]:
+        """Return the card for each admin with a private chat: with a bot it has the person's own number."""
         how = f"/approve {change.id} or /deny {change.id}"
-        text = "\n\n".join((f"**A prompt file:** {said}", _explain(change), shown_diff(change), how))
+        what = (
+            "This file instructs the agents of everybody who shares this workspace. Until an admin approves the "
+            f"change, they use {'the text approved before' if change.before else 'no such file'}."
+        )
+        text = "\n\n".join((f"**A prompt file:** {said}", what, shown_diff(change), how))
         choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
-        for user in self._users.all():
-            channel, _, chat = user.key.partition(":")
-            if channel in self._outbox.channels and chat and self._may(Actor(user.key, channel)):
-                name = f"prompt-file:{change.id}:{user.key}"
-                yield Delivery(name, Address(channel, chat), text, choices=choices, asks=True)
+        keys = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
+        return [
+            Delivery(f"prompt-file:{change.id}:{key}", Address(channel, chat), text, choices=choices, asks=True)
+            for key, channel, chat in keys
+            if channel in self._outbox.channels and chat and self._may(Actor(key, channel))
+        ]
 
     def _headline(self, change: FileChange) -> str:
         by = f"by {self._name_of(change.author)}" if change.author else "by a command or another program"
@@ -143,14 +143,6 @@ class PromptFileQuestions:
     def _name_of(self, key: str) -> str:
         user = self._users.get(key)
         return (user.name if user else "") or key
-
-
-def _explain(change: FileChange) -> str:
-    what = "the text approved before" if change.before else "no such file"
-    return (
-        "This file instructs the agents of everybody who shares this workspace. Until an admin approves the change, "
-        f"they use {what}."
-    )
 
 
 def record_answer(audit: Callable[[AuditEntry], None], actor: Actor, change: FileChange, *, approve: bool) -> None:

@@ -173,8 +173,9 @@ def parse_choice(question: Question, text: str, channel: str = LOCAL) -> str | A
         return question.options[place - 1]
     counted = place and not any(option.strip().isdecimal() for option in question.options)
     if len(named) > 1 or (counted and not named):
-        words = f'"{said}" is ambiguous here. {_by_words(question, channel)}'
-        return answered(words, AnswerRefusal.INVALID)
+        pressed = "press a button, or " if channel != LOCAL and buttons(question) else ""
+        how = f'Please {pressed}answer in words, for example "{question.options[0]}".'
+        return answered(f'"{said}" is ambiguous here. {how}', AnswerRefusal.INVALID)
     if named:
         return named.pop()
     if said and (question.free_text or not question.options):
@@ -185,11 +186,6 @@ def parse_choice(question: Question, text: str, channel: str = LOCAL) -> str | A
 def _has_numbers(question: Question, channel: str) -> bool:
     """Whether the options stand there with numbers: buttons need none, and terminals have no buttons."""
     return question.is_numbered and (channel == LOCAL or not buttons(question))
-
-
-def _by_words(question: Question, channel: str) -> str:
-    pressed = "press a button, or " if channel != LOCAL and buttons(question) else ""
-    return f'Please {pressed}answer in words, for example "{question.options[0]}".'
 
 
 def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:

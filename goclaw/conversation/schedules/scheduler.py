@@ -371,7 +371,6 @@ def _describe_gap(occurrence: _Occurrence) -> str:
 
 
 def _about_failure(job: Job, next_due: float | None, now: float) -> str:
-    """Return the words about the first failure in a row."""
     if next_due is None:
         return f"The scheduled task {job.name} failed."
     following = shown_shortly(next_due, zone_of(job.when), now)

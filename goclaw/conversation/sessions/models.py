@@ -158,12 +158,9 @@ class Models:
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found automatically"
+        there = found.ollama.models if found.ollama else ()
         # An old server does not report a model's capabilities.
-        pulled = (
-            [model for model in found.ollama.models if not model.capabilities or "completion" in model.capabilities]
-            if found.ollama
-            else []
-        )
+        pulled = [model for model in there if not model.capabilities or "completion" in model.capabilities]
         choices: dict[str, AvailableModel] = {}
         for choice in (
             *(AvailableModel(spec, why, configured=True) for spec in main),
@@ -250,11 +247,7 @@ class Models:
         return ModelChain(models, self._ports.clock, self._notice, self._ports.watches, self._ports.local_wait)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
-        """Return the models of `specs`, each opened once, with their known properties.
-
-        Raises:
-            ConfigError: one cannot be opened.
-        """
+        """Return the models, each opened once, with their known properties. Raises ConfigError: one cannot be."""
         for spec in specs:
             if spec not in self._opened:
                 self._opened[spec] = open_model(spec, self._config, self._ports)
@@ -280,12 +273,12 @@ def _specs(model: ChatModel) -> set[str]:
     return {each.spec for each in model.models} if isinstance(model, ModelChain) else {model.spec}
 
 
+@record
 class DemoTurns:
     """Notes where the demo began to answer in a session, and leaves its turns out when a real model follows."""
 
-    def __init__(self, contexts: Contexts, stored: Settings) -> None:
-        self._contexts = contexts
-        self._stored = stored
+    contexts: Contexts
+    stored: Settings
 
     async def before_request(
         self, session: Session, turn: str, spec: str, tell: Callable[[str], Awaitable[None]]
@@ -307,24 +300,26 @@ class DemoTurns:
         elif since is not None and not is_demo:
             if _shows(session, since, turn):
                 # First, because a turn resumed after a crash finds nothing left to report; people are informed once.
-                await tell(_describe(spec, since))
+                fresh = "starts with a fresh context" if since.is_whole else "continues where a real model stopped"
+                hidden = "It does not see your messages with the demo; they stay in the transcript."
+                await tell(f"{spec} answers now and {fresh}. {hidden}")
             await self._leave_out(session, turn, since)
             await self._note(session, None)
 
     async def _note(self, session: Session, since: DemoSince | None) -> None:
-        await self._stored.set(session.key, DEMO_SINCE, asdict(since) if since else None)
+        await self.stored.set(session.key, DEMO_SINCE, asdict(since) if since else None)
         session.settings.demo = since
 
     async def _leave_out(self, session: Session, turn: str, since: DemoSince) -> None:
         if since.is_whole:
-            await self._contexts.clear(session.key)
+            await self.contexts.clear(session.key)
             return
         async with session.lock:
             window = session.window
             turns = (since.row, _first_row(session, turn) - 1)
             view = replace(window.view, left_out=(*window.view.left_out, turns))
             window.reduce(view)
-            await self._stored.set(session.key, VIEW, asdict(view))
+            await self.stored.set(session.key, VIEW, asdict(view))
 
 
 def _first_row(session: Session, turn: str) -> int:
@@ -337,8 +332,3 @@ def _shows(session: Session, since: DemoSince, turn: str) -> bool:
     first, window = _first_row(session, turn), session.window
     stub = since.is_whole and bool(window.summary)
     return stub or any(since.row <= entry.row < first for entry in window.entries)
-
-
-def _describe(spec: str, since: DemoSince) -> str:
-    fresh = "starts with a fresh context" if since.is_whole else "continues where a real model stopped"
-    return f"{spec} answers now and {fresh}. It does not see your messages with the demo; they stay in the transcript."

@@ -128,22 +128,22 @@ def burst(turn: Turn, joined: Sequence[Inbound]) -> Sequence[Inbound]:
     ]
 
 
+@record
 class QueueModes:
     """The modes of all sessions."""
 
-    def __init__(self, contexts: Contexts, stored: Settings, default: QueueMode) -> None:
-        self.default = default
-        self._contexts = contexts
-        self._stored = stored
+    contexts: Contexts
+    stored: Settings
+    default: QueueMode
 
     async def of(self, key: str) -> QueueMode:
         """Return the mode that is in force in a session."""
-        return self._in(await self._contexts.session(key))
+        return self._in(await self.contexts.session(key))
 
     async def set(self, key: str, mode: QueueMode | None) -> None:
         """Choose the mode of a session; None: the configured one."""
-        await self._stored.set(key, QUEUE_MODE, mode)
-        (await self._contexts.session(key)).settings.queue_mode = mode
+        await self.stored.set(key, QUEUE_MODE, mode)
+        (await self.contexts.session(key)).settings.queue_mode = mode
 
     def joining(self, session: Session, turn: Turn, request: int) -> Sequence[Inbound]:
         """Return queued messages to merge into request `request`, oldest first."""
@@ -159,31 +159,24 @@ class QueueModes:
         return session.settings.queue_mode or self.default
 
 
+@record
 class Modes:
     """The permission modes of all sessions."""
 
-    def __init__(
-        self,
-        contexts: Contexts,
-        stored: Settings,
-        access: Access,
-        audit: Callable[[AuditEntry], None],
-        configured: Mode,
-    ) -> None:
-        self.configured = configured
-        """The mode where none was chosen."""
-        self._contexts = contexts
-        self._stored = stored
-        self._access = access
-        self._audit = audit
+    contexts: Contexts
+    stored: Settings
+    access: Access
+    audit: Callable[[AuditEntry], None]
+    configured: Mode
+    """The mode where none was chosen."""
 
     async def of(self, key: str, actor: Actor) -> Mode:
         """Return the mode in force in a session when the actor speaks there."""
-        return self._access.mode(actor, (await self._contexts.session(key)).settings.mode)
+        return self.access.mode(actor, (await self.contexts.session(key)).settings.mode)
 
     async def choice_for(self, key: str) -> Mode:
         """Return the mode that was chosen for a session, else the configured one, no matter who speaks there."""
-        chosen = (await self._contexts.session(key)).settings.mode
+        chosen = (await self.contexts.session(key)).settings.mode
         return chosen.mode if chosen and chosen.under == self.configured else self.configured
 
     async def choose(self, key: str, mode: Mode | None, actor: Actor, *, approved: bool = False) -> Decision:
@@ -192,12 +185,12 @@ class Modes:
         `approved`: a person agreed to the plan that was made there.
         """
         wanted = mode or self.configured
-        decision = self._access.may_choose(actor, key, wanted, approved=approved)
+        decision = self.access.may_choose(actor, key, wanted, approved=approved)
         if decision.allowed:
             kept = None if mode is None else ChosenMode(mode, self.configured)
-            await self._stored.set(key, MODE, asdict(kept) if kept else None)
-            (await self._contexts.session(key)).settings.mode = kept
-        self._audit(AuditEntry("session.mode", wanted, actor, key, decision.allowed, decision.rule))
+            await self.stored.set(key, MODE, asdict(kept) if kept else None)
+            (await self.contexts.session(key)).settings.mode = kept
+        self.audit(AuditEntry("session.mode", wanted, actor, key, decision.allowed, decision.rule))
         return decision
 
     def offers_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
@@ -206,7 +199,7 @@ class Modes:
         A change of tools makes a provider read the whole prompt again, so that leaving plan mode takes nothing away. A
         context that /clear begins is without it until plan mode comes.
         """
-        return _find_plan_row(session) > 0 or self._access.mode(actor, chosen) == "plan"
+        return _find_plan_row(session) > 0 or self.access.mode(actor, chosen) == "plan"
 
     async def resolve_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
         """Do the same before a request, and fix it for the context."""
@@ -214,12 +207,12 @@ class Modes:
         planned = _find_plan_row(session) or (entries[-1].row if offers and entries else 0)
         if planned != session.settings.planned:
             session.settings.planned = planned
-            await self._stored.set(session.key, PLANNED, planned or None)
+            await self.stored.set(session.key, PLANNED, planned or None)
         return offers
 
     def reminders(self, actor: Actor, chosen: ChosenMode | None) -> Sequence[Reminder]:
         """Return the model's reminders of the mode."""
-        return [PLANNING] if self._access.mode(actor, chosen) == "plan" else []
+        return [PLANNING] if self.access.mode(actor, chosen) == "plan" else []
 
     async def leave_plan(self, key: str, actor: Actor, mode: Mode) -> None:
         """End plan mode after a person approved the plan. Raises ToolError where the actor may not choose the mode."""

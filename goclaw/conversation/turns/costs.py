@@ -75,7 +75,9 @@ class Costs:
 
     def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
         """Return the row about an answer, to be written with its step."""
-        usage, now = _believable(done.usage + done.wasted), self.clock.now()
+        counts = astuple(done.usage + done.wasted)
+        # Limited to plausible values: a wrong count must not keep an answer from being stored.
+        usage, now = Usage(*(min(max(0, count), MAX_TOKENS) for count in counts)), self.clock.now()
         return Spending.row(
             session,
             turn,
@@ -161,11 +163,8 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _find_excess(spent, tokens, dollar):
-            took = f"your requests today used {passed}"
-            raise LimitReached(
-                f"I stopped: your requests today used {passed}. I can continue after midnight.",
-                f"{took}. I can continue after midnight",
-            )
+            reason = f"your requests today used {passed}. I can continue after midnight"
+            raise LimitReached(f"I stopped: {reason}.", reason)
         return not any(_find_excess(_with(spent, before), tokens, dollar))
 
     async def today(self, person: str) -> Spent:
@@ -261,7 +260,6 @@ def reservation_of(turn: str, step: str) -> str:
 
 
 def _with(spent: Spent, reserved: Sequence[Reservation]) -> Spent:
-    """Return the sums including reservations."""
     tokens, dollar = sum(each.tokens for each in reserved), sum(each.cost for each in reserved)
     return replace(spent, input=spent.input + tokens, cost=spent.cost + dollar)
 
@@ -277,15 +275,8 @@ def _find_excess(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterat
 
 
 def _price_note_of(spent: Spent) -> str:
-    if not spent.unpriced:
-        return ""
     answers = "answer" if spent.unpriced == 1 else "answers"
-    return f"; {spent.unpriced:,} {answers} of unknown price not included"
-
-
-def _believable(usage: Usage) -> Usage:
-    """Limit the provider's counts to plausible values: a wrong count must not keep an answer from being stored."""
-    return Usage(*(min(max(0, count), MAX_TOKENS) for count in astuple(usage)))
+    return f"; {spent.unpriced:,} {answers} of unknown price not included" if spent.unpriced else ""
 
 
 def cost_in_words(spent: Spent) -> str:

@@ -208,7 +208,7 @@ class Sessions:
         await self._notify_of_room(turn, session, kind)
         await self._notify_of_tools(turn, session, kind)
         if not text.strip():
-            text = "" if run.earlier_texts else empty_sentence(run.empty)
+            text = "" if run.spoken.said else empty_sentence(run.empty)
         return TurnEnding(Outcome.CUT if run.cut else Outcome.ANSWERED, text)
 
     async def _close(self, run: TurnRun, session: Session, outcome: Outcome, reason: str, why: str = "") -> TurnEnding:

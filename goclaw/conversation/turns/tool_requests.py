@@ -166,7 +166,9 @@ class Forwarding:
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
         services = ForwardedServices(self.scope.services, self.turn, spawns=self.spawns)
-        scope = replace(self.scope, services=services, selections=self._within(wanted))
+        # The tool must belong to the offering agent and, as a rule, to the caller.
+        within = (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
+        scope = replace(self.scope, services=services, selections=within)
 
         async def run() -> ToolResult:
             if self.turn.stopping:
@@ -175,10 +177,6 @@ class Forwarding:
 
         done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: outcome_unknown(call))
         return done.value
-
-    def _within(self, wanted: Forward) -> tuple[Sequence[str] | None, ...]:
-        """Return the selections: the tool must belong to the offering agent and, as a rule, to the caller."""
-        return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
 
 
 class CommandPort(Protocol):

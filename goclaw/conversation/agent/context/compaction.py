@@ -298,14 +298,7 @@ def _list_words(messages: Sequence[Message]) -> list[str]:
 
 
 def _limit(text: str, before: str, said: Sequence[str], tokens: int) -> str:
-    """Return a summary that has at most `tokens` estimated tokens, names that are kept word for word included.
-
-    Args:
-        text: the written summary, of any length.
-        before: the summary of what came earlier.
-        said: the names in the summarised text.
-        tokens: the limit of the result.
-    """
+    """Return a summary of at most `tokens` estimated tokens, with the names (`said`, and those of `before`) to keep."""
     whole = with_names(text, before, said, tokens)
     if estimate_text(whole) <= tokens:
         return whole
