@@ -12,10 +12,10 @@ BUGS: list[Bug] = [
     bug(
         "who asks while a read is under way gets what it read before",
         "a prompt file that was written a moment ago",
-        "goclaw/common/core/shared_reads.py",
+        "goclaw/conversation/agent/prompt.py",
         "        del self._asked[name]\n",
         "",
-        "tests/common/core/test_shared_reads.py::test_who_asks_while_a_read_is_under_way_gets_a_later_one",
+        "tests/conversation/agent/test_prompt_shared_reads.py::test_who_asks_while_a_read_is_under_way_gets_a_later_one",
     ),
     bug(
         "/stop counts two waiting messages as one",

@@ -246,10 +246,10 @@ BUGS: list[Bug] = [
     bug(
         "a heartbeat runs at night",
         "active hours that end",
-        "goclaw/conversation/schedules/recurrence.py",
+        "goclaw/conversation/schedules/jobs.py",
         "        return due if within.contain(due, zone) else within.next_start(moment, zone)",
         "        return due",
-        "tests/conversation/schedules/test_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
+        "tests/conversation/schedules/test_jobs_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
     ),
     bug(
         "what was held is released and promised in two transactions",
@@ -279,7 +279,7 @@ BUGS: list[Bug] = [
     bug(
         "a reminder after 30 seconds comes an hour late when the clock is set back",
         "issue 43: `/remind 30s` over a correction of the clock",
-        "goclaw/conversation/schedules/recurrence.py",
+        "goclaw/conversation/schedules/jobs.py",
         "        return replace(when, at=when.at + by)",
         "        return when",
         f"{_COMMANDS}::test_a_reminder_after_a_duration_comes_on_time_though_the_clock_is_set",

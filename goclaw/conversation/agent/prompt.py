@@ -5,12 +5,14 @@ sender, channel) travels with that message instead, see `envelope`. A turn, `/co
 daemon's start all measure with `measured_budget`, so that they agree.
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from goclaw.common.config.agents import AgentSettings
 from goclaw.common.config.schema import CompactionSettings, Config
@@ -18,7 +20,7 @@ from goclaw.common.core.clock import Clock, RealClock
 from goclaw.common.core.events import Inbound
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
-from goclaw.common.core.shared_reads import SharedRead
+from goclaw.common.core.supervise import result_of
 from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
@@ -29,6 +31,8 @@ from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.tools.toolkit.agent_tasks import TEAM_CREATE
 from goclaw.tools.toolkit.offering import Offering, Offerings, profile_of
+
+T = TypeVar("T")
 
 FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md", "MEMORY.md")
 """Files read from the workspace, in this order (docs/context.md)."""
@@ -71,6 +75,46 @@ AskForApproval = Callable[[Sequence[FileChange]], Awaitable[None]]
 
 async def unasked(changes: Sequence[FileChange]) -> None:
     """Ask for no approval: where no person can be reached."""
+
+
+class SharedRead(Generic[T]):
+    """Reads something by its name, in threads, shared by all who ask for the same at the same moment.
+
+    Fifty turns that begin together read the same few stamps. Each hop to a thread and back waits for the interpreter's
+    lock, milliseconds while the loop is busy: one hop serves them all. A read begins after all have asked whom it
+    answers, so that none gets older news.
+    """
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        """`read` runs in a thread."""
+        self._read = read
+        self._asked: dict[str, asyncio.Future[T]] = {}
+        """The reads that have not begun."""
+
+    async def of(self, name: str) -> T:
+        """Return the result of `read` for the name; its errors are raised."""
+        asked = self._asked.get(name)
+        if asked is None:
+            loop = asyncio.get_running_loop()
+            asked = self._asked[name] = loop.create_future()
+            loop.call_soon(self._start, name, asked)
+        return await result_of(asked)
+
+    def _start(self, name: str, asked: "asyncio.Future[T]") -> None:
+        del self._asked[name]
+        asyncio.get_running_loop().run_in_executor(None, self._read, name).add_done_callback(
+            lambda read: _passed_on(read, asked)
+        )
+
+
+def _passed_on(read: "asyncio.Future[T]", asked: "asyncio.Future[T]") -> None:
+    if read.cancelled():
+        asked.cancel()
+    elif error := read.exception():
+        asked.set_exception(error)
+        asked.exception()  # the callers may all have gone
+    else:
+        asked.set_result(read.result())
 
 
 class SystemPrompt:

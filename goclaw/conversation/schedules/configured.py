@@ -13,8 +13,7 @@ from goclaw.common.auth.users import login_name
 from goclaw.common.config.schedules import ScheduleSettings
 from goclaw.common.core.events import Actor
 from goclaw.common.core.timezones import find_zone
-from goclaw.conversation.schedules.jobs import Job, StoredJob, TaskOptions
-from goclaw.conversation.schedules.recurrence import AnyRecurrence, Cron, Interval, Once
+from goclaw.conversation.schedules.jobs import AnyRecurrence, Cron, Interval, Job, Once, StoredJob, TaskOptions
 from goclaw.conversation.schedules.requests import Schedules, parse_chat
 from goclaw.conversation.schedules.times import in_zone
 from goclaw.errors import StateError

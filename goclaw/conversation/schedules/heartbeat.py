@@ -20,9 +20,8 @@ from goclaw.common.core.redact import mask_known
 from goclaw.common.workspace import PROMPT_FILES
 from goclaw.common.workspace.approved_files import FILE_LIMIT
 from goclaw.conversation.agent.prompt import found_files
-from goclaw.conversation.schedules.jobs import DAY_SECONDS, Job, Skipped, StoredJob, TaskOptions
+from goclaw.conversation.schedules.jobs import DAY_SECONDS, Beat, Job, Skipped, StoredJob, TaskOptions
 from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, send_to_chat
-from goclaw.conversation.schedules.recurrence import Beat
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.times import in_zone, shown_shortly
 from goclaw.durable.engine.base import LaneState

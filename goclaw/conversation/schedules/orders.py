@@ -13,8 +13,7 @@ from goclaw.common.core.events import Actor, Inbound, root_session
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
 from goclaw.conversation.schedules.heartbeat import FILE, name_for
-from goclaw.conversation.schedules.jobs import Run, StoredJob
-from goclaw.conversation.schedules.recurrence import Once
+from goclaw.conversation.schedules.jobs import Once, Run, StoredJob
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.schedules.times import format_moment, shown_shortly
 from goclaw.errors import AccessDenied, StateError, ToolError

@@ -25,9 +25,18 @@ from goclaw.common.core.records import record
 from goclaw.common.core.selection import find_fault
 from goclaw.common.core.timezones import find_zone, machine_zone
 from goclaw.conversation.schedules.heartbeat import PREFIX, Heartbeat
-from goclaw.conversation.schedules.jobs import CatchUp, Job, Run, StoredJob, TaskOptions
+from goclaw.conversation.schedules.jobs import (
+    AnyRecurrence,
+    CatchUp,
+    Job,
+    Once,
+    Run,
+    StoredJob,
+    TaskOptions,
+    cron,
+    interval,
+)
 from goclaw.conversation.schedules.quiet_hours import home_of
-from goclaw.conversation.schedules.recurrence import AnyRecurrence, Once, cron, interval
 from goclaw.conversation.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.conversation.schedules.scheduler import TOOL, Scheduler, rights_needed
 from goclaw.conversation.schedules.times import NoTime, duration, format_moment, name_of, parse_moment

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from sqlalchemy import bindparam, delete, exists, func, or_, select, update
 
-from goclaw.conversation.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, turn_of
-from goclaw.conversation.schedules.recurrence import follow_clock
+from goclaw.conversation.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, follow_clock, turn_of
 from goclaw.durable.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.durable.store.dialect import json_flag
 from goclaw.durable.store.schema import inbox, schedule_runs, schedules

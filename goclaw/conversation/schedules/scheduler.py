@@ -19,9 +19,8 @@ from goclaw.common.config.webhooks import NOTIFY
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.common.core.records import record
-from goclaw.conversation.schedules.jobs import Job, RunState, Skipped, StoredJob, turn_of
+from goclaw.conversation.schedules.jobs import Job, Once, RunState, Skipped, StoredJob, turn_of, zone_of
 from goclaw.conversation.schedules.quiet_hours import QuietHours, Submit, home_of, send_to_chat
-from goclaw.conversation.schedules.recurrence import Once, zone_of
 from goclaw.conversation.schedules.rows import ScheduleRows
 from goclaw.conversation.schedules.times import shown_shortly
 from goclaw.durable.store.database import BoundStatement

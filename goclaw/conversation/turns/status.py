@@ -23,14 +23,13 @@ from goclaw.conversation.agent.kinds import Kind
 from goclaw.conversation.agent.limits import TurnRules
 from goclaw.conversation.compaction.summaries import CompactionHealth
 from goclaw.conversation.compaction.summary_retries import SummaryRetries
-from goclaw.conversation.compaction.window_shortage import WindowShortage
 from goclaw.conversation.schedules.orders import Overview
 from goclaw.conversation.sessions.models import Models
 from goclaw.conversation.sessions.pausing import Pauses
 from goclaw.conversation.turns.agents import Agents
 from goclaw.conversation.turns.costs import cost_in_words
 from goclaw.conversation.turns.teams import Teams
-from goclaw.conversation.turns.turn_context import TurnContext
+from goclaw.conversation.turns.turn_context import TurnContext, WindowShortage
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import ConfigError, StateError
 from goclaw.llm.base import ChatModel, Looking
