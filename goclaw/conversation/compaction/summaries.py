@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from goclaw.common.core.bus import Bus
@@ -229,7 +230,8 @@ class SummaryAttempt:
             self._refusal = limit.reason
             return ()
         if is_capped:
-            found = [replace(item, model=_ReservedModel(item.model, self._reserve)) for item in found]
+            reserve = partial(self._ports.costs.reserve, self._reservation, self._session)
+            found = [replace(item, model=_ReservedModel(item.model, reserve)) for item in found]
         self._has_chain = any(item.source is SummarySource.LLM and not item.is_main for item in found)
         return [item for item in found if item.source is not SummarySource.LLM or item.is_main or self._admitted]
 
@@ -309,9 +311,6 @@ class SummaryAttempt:
     async def spent(self, finished: Finished) -> None:
         """Book an answer to the session."""
         await self._ports.costs.book(self._session, self._purpose, finished, self._reservation)
-
-    def _reserve(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
-        return self._ports.costs.reserve(self._reservation, self._session, model, request)
 
 
 class _ReservedModel:

@@ -10,7 +10,7 @@ for.
 `send_to_chat` says a text word for word, without a model.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Protocol
@@ -130,7 +130,7 @@ class QuietHours:
             rows = await self._database.read(_DUE(now=self._clock.now(), count=AT_ONCE))
             for _, group in groupby(rows, lambda row: row["chat"]):
                 held = list(group)
-                promised = list(self._join(held))
+                promised = self._join(held)
                 gone = [_GONE(of=row["id"]) for row in held]
                 await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)
                 self._outbox.enqueue(promised)
@@ -166,8 +166,8 @@ class QuietHours:
         await self._database.write(*(self.row(each, person, until) for each in deliveries), durable=True)
         self.changed()
 
-    def _join(self, held: Sequence[Row]) -> Iterator[Delivery]:
-        """Yield the deliveries to a chat in place of those held for it."""
+    def _join(self, held: Sequence[Row]) -> list[Delivery]:
+        """Return the deliveries to a chat in place of those held for it."""
         parts, others, last = list[str](), list[Delivery](), None
         for row in held:
             delivery = _DELIVERY.from_json(row["body"])
@@ -177,9 +177,8 @@ class QuietHours:
             came = shown_shortly(row["held_at"], self._users.zone(row["person"]), self._clock.now())
             parts.append(f"{came}: {delivery.text}")
             last = delivery
-        if last:
-            yield replace(last, id=f"{last.id}{HELD}", text="\n\n".join([HEADING, *parts]))
-        yield from others
+        joined = [replace(last, id=f"{last.id}{HELD}", text="\n\n".join([HEADING, *parts]))] if last else []
+        return [*joined, *others]
 
 
 @record

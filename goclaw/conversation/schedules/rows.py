@@ -199,8 +199,8 @@ class ScheduleRows:
         """Run statements in one durable transaction."""
         await self._database.write(*statements, durable=True)
 
-    async def set_state(self, stored: StoredJob, state: JobState, next_due: float | None, note: str = "") -> None:
-        await self._database.write(_SET(of=stored.id, new_next=next_due, new_state=state, new_note=note), durable=True)
+    async def set_state(self, stored: StoredJob, state: JobState, next_due: float | None) -> None:
+        await self._database.write(_SET(of=stored.id, new_next=next_due, new_state=state, new_note=""), durable=True)
 
     def stop(self, stored: StoredJob, note: str) -> BoundStatement:
         """Return the UPDATE that stops a job, with the reason for people."""

@@ -231,18 +231,13 @@ class Scheduler:
             log.info("schedule %s: %d due time(s) were missed", stored.job.name, occurrence.missed + 1)
             missed = self._rows.run(stored, occurrence.due, "", "missed", now, _describe_gap(occurrence))
             await self._rows.write(missed, self._rows.move(stored, occurrence.next))
-        else:
-            await self._prepare_and_start(stored, occurrence)
-
-    async def _prepare_and_start(self, stored: StoredJob, occurrence: _Occurrence) -> None:
-        prepared = await self._prepare(stored)
-        if isinstance(prepared, Skipped):
+        elif isinstance(prepared := await self._prepare(stored), Skipped):
             log.info("schedule %s does not run: %s", stored.job.name, prepared.why)
             await self._rows.write(self._rows.move(stored, occurrence.next))
-            return
-        if prepared.when != stored.job.when:
-            occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
-        await self._start(replace(stored, job=prepared), occurrence)
+        else:
+            if prepared.when != stored.job.when:
+                occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
+            await self._start(replace(stored, job=prepared), occurrence)
 
     async def _occurrence(self, stored: StoredJob, now: float) -> _Occurrence | None:
         """Return the due time that counts now, after `catch_up`."""
@@ -318,7 +313,11 @@ class Scheduler:
         if occurrence.late:
             was_due = shown_shortly(occurrence.due, zone_of(job.when), now)
             text = f"{text}\n\n(due {was_due}; GoClaw was not running then)"
-        task = job.task
+        task, session = job.task, job.session
+        if job.kind == "task" and task.session != "same":
+            # One of its own, unless the job names another.
+            is_fresh = task.session == "fresh"
+            session = session_of_agent(session, f"{job.name}-{int(occurrence.due)}") if is_fresh else task.session
         unattended = Unattended(
             stored.id,
             job.name,
@@ -334,20 +333,12 @@ class Scheduler:
         return Inbound(
             identity,
             replace(job.actor, entry="schedule"),
-            self._session(job, occurrence.due) if job.kind == "task" else job.session,
+            session,
             text,
             job.address,
             now,
             unattended=unattended,
         )
-
-    def _session(self, job: Job, due: float) -> str:
-        """Return the session of a task's run: one of its own, unless the job names another."""
-        if job.task.session == "same":
-            return job.session
-        if job.task.session != "fresh":
-            return job.task.session
-        return session_of_agent(job.session, f"{job.name}-{int(due)}")
 
 
 def rights_needed(job: Job) -> Iterator[tuple[str, str]]:

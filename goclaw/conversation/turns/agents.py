@@ -106,7 +106,7 @@ class Agents:
         if task.background:
             return await self._start(above, kind, task, agent, step)
         # Nothing is awaited in between: this is what counts as being at work.
-        async with self._working(above, agent) as session:
+        async with self.working(above, agent) as session:
             agent_run = _below(above, kind, task, session, agent, step, call_id, self.ports.clock.now())
             self._running[session.key] = RunningAgent(agent, agent_run, self.ports.clock.monotonic())
             with bound_contextvars(agent=agent):
@@ -155,7 +155,7 @@ class Agents:
 
         async def run() -> JobEnd:
             try:
-                async with self._working(above, agent) as session:
+                async with self.working(above, agent) as session:
                     agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
                     agent_run = self._with_root(agent_run, own, agent_run.turn.inbound)
                     self._running[session.key] = RunningAgent(agent, agent_run, ports.clock.monotonic())
@@ -186,12 +186,6 @@ class Agents:
     def dismiss(self, above: AgentRun, agent: str) -> None:
         """Free the place of an agent that has ended, or was never begun."""
         self._places.pop(session_of_agent(above.session.key, agent), None)
-
-    @asynccontextmanager
-    async def staying(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
-        """Yield the conversation of an agent that stays for several turns (`one_turn`)."""
-        async with self._working(above, agent) as session:
-            yield session
 
     async def one_turn(
         self,
@@ -278,7 +272,7 @@ class Agents:
         return outcome, await run.finish(reason, text)
 
     @asynccontextmanager
-    async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
+    async def working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
         """Yield the agent's own conversation, empty unless resumed; it is dropped from memory when the agent ends."""
         key = session_of_agent(above.session.key, agent)
         self._places[key] = above.home.key

@@ -252,7 +252,7 @@ class Teams:
             await team.ready.wait()
             if team.failed:
                 return JobEnd(NOT_STARTED, failed=True)
-            async with self._agents.staying(member.above, member.agent) as session:
+            async with self._agents.working(member.above, member.agent) as session:
                 number = 0
                 letter: Letter | None = Letter(LEAD, member.task)
                 while letter is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from goclaw.common.core.codec import Codec
-from goclaw.common.core.events import Given, Inbound
+from goclaw.common.core.events import Inbound
 from goclaw.common.core.messages import (
     AssistantMessage,
     Foreign,
@@ -36,6 +36,13 @@ from goclaw.errors import MessageDenied
 from goclaw.tools.hooks.base import HookAnswer, HookEvent, Hooks, Point
 
 log = logging.getLogger(__name__)
+
+USER: Codec[UserMessage] = Codec(UserMessage)
+USER_STEP = "user"
+"""The first step of a turn, which stores the person's message."""
+EARLIER_TURN = ":earlier"
+"""Follows a turn's id in the rows of the conversation that was given with its message."""
+OF_THE_PROGRAM = Provenance()
 
 WITHHELD = "[A hook of the operator withholds this answer.]"
 """Replaces an answer that was held back, in the transcript and for the model."""
@@ -129,14 +136,6 @@ def _realign(message: UserMessage, text: str) -> Iterator[Foreign]:
     yield from found
 
 
-USER: Codec[UserMessage] = Codec(UserMessage)
-USER_STEP = "user"
-"""The first step of a turn, which stores the person's message."""
-EARLIER_TURN = ":earlier"
-"""Follows a turn's id in the rows of the conversation that was given with its message."""
-OF_THE_PROGRAM = Provenance()
-
-
 def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
     """Return the first step of the turn of a message with which nothing came and that no hook judges."""
     text, foreign = join(inbound.pieces)
@@ -158,23 +157,20 @@ def speaker_of(inbound: Inbound | None, message: Message | None) -> tuple[str, s
 
 
 def earlier_messages(inbound: Inbound, at: float) -> list[StoredMessage]:
-    """Return the conversation that a program sent with its message, without row numbers."""
+    """Return the conversation that a program sent with its message, oldest first, without row numbers."""
     turn = f"{inbound.id}{EARLIER_TURN}"
-    return [StoredMessage(0, turn, message, at, inbound.actor.key) for message in _messages_of(inbound.given)]
+    messages = [
+        # An answer in it is text only, never a call.
+        UserMessage(each.text, each.images) if each.role == "user" else AssistantMessage(each.text)
+        for each in (inbound.given.earlier if inbound.given else ())
+    ]
+    return [StoredMessage(0, turn, message, at, inbound.actor.key) for message in messages]
 
 
 def earlier_rows(earlier: Sequence[StoredMessage], session: str) -> list[BoundStatement]:
     """Return the INSERTs of that conversation."""
     origins = (Origin(session, each.turn, "earlier", each.at, each.sender) for each in earlier)
     return [row for each, origin in zip(earlier, origins, strict=True) for row in rows_of(each.message, origin)]
-
-
-def _messages_of(given: Given | None) -> list[Message]:
-    """Return the conversation as messages, oldest first. An answer in it is text only, never a call."""
-    return [
-        UserMessage(each.text, each.images) if each.role == "user" else AssistantMessage(each.text)
-        for each in (given.earlier if given else ())
-    ]
 
 
 def pieces_of(inbound: Inbound) -> Iterator[Piece]:

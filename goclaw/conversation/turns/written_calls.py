@@ -129,7 +129,8 @@ class WrittenCalls:
         if block is None:
             return self._replace(done, answer, at)
         calls, why = self._judge(block.calls, at)
-        if why is None and await _is_dictated(text[block.start :], [*block.calls, *map(_as_written_call, calls)], at):
+        written = [*block.calls, *(WrittenCall(call.name, call.input) for call in calls)]
+        if why is None and await _is_dictated(text[block.start :], written, at):
             why = UnreadCall(block.calls[0].name, Unread.DICTATED)
         if why is None and at.reading in ("on", "auto"):
             log.info("a call of %s was written as text; running it", ", ".join(call.name for call in calls))
@@ -227,10 +228,6 @@ def _read_elsewhere(messages: Iterable[Message]) -> Iterable[str]:
             yield message.content
         elif isinstance(message, UserMessage) and "<material" in message.text:
             yield message.text
-
-
-def _as_written_call(call: ToolCall) -> WrittenCall:
-    return WrittenCall(call.name, call.input)
 
 
 def _with_text(done: Finished, text: str) -> Finished:
