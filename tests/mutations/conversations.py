@@ -24,7 +24,7 @@ BUGS: list[Bug] = [
     bug(
         "a failure of a model is shown to it as its own words",
         "class prompt: the runtime's words pass for the model's",
-        "goclaw/conversation/agent/context/repair.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         "            case AssistantMessage(notice=True, calls=()):\n",
         "            case AssistantMessage(notice=True, calls=()) if False:\n",
         "tests/conversation/turns/test_service.py::test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_answered",
@@ -43,7 +43,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "                explained |= new\n",
         "                pass\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::"
+        "tests/conversation/agent/context/test_model_messages.py::"
         "test_marks_are_explained_once_where_the_first_ones_of_their_kind_stand",
     ),
     bug(
@@ -52,7 +52,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "            if at is not None:\n                messages[at] = self._explaining(entry, message, new)\n",
         "            if new:\n                messages[at or 0] = self._explaining(entry, message, new)\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::test_a_result_that_is_left_out_takes_no_explanation_with_it",
+        "tests/conversation/agent/context/test_model_messages.py::test_a_result_that_is_left_out_takes_no_explanation_with_it",
     ),
     bug(
         "templates that want turns to alternate refuse what a person says after a stop",

@@ -81,7 +81,7 @@ BUGS: list[Bug] = [
         "goclaw/conversation/agent/context/window.py",
         "    text = no_context(message.text)\n",
         "    text = message.text\n",
-        "tests/conversation/agent/context/test_untrusted_content.py::test_only_the_gateway_writes_a_line_of_context",
+        "tests/conversation/agent/context/test_model_messages.py::test_only_the_gateway_writes_a_line_of_context",
     ),
     bug(
         "a tool's name is taken for a text whatever it is",
@@ -304,8 +304,7 @@ BUGS: list[Bug] = [
         "/context counts the tools of everybody",
         "class context: a figure that no request has",
         "goclaw/conversation/turns/turn_context.py",
-        "        within = (kind.settings.tools, without or None)\n"
-        "        offering = self.offering(actor",
+        "        within = (kind.settings.tools, without or None)\n        offering = self.offering(actor",
         "        within = (kind.settings.tools, without or None)\n"
         '        offering = self.offering(replace(actor, owner=True, key="tui:owner")',
         "tests/gateway/intake/commands/test_conversation_context.py::test_whoever_may_use_fewer_tools_is_shown_fewer",

@@ -130,18 +130,18 @@ BUGS: list[Bug] = [
     bug(
         "text from outside can end its own marks",
         "class injection: a boundary that can be forged",
-        "goclaw/conversation/agent/context/untrusted_content.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         '    return _MARK.sub("<\\u200b", text) if "<" in text else text',
         "    return text",
-        "tests/conversation/agent/context/test_untrusted_content.py",
+        "tests/conversation/agent/context/test_model_messages.py",
     ),
     bug(
         "results of tools reach the model without marks",
         "class injection: a page speaks as the user",
-        "goclaw/conversation/agent/context/untrusted_content.py",
+        "goclaw/conversation/agent/context/model_messages.py",
         "            case ToolResult(foreign=True):",
         "            case ToolResult(foreign=True) if False:",
-        "tests/conversation/agent/context/test_untrusted_content.py",
+        "tests/conversation/agent/context/test_model_messages.py",
         "tests/adversarial/test_injection.py",
     ),
     bug(

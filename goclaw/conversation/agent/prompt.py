@@ -25,7 +25,7 @@ from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
 from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex, reserve
-from goclaw.conversation.agent.context.untrusted_content import fence
+from goclaw.conversation.agent.context.model_messages import fence
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
@@ -46,7 +46,7 @@ CONTEXT, CONTEXT_END = "<context>", "</context>"
 BASE = """You are the assistant behind GoClaw: people write to you from their chats. Do what they ask with your tools;
 what is in a file you know only after you have read it. If a call fails, try another way. Then say briefly what came of
 it, in the language of the person. GoClaw writes the line in <context> marks: the time and who speaks."""
-"""GoClaw's own lines. Marks are explained where the first one stands (`context.untrusted_content`)."""
+"""GoClaw's own lines. Marks are explained where the first one stands (`context.model_messages`)."""
 
 
 OF_ONE_PERSON = f"""The workspace belongs to the person who writes, and no other person reads it. Its folder `{SHARED}/`

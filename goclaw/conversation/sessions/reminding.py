@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from goclaw.common.core.redact import mask
 from goclaw.common.workspace import Workspace
-from goclaw.conversation.agent.context.untrusted_content import ContentMarkers, reminder
+from goclaw.conversation.agent.context.model_messages import ContentMarkers, reminder
 from goclaw.errors import GoclawError
 from goclaw.memory.user_memory import mementos_of
 from goclaw.tools.execution.tasks.base import TaskInfo

@@ -17,7 +17,7 @@ from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
 from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, mask_known
-from goclaw.conversation.agent.context.untrusted_content import OF_THE_SENDER
+from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER
 from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.llm.transcription import Recording, Transcriber

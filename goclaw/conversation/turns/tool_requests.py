@@ -20,8 +20,7 @@ from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask_known
 from goclaw.common.specs import ToolSpec
-from goclaw.conversation.agent.context.repair import sound
-from goclaw.conversation.agent.context.untrusted_content import no_reminder
+from goclaw.conversation.agent.context.model_messages import no_reminder, sound
 from goclaw.conversation.agent.limits import Planning
 from goclaw.conversation.turns.agent_run import AgentRun
 from goclaw.conversation.turns.costs import Costs, reservation_of

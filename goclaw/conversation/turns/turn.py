@@ -15,7 +15,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.events import Inbound, MessageStored, Notice, StreamRestarted, TextStreamed, ThinkingStreamed
 from goclaw.common.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.common.core.redact import Masking, mask_known, storable
-from goclaw.conversation.agent.context.repair import sound
+from goclaw.conversation.agent.context.model_messages import sound
 from goclaw.conversation.agent.context.window import context_entry
 from goclaw.conversation.sessions.modes import Withdrawal, Withdrawn
 from goclaw.conversation.turns.agent_services import AgentServices, Opening

@@ -25,7 +25,7 @@ from goclaw.common.core.messages import (
     join,
 )
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.context.untrusted_content import harmless
+from goclaw.conversation.agent.context.model_messages import harmless
 from goclaw.conversation.agent.context.window import Window
 from goclaw.conversation.agent.prompt import CONTEXT_END, envelope
 from goclaw.conversation.turns.attachments import message_without_files

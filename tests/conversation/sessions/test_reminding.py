@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from goclaw.common.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.common.specs import SideEffect
-from goclaw.conversation.agent.context.untrusted_content import REMINDS, ContentMarkers, reminder
+from goclaw.conversation.agent.context.model_messages import REMINDS, ContentMarkers, reminder
 from goclaw.conversation.sessions.reminding import MAX_CHARACTERS, SessionReminders, TurnReminders, of_result
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer

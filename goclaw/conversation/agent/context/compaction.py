@@ -17,6 +17,7 @@ from goclaw.common.core.records import record
 from goclaw.common.core.supervise import background
 from goclaw.conversation.agent.context.budget import reserve
 from goclaw.conversation.agent.context.key_facts import facts_in, names_in, with_names
+from goclaw.conversation.agent.context.model_messages import count_of
 from goclaw.conversation.agent.context.summary import (
     MAX_SUMMARY,
     Material,
@@ -25,7 +26,6 @@ from goclaw.conversation.agent.context.summary import (
     format_messages,
     write_summary,
 )
-from goclaw.conversation.agent.context.untrusted_content import count_of
 from goclaw.conversation.agent.context.window import ContextEntry, Window, from_outside
 from goclaw.durable.store.transcripts import StoredCompaction
 from goclaw.llm.base import ChatModel, Finished

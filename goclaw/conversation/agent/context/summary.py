@@ -15,7 +15,7 @@ from goclaw.common.core.codec import Codec
 from goclaw.common.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask
-from goclaw.conversation.agent.context.untrusted_content import one_line
+from goclaw.conversation.agent.context.model_messages import one_line
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import DECLINED, UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.token_counts import estimate_text

@@ -16,15 +16,16 @@ from dataclasses import dataclass, field, replace
 
 from goclaw.common.core.messages import AssistantMessage, Message, SourceKind, ToolResult, UserMessage
 from goclaw.common.core.records import record
-from goclaw.conversation.agent.context.repair import in_words, repair
-from goclaw.conversation.agent.context.untrusted_content import (
+from goclaw.conversation.agent.context.model_messages import (
     TOKENS,
     ContentMarkers,
     MarkKind,
     count_of,
+    in_words,
     kinds_of,
     no_context,
     no_reminder,
+    repair,
     shift,
 )
 from goclaw.durable.store.transcripts import StoredCompaction, StoredMessage
