@@ -25,7 +25,7 @@ from goclaw.common.specs import ToolSpec
 from goclaw.common.workspace import PROMPT_FILES, SHARED, ApprovedFiles, FileChange, Workspace
 from goclaw.common.workspace.approved_files import FILE_LIMIT, MAX_BYTES, effective_text
 from goclaw.conversation.agent.context.budget import ContextBudget, ToolIndex, reserve
-from goclaw.conversation.agent.context.model_messages import fence
+from goclaw.conversation.agent.context.model_messages import fence, plain
 from goclaw.conversation.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
@@ -47,7 +47,6 @@ BASE = """You are the assistant behind GoClaw: people write to you from their ch
 what is in a file you know only after you have read it. If a call fails, try another way. Then say briefly what came of
 it, in the language of the person. GoClaw writes the line in <context> marks: the time and who speaks."""
 """GoClaw's own lines. Marks are explained where the first one stands (`context.model_messages`)."""
-
 
 OF_ONE_PERSON = f"""The workspace belongs to the person who writes, and no other person reads it. Its folder `{SHARED}/`
 belongs to everybody here: put there what others are to have; what you find there may be written by others."""
@@ -207,7 +206,7 @@ def _compose(found: Mapping[str, bytes], approved: Mapping[str, str], *, own: bo
 
 def envelope(inbound: Inbound) -> str:
     """Return the line before a person's text: time, zone, sender, channel, and the message's id if there is one."""
-    sender = _plain(inbound.actor.name) or inbound.actor.key
+    sender = plain(inbound.actor.name, "<>", NAME_LIMIT) or inbound.actor.key
     # `telegram:<chat>:<id>`: what the tool `message` takes to react to this very message.
     number = inbound.ref.rpartition(":")[2]
     message = f"; message id {number}" if number.isascii() and number.isdigit() else ""
@@ -218,11 +217,6 @@ def envelope(inbound: Inbound) -> str:
 def _moment(at: float) -> str:
     """Return a time in words. It is asked for twice in a turn: for the message's row, and for the model."""
     return f"{datetime.fromtimestamp(at).astimezone():%A %Y-%m-%d %H:%M %Z}"
-
-
-def _plain(name: str) -> str:
-    """Return a display name without our marks: its bearer chose it."""
-    return "".join(char for char in name if char.isprintable() and char not in "<>")[:NAME_LIMIT].strip()
 
 
 def write_templates(root: Path) -> list[str]:
@@ -237,12 +231,9 @@ def write_templates(root: Path) -> list[str]:
     return written
 
 
-STARTS_AGENTS = frozenset({AGENT_TOOL, TEAM_CREATE})
-
-
 def starts_agents(tools: Sequence[ToolSpec]) -> bool:
     """Whether a model with these tools has to know which kinds of agents there are."""
-    return any(spec.name in STARTS_AGENTS for spec in tools)
+    return any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools)
 
 
 def system_prompt(base: str, settings: AgentSettings, offering: Offering, *about: str) -> str:

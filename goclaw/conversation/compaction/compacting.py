@@ -224,7 +224,8 @@ class Compactor:
             await prepare(session, context_window)
         instructions = await self._extend_instructions(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
-        checkpoint = await self._checkpoint(session.key) if wants_checkpoint else None
+        stored = await self.checkpoints.latest(session.key) if wants_checkpoint else None
+        checkpoint = ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
         longest = self.longest_summary(session, context_window)
         job = CompactionGoal(
             tokens_before=window.tokens(session.overhead),
@@ -249,10 +250,6 @@ class Compactor:
         if done is not None and not alone:
             attempt.finish(SummarySource(done.source))
         return done
-
-    async def _checkpoint(self, session: str) -> ReadyCheckpoint | None:
-        stored = await self.checkpoints.latest(session)
-        return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
 
     async def _extend_instructions(self, session: Session, instructions: str) -> str:
         """Return the instructions for a summary, with what hooks make of them and add to them."""

@@ -14,11 +14,11 @@ from goclaw.common.auth.audit import AuditEntry
 from goclaw.common.auth.users import Users
 from goclaw.common.core.bus import Bus
 from goclaw.common.core.diffs import unified_diff
-from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, Address, AnswerRefusal, Choice, Delivery
+from goclaw.common.core.events import ALLOW, DENY, Acceptance, Actor, AnswerRefusal, Choice, Delivery
 from goclaw.common.core.records import BoundedDict
 from goclaw.common.core.redact import mask, reveal
 from goclaw.common.workspace import FileChange
-from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced
+from goclaw.conversation.questions.question_messages import NO_QUESTION, answered, fenced, name_of, private_chats
 from goclaw.durable.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.tools.toolkit.base import ToolEnvironment
@@ -107,7 +107,7 @@ class PromptFileQuestions:
         if not done:
             return NO_QUESTION
         record_answer(self._audit, actor, change, approve=approve)
-        words = f"{'Approved' if approve else 'Refused'} by {self._name_of(actor.key)}"
+        words = f"{'Approved' if approve else 'Refused'} by {name_of(self._users, actor.key)}"
         for asked in self._cards(change, self._headline(change)):
             sign = "✓" if approve else "✗"
             text = f"{sign} {words}: **{change.name}** of {change.root}\n\n{shown_diff(change)}"
@@ -118,7 +118,7 @@ class PromptFileQuestions:
         )
 
     def _cards(self, change: FileChange, said: str) -> list[Delivery]:
-        """Return the card for each admin with a private chat: with a bot it has the person's own number."""
+        """Return the card for each admin with a private chat."""
         how = f"/approve {change.id} or /deny {change.id}"
         what = (
             "This file instructs the agents of everybody who shares this workspace. Until an admin approves the "
@@ -126,23 +126,18 @@ class PromptFileQuestions:
         )
         text = "\n\n".join((f"**A prompt file:** {said}", what, shown_diff(change), how))
         choices = tuple(Choice(_LABELS[answer], change.id, answer) for answer in ANSWERS)
-        keys = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
         return [
-            Delivery(f"prompt-file:{change.id}:{key}", Address(channel, chat), text, choices=choices, asks=True)
-            for key, channel, chat in keys
-            if channel in self._outbox.channels and chat and self._may(Actor(key, channel))
+            Delivery(f"prompt-file:{change.id}:{key}", address, text, choices=choices, asks=True)
+            for key, address in private_chats(self._users, self._outbox)
+            if self._may(Actor(key, address.channel))
         ]
 
     def _headline(self, change: FileChange) -> str:
-        by = f"by {self._name_of(change.author)}" if change.author else "by a command or another program"
+        by = f"by {name_of(self._users, change.author)}" if change.author else "by a command or another program"
         return f"{change.name} of {change.root} was {'changed' if change.after else 'removed'} {by}."
 
     def _may(self, actor: Actor) -> bool:
         return self._access.authorize(actor, "command.admin", "prompt-files").allowed
-
-    def _name_of(self, key: str) -> str:
-        user = self._users.get(key)
-        return (user.name if user else "") or key
 
 
 def record_answer(audit: Callable[[AuditEntry], None], actor: Actor, change: FileChange, *, approve: bool) -> None:

@@ -31,8 +31,6 @@ from goclaw.tools.toolkit.base import ToolEnvironment
 FILE = "HEARTBEAT.md"
 PREFIX = "heartbeat-"
 """Begins the names of these jobs, and of no others."""
-NO_ORDERS = f"{FILE} is empty"
-BUSY = "a turn of the conversation is running"
 ORDERS = f"""This is the heartbeat: no person wrote it. Do now what {FILE} asks of you. If there is something that the
 person should hear of now, answer with that alone; else answer {NOTHING_TO_SAY} and nothing more.
 
@@ -110,9 +108,9 @@ class Heartbeat:
         except StateError as error:
             return Skipped(str(error))
         if not orders:
-            return Skipped(NO_ORDERS)
+            return Skipped(f"{FILE} is empty")
         if (await self.queue(job.session)).running:
-            return Skipped(BUSY)
+            return Skipped("a turn of the conversation is running")
         spent, most = await self.spent_today(stored), self.settings.budget_per_day
         if most is not None and spent >= most:
             await self._report_budget(stored, most)

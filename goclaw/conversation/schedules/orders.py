@@ -48,7 +48,10 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
         case "list":
             return await _list(schedules, actor, as_json=order.as_json)
         case "runs":
-            return await _runs(schedules, actor, name, as_json=order.as_json)
+            runs = await schedules.runs(actor, name)
+            if order.as_json:
+                return orjson.dumps([_run_data(run) for run in runs], option=orjson.OPT_INDENT_2).decode()
+            return "\n".join(f"- {_of_run(schedules, actor, run)}" for run in runs) or f"{name} has not run yet."
         case "timezone":
             zone = await schedules.set_zone(actor, name)
             return f"Your time zone is {name}: it is {format_moment(schedules.clock.now(), zone)} there."
@@ -160,13 +163,6 @@ def _line(schedules: Schedules, actor: Actor, stored: StoredJob, last: Run | Non
     lines += [f"  {stored.note}"] if stored.note else []
     lines += [f"  last: {_of_run(schedules, actor, last)}"] if last else []
     return "\n".join(lines)
-
-
-async def _runs(schedules: Schedules, actor: Actor, name: str, *, as_json: bool) -> str:
-    runs = await schedules.runs(actor, name)
-    if as_json:
-        return orjson.dumps([_run_data(run) for run in runs], option=orjson.OPT_INDENT_2).decode()
-    return "\n".join(f"- {_of_run(schedules, actor, run)}" for run in runs) or f"{name} has not run yet."
 
 
 def _of_run(schedules: Schedules, actor: Actor, run: Run) -> str:

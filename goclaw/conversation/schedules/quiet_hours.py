@@ -57,16 +57,6 @@ _PRUNE = Statement(
 )
 
 
-class Way(Protocol):
-    """Where a delivery goes: to the outbox, or on hold."""
-
-    def row(self, delivery: Delivery) -> BoundStatement:
-        """Return the INSERT for the transaction that promises the delivery."""
-
-    def enqueue(self, promised: Sequence[Delivery]) -> None:
-        """Start the delivery committed with `row`."""
-
-
 class QuietHours:
     """Holds messages back, and lets them go."""
 
@@ -95,7 +85,7 @@ class QuietHours:
         zone = self._users.zone(user.key if user else person)
         return quiet.next_end(now, zone) if quiet.contain(now, zone) else None
 
-    def way(self, person: str, address: Address, *, asked: bool = False) -> Way:
+    def way(self, person: str, address: Address, *, asked: bool = False) -> "Way":
         """Return where a message for a person goes now; `asked`: it was asked for, so that nothing holds it back."""
         until = None if asked else self.until(person, address)
         return self._outbox if until is None else _Hold(self, person, until)
@@ -194,6 +184,10 @@ class _Hold:
 
     def enqueue(self, promised: Sequence[Delivery]) -> None:
         self.quiet.changed()
+
+
+Way = Outbox | _Hold
+"""Where a delivery goes: to the outbox, or on hold."""
 
 
 class Submit(Protocol):

@@ -17,7 +17,7 @@ from goclaw.common.core.events import LOCAL, UPLOADED, Attachment, Inbound
 from goclaw.common.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, join
 from goclaw.common.core.records import record
 from goclaw.common.core.redact import mask, mask_known
-from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER
+from goclaw.conversation.agent.context.model_messages import OF_THE_SENDER, plain
 from goclaw.durable.store.blobs import image_type
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.llm.transcription import Recording, Transcriber
@@ -219,8 +219,9 @@ def message_without_files(inbound: Inbound) -> UserMessage:
 
 def _describe(attachment: Attachment) -> str:
     """Describe an attachment: its kind, its name on one line without our brackets, its origin, its duration."""
-    name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
-    named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
+    named = f"{_KINDS[attachment.kind]} {plain(attachment.name, '[]<>', 100)}".strip() + (
+        OF_WHAT_IS_ANSWERED if attachment.origin else ""
+    )
     return f"{named}, {attachment.seconds} s" if attachment.seconds else named
 
 

@@ -89,6 +89,14 @@ class Costs:
             person=person,
         )
 
+    async def book(
+        self, session: str, turn: str, purpose: Purpose, done: Finished, person: str, reservation: str
+    ) -> None:
+        """Book an answer that belongs to no step, and end its reservation."""
+        row = self.row(session, turn, purpose, done, person)
+        await self.spending.store(row, *self.reservations.end_statements(reservation))
+        self.reservations.on_end(reservation)
+
     async def check(self, session: str, turn: str, person: str, rules: TurnRules) -> bool:
         """Check the caps before a request. False: there are none.
 
@@ -224,9 +232,7 @@ class BackgroundCosts:
             yield
 
     async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
-        row = self.costs.row(session, "", purpose, done, await self._person(session))
-        await self.costs.spending.store(row, *self.costs.reservations.end_statements(reservation))
-        self.costs.reservations.on_end(reservation)
+        await self.costs.book(session, "", purpose, done, await self._person(session), reservation)
 
     def release(self, reservation: str) -> None:
         self.costs.reservations.release(reservation)

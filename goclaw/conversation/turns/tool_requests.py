@@ -88,16 +88,11 @@ class ToolSampling:
         async with planning.request(estimate_request(request)), model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    await self._book(name, event)
+                    turn, session = self.agent_run.turn, self.agent_run.session.key
+                    person, reservation = turn.inbound.actor.key, reservation_of(turn.id, name)
+                    await self.costs.book(session, turn.id, "sampling", event, person, reservation)
                     return event
             raise ToolError("the model ended without an answer")
-
-    async def _book(self, name: str, done: Finished) -> None:
-        turn, reservations = self.agent_run.turn, self.costs.reservations
-        person, reservation = turn.inbound.actor.key, reservation_of(turn.id, name)
-        row = self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person)
-        await self.costs.spending.store(row, *reservations.end_statements(reservation))
-        reservations.on_end(reservation)
 
 
 class ForwardedServices(TurnServices):

@@ -73,7 +73,6 @@ _REASONS = {
 }
 _SHAPE = '{"name": "…", "arguments": {…}}'
 
-
 _ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _ESCAPES = re.compile(r"\\+[nrtbf]?")
 _BEFORE = re.compile(

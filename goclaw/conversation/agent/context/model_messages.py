@@ -207,6 +207,14 @@ def shift(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
     return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
+def plain(name: str, signs: str, most: int) -> str:
+    """Return the first `most` characters of a name without these signs, of which our marks are made.
+
+    Its bearer chose it.
+    """
+    return "".join(char for char in name if char.isprintable() and char not in signs)[:most].strip()
+
+
 def one_line(origin: str) -> str:
     """Return an origin as one line of bounded length without our marks: names in it were chosen by their bearers."""
     plain = "".join(char if char.isprintable() else " " for char in origin if char not in '<>"')

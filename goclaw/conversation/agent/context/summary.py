@@ -186,8 +186,7 @@ def format_message(message: Message) -> str:
             calls = "".join(f"\n[calls {call.name} {_excerpt(str(call.input))}]" for call in message.calls)
             return _indent(f"{mask(f'Assistant: {message.text}')}{calls}")
         case ToolResult():
-            excerpt = _excerpt(message.content)
-            return _indent(f"[{message.name} answers: {excerpt}]")
+            return _indent(f"[{message.name} answers: {_excerpt(message.content)}]")
 
 
 def _format_message(message: UserMessage) -> str:

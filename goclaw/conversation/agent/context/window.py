@@ -421,12 +421,8 @@ class Window:
 
     def estimate(self, overhead: int) -> int:
         """Return the estimate of the next request, without the provider's counts."""
-        return (
-            overhead
-            + estimate_text(f"{from_outside(self.outside)}{self.summary}")
-            + self._entry_tokens()
-            + self.reminded
-        )
+        summary = estimate_text(f"{from_outside(self.outside)}{self.summary}")
+        return overhead + summary + self._entry_tokens() + self.reminded
 
     def messages(self) -> list[Message]:
         """Return the messages to send, valid for every provider; those of before are the same objects as then."""
