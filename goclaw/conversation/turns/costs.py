@@ -171,8 +171,10 @@ class Costs:
     ) -> bool:
         spent = await self.today(person)
         for passed in _find_excess(spent, tokens, dollar):
-            reason = f"your requests today used {passed}. I can continue after midnight"
-            raise LimitReached(f"I stopped: {reason}.", reason)
+            raise LimitReached(
+                f"I stopped: your requests today used {passed}. I can continue after midnight.",
+                f"your requests today used {passed}. I can continue after midnight",
+            )
         return not any(_find_excess(_with(spent, before), tokens, dollar))
 
     async def today(self, person: str) -> Spent:
