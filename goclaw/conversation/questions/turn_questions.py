@@ -30,6 +30,7 @@ from goclaw.tools.approval.rules import StandingApprovals
 PauseBudget = Callable[[], AbstractContextManager[None]]
 """Stops the turn's clock while waiting for a person."""
 AGAIN = "a call like it was denied in this turn already, and nobody was asked again"
+YES, NO = "yes", "no"
 
 
 @record
@@ -168,9 +169,6 @@ class CallerQuestions:
         """Ask the caller, and return the answer. Raises ToolError where the caller cannot be asked."""
         with self.pause():
             return await self.caller.ask(question, step)
-
-
-YES, NO = "yes", "no"
 
 
 @record

@@ -28,6 +28,10 @@ NOT_UNATTENDED = (
     "a scheduled turn can neither create nor run schedules: tell the person what to set up, or have them create this "
     "schedule with ask"
 )
+HEARTBEAT_USAGE = "Send /heartbeat on, /heartbeat off, or /heartbeat now for one run at once."
+SHOWN = 5
+"""Maximum schedules listed by name, besides the heartbeat; the others are only counted."""
+_SHOWN_NOTE = 80
 
 
 async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
@@ -202,9 +206,6 @@ def _run_data(run: Run) -> dict[str, Any]:
     }
 
 
-HEARTBEAT_USAGE = "Send /heartbeat on, /heartbeat off, or /heartbeat now for one run at once."
-
-
 async def run_heartbeat_order(schedules: Schedules, inbound: Inbound, order: str) -> str:
     """Carry out an order about the heartbeat of the person who sends it, and return the answer.
 
@@ -253,11 +254,6 @@ async def _heartbeat_state(schedules: Schedules, stored: StoredJob | None) -> st
     except StateError as error:
         lines.append(f"{FILE} cannot be read: {error}.")
     return "\n".join(lines)
-
-
-SHOWN = 5
-"""Maximum schedules listed by name, besides the heartbeat; the others are only counted."""
-_SHOWN_NOTE = 80
 
 
 @record

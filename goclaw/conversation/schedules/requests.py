@@ -54,6 +54,11 @@ WHAT = "say what, as one of these: message (sent word for word) or task (an agen
 _TASK_ONLY = ("agent", "model", "tools", "ask", "budget", "time_limit")
 _CHAT = re.compile(r"(?P<channel>[a-z][a-z0-9_-]{0,31}):(?P<chat>-?[^\s:]{1,64})(?::(?P<thread>[0-9]{1,20}))?")
 _CATCH_UP: dict[str, CatchUp] = {each: each for each in get_args(CatchUp)}
+MAX_JOBS = 1_000
+"""Jobs of one person."""
+MAX_TEXT = 20_000
+"""Characters of a job's text."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone: tzinfo) -> Job:
@@ -149,13 +154,6 @@ def _task(wanted: ScheduleRequest) -> TaskOptions:
         seconds=seconds,
         ask=wanted.ask,
     )
-
-
-MAX_JOBS = 1_000
-"""Jobs of one person."""
-MAX_TEXT = 20_000
-"""Characters of a job's text."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @record

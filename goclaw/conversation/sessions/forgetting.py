@@ -32,6 +32,8 @@ CODE_SECONDS = 5 * 60.0
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Characters of codes, without I, O, 0 and 1: people type them."""
 CODE_LENGTH = 6
+SWEEP_SECONDS = 300.0
+"""Seconds between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
 
 
 @record
@@ -169,12 +171,6 @@ class Forgetter:
         except StateError as error:
             log.warning("the memory index has not deleted its copy yet: %s", error)
             return False
-
-
-log = logging.getLogger(__name__)
-
-SWEEP_SECONDS = 300.0
-"""Seconds between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
 
 
 @record
