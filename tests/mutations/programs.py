@@ -101,7 +101,7 @@ BUGS: list[Bug] = [
     bug(
         "the answer for a program is said in its user's chat, too",
         "an unattended turn in a session of its own",
-        "goclaw/conversation/turns/unattended.py",
+        "goclaw/conversation/turns/answers.py",
         "        if inbound.unattended and inbound.unattended.awaited:",
         "        if False:",
         f"{_TESTS}/test_answers_completions.py::test_the_client_s_history_is_the_conversation_before_the_message",
@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
     bug(
         "the history goes past the operator's hooks",
         "messages that are stored beside the judged one",
-        "goclaw/conversation/turns/hooking.py",
+        "goclaw/conversation/turns/user_message.py",
         '        return "message_in" in self.hooks.points',
         "        return False",
         f"{_TESTS}/test_asking.py::test_hooks_judge_the_history_too",

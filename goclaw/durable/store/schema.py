@@ -34,7 +34,7 @@ metadata = MetaData()
 LOCALITY = "locality"
 """Key of `Table.info`: which processes of a deployment need the table's rows, a `Locality`."""
 MATERIAL_KEY = "material_key"
-"""Key for the marks around foreign text (`agent.context.untrusted_content`): in the file, out of reach of tools."""
+"""Key for the marks around foreign text (`agent.context.model_messages`): in the file, out of reach of tools."""
 
 
 def _table(name: str, *items: Column[Any] | Index | UniqueConstraint, **options: Any) -> Table:

@@ -39,7 +39,7 @@ from goclaw.common.core.redact import storable
 from goclaw.common.core.replay_buffer import Position
 from goclaw.common.specs import MCP
 from goclaw.conversation.questions.question_messages import fenced, parse_choice
-from goclaw.conversation.schedules.overview import overview
+from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.turns.status import Details, SessionStatus
 from goclaw.durable.engine.journal import Journal
 from goclaw.durable.engine.machine_faults import Outage

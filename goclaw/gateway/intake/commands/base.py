@@ -17,10 +17,9 @@ from goclaw.conversation.questions.questions import Questions
 from goclaw.conversation.schedules.requests import Schedules
 from goclaw.conversation.sessions.forgetting import Forgetter
 from goclaw.conversation.sessions.models import Models
-from goclaw.conversation.sessions.modes import Modes
+from goclaw.conversation.sessions.modes import Modes, QueueModes
 from goclaw.conversation.sessions.overheard import Overheard
 from goclaw.conversation.sessions.pausing import Pauses
-from goclaw.conversation.sessions.queueing import QueueModes
 from goclaw.conversation.sessions.state import Contexts
 from goclaw.conversation.turns.agent_selection import AgentSelector
 from goclaw.conversation.turns.status import Details, SessionInspection

@@ -10,8 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from goclaw.conversation.schedules.command_line import parse
-from goclaw.conversation.schedules.heartbeat_orders import run_heartbeat_order
-from goclaw.conversation.schedules.orders import carried_out, make_schedule
+from goclaw.conversation.schedules.orders import carried_out, make_schedule, run_heartbeat_order
 from goclaw.conversation.schedules.times import NoTime, UnusableTime, split_moment
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply

@@ -8,7 +8,7 @@
 from collections.abc import Mapping, Sequence
 
 from goclaw.common.core.redact import printable
-from goclaw.conversation.schedules.overview import overview
+from goclaw.conversation.schedules.orders import overview
 from goclaw.conversation.turns.costs import dollars
 from goclaw.durable.store.spending import Spent
 from goclaw.errors import StateError

@@ -9,7 +9,7 @@
 from typing import get_args
 
 from goclaw.common.config.values import QueueMode
-from goclaw.conversation.sessions.queueing import MEANINGS
+from goclaw.conversation.sessions.modes import QUEUE_MEANINGS
 from goclaw.gateway.intake.commands.base import Command, CommandContext, Reply
 from goclaw.tools.execution.tasks.base import Owner
 
@@ -78,15 +78,15 @@ async def _resume(context: CommandContext) -> Reply:
 async def _queue(context: CommandContext) -> Reply:
     modes, wanted = context.ports.sessions.queue_modes, context.arguments.lower()
     if not wanted:
-        lines = [f"  /queue {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
+        lines = [f"  /queue {mode}: {meaning}" for mode, meaning in QUEUE_MEANINGS.items()]
         head = f"Queue mode: {await modes.of(context.session)}. When a message arrives while I work:"
         return Reply("\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({modes.default})"]))
     for mode in get_args(QueueMode):
         if wanted == mode:
             await modes.set(context.session, mode)
-            return Reply(f"Queue mode: {mode}. When a message arrives while I work, {MEANINGS[mode]}.")
+            return Reply(f"Queue mode: {mode}. When a message arrives while I work, {QUEUE_MEANINGS[mode]}.")
     if wanted != DEFAULT_MODE:
-        return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*MEANINGS, DEFAULT_MODE))}.")
+        return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*QUEUE_MEANINGS, DEFAULT_MODE))}.")
     await modes.set(context.session, None)
     return Reply(f"Queue mode: {modes.default}, as configured (queue.mode).")
 

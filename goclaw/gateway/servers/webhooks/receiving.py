@@ -16,7 +16,7 @@ from goclaw.common.config.webhooks import HOOKS, IncomingWebhook
 from goclaw.common.core.clock import Clock
 from goclaw.common.core.events import LOCAL, Actor, Address, Inbound, Unattended, session_of_agent
 from goclaw.common.core.messages import Foreign
-from goclaw.conversation.schedules.saying import send_to_chat
+from goclaw.conversation.schedules.quiet_hours import send_to_chat
 from goclaw.errors import ConfigError, StateError
 from goclaw.gateway.servers.admission import FailureLimits, Failures
 from goclaw.gateway.servers.connections import network_of
