@@ -104,8 +104,7 @@ class RunPolicySettings(Section):
         None, description="Time limit of a turn: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
     )
     timing: TimingSettings = Field(
-        default_factory=TimingSettings,
-        description="Detailed time limits; excludes `time_budget`.",
+        default_factory=TimingSettings, description="Detailed time limits; excludes `time_budget`."
     )
     history: HistorySettings = Field(default_factory=HistorySettings, description="Which turns the model sees.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="The provider's prompt cache.")

@@ -91,18 +91,13 @@ class Packaged:
         for path in self.absent:
             said = _at(above, path)
             if isinstance(said, dict) and not _replaces(said):
-                yield (
-                    path,
-                    "is ignored because the package that declares it cannot be loaded; set "
-                    f"`{format_location(path)}.replace: true` to use it without the package",
-                )
+                remedy = f"set `{format_location(path)}.replace: true` to use it without the package"
+                yield path, f"is ignored because the package that declares it cannot be loaded; {remedy}"
         registries = above.get("registries")
         for name, said in registries.items() if self.absent and isinstance(registries, dict) else ():
             if isinstance(said, dict) and not said.get("url"):
-                yield (
-                    ("registries", name),
-                    ("is ignored: it has no `url`, and the package that may declare it cannot be loaded"),
-                )
+                why = "is ignored: it has no `url`, and the package that may declare it cannot be loaded"
+                yield ("registries", name), why
 
     def _remedy(self, line: str) -> str:
         for entry in self.entries:

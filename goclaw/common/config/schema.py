@@ -141,8 +141,7 @@ class HttpSettings(Section):
         None, description="The public address of the listener, `https://claw.example.org`, for links."
     )
     web: bool = Field(
-        False,
-        description="Whether to serve the web page at `/` (docs/web-page.md); this includes `/api/v1`.",
+        False, description="Whether to serve the web page at `/` (docs/web-page.md); this includes `/api/v1`."
     )
 
 
@@ -326,8 +325,7 @@ class MediaSettings(Section):
         20_000, ge=0, description="Maximum characters of a text file or transcript that the model sees."
     )
     transcriber: Spec | None = Field(
-        None,
-        description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`.",
+        None, description="Model for voice messages: `provider:model`, such as `openai-chat:whisper-1`."
     )
     transcriber_seconds: float = Field(120, gt=0, le=600, description="Time limit of a transcription.")
 
