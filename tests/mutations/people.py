@@ -39,8 +39,8 @@ BUGS: list[Bug] = [
         "a child's workspace shows the shared one",
         "issue 25: no file writes outside an own workspace",
         "goclaw/common/auth/presets.py",
-        '        entry["workspace"] = private_workspace(config, key)\n',
-        '        entry["workspace"] = "own"\n',
+        '"private": private_workspace(config, key)}',
+        '"private": "own"}',
         "tests/program/cli/test_presets.py::test_a_child_has_files_of_its_own_alone_and_no_commands",
     ),
 ]

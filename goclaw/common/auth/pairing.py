@@ -115,7 +115,11 @@ class Pairing:
             if asking is None or 0 <= now - asking.told_at < REMIND_SECONDS:
                 return
             await self.facts.learn(_fact(asking), asdict(replace(asking, told_at=now)))
-            await self.promise(Delivery(f"{inbound.id}:pairing", address, _code_message(asking.code)))
+            text = (
+                "I do not know you. If the person who runs this bot expects you, send them this code within an hour: "
+                f"{asking.code[:4]}-{asking.code[4:]}"
+            )
+            await self.promise(Delivery(f"{inbound.id}:pairing", address, text))
 
     async def list(self) -> Sequence[PairingRequest]:
         """Return open requests, the oldest first."""
@@ -273,13 +277,6 @@ def format_request(asking: PairingRequest, now: float) -> str:
     name = _name(asking.name)
     called = f", claims the name {name!r}" if name else ""
     return f"{asking.code[:4]}-{asking.code[4:]}  {asking.key}{called}, {minutes} min left"
-
-
-def _code_message(code: str) -> str:
-    return (
-        "I do not know you. If the person who runs this bot expects you, send them this code within an hour: "
-        f"{code[:4]}-{code[4:]}"
-    )
 
 
 def _name(name: str) -> str:
