@@ -239,10 +239,3 @@ def publications(
     found = [Publication(agent, name, export) for agent, name, export in _all(exports)]
     found += [Publication("", name, settings) for name, settings in (sets or {}).items()]
     return tuple(each for each in found if each.settings.publish_to)
-
-
-def list_publications(
-    exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
-) -> tuple[str, ...]:
-    """Return the publications as a selection of tools (`set:AGENT/NAME`): to be offered for others to use."""
-    return tuple(each.word for each in publications(exports, sets))
