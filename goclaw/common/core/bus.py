@@ -310,5 +310,3 @@ class Bus:
                 view = self._views.get(event.session)
                 if view is not None:
                     view.record(event)
-            case _:
-                pass
