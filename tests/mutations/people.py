@@ -23,8 +23,8 @@ BUGS: list[Bug] = [
         "a person may spend what the dearest of their roles allows",
         "issue 25: a daily budget by preset",
         "goclaw/common/auth/daily_budget.py",
-        "cheapest, key = min(costs)",
-        "cheapest, key = max(costs)",
+        "cheapest, cost_key = min(costs,",
+        "cheapest, cost_key = max(costs,",
         "tests/common/auth/test_daily_budget.py::test_roles_go_before_limits_and_the_lowest_counts",
     ),
     bug(

@@ -99,16 +99,8 @@ class Pairing:
         actor, address = inbound.actor, inbound.address
         # A private chat has the number of its person; a listed user needs no code.
         private = actor.key == f"{address.channel}:{address.chat}" == inbound.session and actor.entry == address.channel
-        known = self.users.get(actor.key) is not None
-        if (
-            not self.enabled
-            or not private
-            or known
-            or inbound.edited
-            or address.reply_to
-            or actor.behalf
-            or actor.owner
-        ):
+        is_known = actor.owner or self.users.get(actor.key) is not None
+        if not self.enabled or not private or is_known or inbound.edited or address.reply_to or actor.behalf:
             return
         async with self._one:
             asking, now = await self._code_for(actor, address), self.clock.now()

@@ -137,8 +137,13 @@ def example() -> str:
         if key.is_section and len(key.path) == 1:
             lines.append("")
         lines.append(f"{indent}# {key.field.description}")
-        # Below a name behind a `#` everything is.
-        line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_typical(key)}"
+        if key.is_section:
+            # Below a name behind a `#` everything is.
+            line = f"{'#' * bool(free)}{key.path[-1]}:"
+        else:
+            # Where one of several keys has to be set, its example takes the place of a default.
+            example = _literal(key.field.examples[0]) if key.field.examples else ""
+            line = f"#{key.path[-1]}: {_default(key) or example}"
         lines.append(indent + line.rstrip())
     return "\n".join(lines) + "\n"
 
@@ -183,12 +188,6 @@ def _default(key: Key) -> str:
         return _literal((key.field.examples or [""])[0])
     default = key.field.get_default(call_default_factory=True)
     return _literal(default) if default is not None else ""
-
-
-def _typical(key: Key) -> str:
-    """Return the key's example, where one of several keys has to be set; else its default."""
-    default = _default(key)
-    return _literal(key.field.examples[0]) if key.field.examples and not default else default
 
 
 def _table(title: str, inside: list[Key], description: str = "") -> list[str]:
