@@ -5,7 +5,7 @@ with the given arguments. Templates and schemas are checked where tools are made
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
@@ -191,21 +191,6 @@ SetName = Annotated[
 Exports = dict[SetName, ExportSettings]
 
 
-def exported_sets(exports: Mapping[str, Mapping[str, ExportSettings]]) -> dict[str, tuple[str, ...]]:
-    """Return the sets that agents export, by each of their names, from the exports of each agent."""
-    found: dict[str, tuple[str, ...]] = {}
-    for agent, name, export in _all(exports):
-        found[f"{agent}/{name}"] = export.members()
-        found[name] = (*found.get(name, ()), *export.members())
-    return found
-
-
-def _all(exports: Mapping[str, Mapping[str, ExportSettings]]) -> Iterator[tuple[str, str, ExportSettings]]:
-    for agent, sets in exports.items():
-        for name, export in sets.items():
-            yield agent, name, export
-
-
 @record
 class Publication:
     """A set of tools published in registries."""
@@ -230,12 +215,3 @@ class Publication:
         """Its place in the configuration."""
         agent = "agents.main" if self.agent == "main" else f"agents.kinds.{self.agent}"
         return f"{agent}.exports.{self.toolset}" if self.agent else f"tools.publish.{self.toolset}"
-
-
-def publications(
-    exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
-) -> tuple[Publication, ...]:
-    """Return the publications: exports of each agent, and the sets of tools in `sets`."""
-    found = [Publication(agent, name, export) for agent, name, export in _all(exports)]
-    found += [Publication("", name, settings) for name, settings in (sets or {}).items()]
-    return tuple(each for each in found if each.settings.publish_to)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.common.config.agents import AgentsSettings
-from goclaw.common.config.exports import Publication, publications
+from goclaw.common.config.exports import Publication
 from goclaw.common.config.heartbeat import DayHours, HeartbeatSettings
 from goclaw.common.config.hooks import HookSettings
 from goclaw.common.config.mcp import McpClientSettings, McpSettings
@@ -457,7 +457,10 @@ class Config(Sections):
     @property
     def publications(self) -> tuple[Publication, ...]:
         """The sets of tools to publish in registries."""
-        return publications(self.agents.exports, self.tools.publish)
+        exports = self.agents.exports.items()
+        found = [Publication(agent, name, export) for agent, sets in exports for name, export in sets.items()]
+        found += [Publication("", name, settings) for name, settings in self.tools.publish.items()]
+        return tuple(each for each in found if each.settings.publish_to)
 
     @property
     def workspace_path(self) -> Path:
