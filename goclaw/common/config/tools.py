@@ -33,23 +33,8 @@ _EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
 """Characters that `ssh` expands in file names."""
 
 FOR_PEOPLE_ONLY = (
-    "approvals",
-    "approve",
-    "clear",
-    "cleartool",
-    "compact",
-    "deny",
-    "forget",
-    "mode",
-    "new",
-    "pair",
-    "pause",
-    "remind",
-    "resume",
-    "schedule",
-    "start",
-    "stop",
-    "tool",
+    *("approvals", "approve", "clear", "cleartool", "compact", "deny", "forget", "mode", "new", "pair", "pause"),
+    *("remind", "resume", "schedule", "start", "stop", "tool"),
 )
 """They decide what the agent may do, or wait for the very turn that gives them."""
 

@@ -63,15 +63,13 @@ def _split(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def _check_url(value: str) -> str:
+def is_web_address(text: str) -> bool:
+    """Whether a text is an http(s) address that names a host."""
     try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("should be a URL like http://host:port")
-    return value.rstrip("/")
+        return False
 
 
 def _seconds(value: object) -> object:
@@ -229,7 +227,11 @@ UrlPath = Annotated[
         "should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`",
     ),
 ]
-Url = Annotated[str, AfterValidator(_check_url)]
+Url = Annotated[
+    str,
+    require_that(is_web_address, "should be a URL like http://host:port"),
+    AfterValidator(lambda url: url.rstrip("/")),
+]
 Spec = Annotated[str, require(r"[^:\s]+:\S+", "should be `provider:model`, such as openai-chat:whisper-1")]
 ModelName = Annotated[
     str,
@@ -283,13 +285,7 @@ Workplace = Literal["own", "shared"]
 QueueMode = Literal["queue", "collect", "steer", "interrupt"]
 """Handling of a message that comes while a turn of its session runs; `sessions.queueing` describes it."""
 Point = Literal[
-    "pre_tool",
-    "post_tool",
-    "post_tool_failure",
-    "session_start",
-    "before_compaction",
-    "message_in",
-    "message_out",
+    "pre_tool", "post_tool", "post_tool_failure", "session_start", "before_compaction", "message_in", "message_out"
 ]
 """Events that hooks are called for."""
 Answer = Literal["run", "ask", "refuse"]

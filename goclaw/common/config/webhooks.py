@@ -7,11 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from goclaw.common.config.keys import Loc, what_helps
 from goclaw.common.config.section import Section
-from goclaw.common.config.values import Duration, ModelName, OneOrMore, Secret, Selection, require, require_that
+from goclaw.common.config.values import (
+    Duration,
+    ModelName,
+    OneOrMore,
+    Secret,
+    Selection,
+    is_web_address,
+    require,
+    require_that,
+)
 from goclaw.common.core.events import Address
 
 HOOKS = "/hooks/"
@@ -26,16 +35,9 @@ _OPTIONS = ("session", "agent", "model", "tools", "budget", "seconds", "ask")
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-goclaw-token"})
 
 
-def _check_url(value: SecretStr) -> SecretStr:
-    try:
-        parts = urlsplit(value.get_secret_value())
-        is_named = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
-        usable = parts.scheme in ("http", "https") and is_named
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("should be a URL like https://host/path, without a user name")
-    return value
+def _is_address_without_user(secret: SecretStr) -> bool:
+    text = secret.get_secret_value()
+    return is_web_address(text) and "@" not in urlsplit(text).netloc
 
 
 EndpointName = Annotated[
@@ -77,7 +79,9 @@ WebhookTemplate = Annotated[
         f"should be a text of at most {MAX_TEMPLATE:,} characters",
     ),
 ]
-SecretUrl = Annotated[Secret, AfterValidator(_check_url)]
+SecretUrl = Annotated[
+    Secret, require_that(_is_address_without_user, "should be a URL like https://host/path, without a user name")
+]
 """A URL that often holds a token, so it is kept out of logs."""
 
 
