@@ -191,12 +191,9 @@ class Access:
 
     def _has(self, selection: Sequence[str], tool: str, *, unknown: bool = False) -> bool:
         """Whether the actor has the tool of this name, which may be unknown. `unknown`: see `Toolsets.picks`."""
-
-        def tags() -> frozenset[str] | None:
-            spec = self._spec(tool)
-            return spec.tags if spec else None
-
-        return bool(selection) and self.toolsets.picks(selection, tool, tags, unknown=unknown)
+        return bool(selection) and self.toolsets.picks(
+            selection, tool, lambda: spec.tags if (spec := self._spec(tool)) else None, unknown=unknown
+        )
 
     def _may_bypass(self, actor: Actor) -> bool:
         return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))

@@ -219,12 +219,9 @@ def _given(value: object) -> object:
 
 def remove(values: dict[str, object], path: Path) -> None:
     """Take a key out of nested mappings, if it exists."""
-    *above, name = path
-    inner: object = values
-    for part in above:
-        inner = inner.get(part) if isinstance(inner, dict) else None
+    inner = _at(values, path[:-1])
     if isinstance(inner, dict):
-        inner.pop(name, None)
+        inner.pop(path[-1], None)
 
 
 def _select(values: object, said: object, kind: object) -> object:
