@@ -251,6 +251,4 @@ def outside_sources(messages: Iterable[Message]) -> frozenset[SourceKind]:
             case UserMessage(foreign=pieces):
                 outside = (piece.provenance for piece in pieces if not piece.is_own)
                 found.update(provenance.kind if provenance else SourceKind.UNKNOWN for provenance in outside)
-            case _:
-                pass
     return frozenset(found)
